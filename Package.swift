@@ -1,0 +1,96 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Every target is built alike: Swift 6, complete concurrency checking, strict memory safety
+// (a pointer access without `unsafe` is an error) and no warnings.
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+]
+
+func layer(_ name: String, on dependencies: [Target.Dependency] = [], plugins: [Target.PluginUsage] = []) -> Target {
+    .target(name: name, dependencies: dependencies, swiftSettings: settings, plugins: plugins)
+}
+
+func tests(of names: [Target.Dependency], as name: String) -> Target {
+    .testTarget(name: name, dependencies: names, swiftSettings: settings)
+}
+
+// Listed from the bottom up: a layer knows only what stands above it in this list.
+let package = Package(
+    name: "pushq",
+    products: [
+        .executable(name: "pushq", targets: ["pushq"]),
+        .executable(name: "pushq-admin", targets: ["pushq-admin"]),
+    ],
+    targets: [
+        // The only doors to C.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+
+        // The domain, and protocol without I/O.
+        layer("QueueCore"),
+        layer("HTTP2"),
+
+        // What the machine gives: keys and TLS, sockets and the event loop.
+        layer("Cryptography", on: ["COpenSSL"]),
+        layer("Transport", on: ["Cryptography"]),
+
+        // What Apple defines, and what PostgreSQL holds.
+        layer("APNs", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
+        layer(
+            "PostgresStore", on: ["CPostgres", "QueueCore", "Transport", "Cryptography"],
+            plugins: ["EmbedMigrations"]),
+
+        // The engine.
+        layer("Workers", on: ["QueueCore", "APNs", "PostgresStore", "Transport", "Cryptography"]),
+
+        // What runs beside it on a developer's machine: a local APNs, a private PostgreSQL.
+        layer("APNsSimulator", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
+        layer("LocalStack"),
+
+        // The executables and what they share.
+        layer("Terminal"),
+        .executableTarget(
+            name: "pushq",
+            dependencies: [
+                "Terminal", "Workers", "PostgresStore", "APNs", "APNsSimulator", "LocalStack", "QueueCore",
+                "Transport", "Cryptography",
+            ],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "pushq-admin",
+            dependencies: ["Terminal", "PostgresStore", "APNs", "QueueCore", "Transport", "Cryptography"],
+            swiftSettings: settings),
+
+        // Puts the SQL files of `migrations/` into PostgresStore as string literals.
+        .executableTarget(name: "EmbedSQL", swiftSettings: settings),
+        .plugin(name: "EmbedMigrations", capability: .buildTool(), dependencies: ["EmbedSQL"]),
+
+        // Tests mirror the sources.
+        .target(
+            name: "TestSupport",
+            dependencies: ["LocalStack", "PostgresStore", "APNsSimulator", "Transport", "Cryptography", "QueueCore"],
+            path: "Tests/TestSupport", swiftSettings: settings),
+        tests(of: ["QueueCore"], as: "QueueCoreTests"),
+        tests(of: ["HTTP2"], as: "HTTP2Tests"),
+        tests(of: ["Cryptography"], as: "CryptographyTests"),
+        tests(of: ["Transport", "Cryptography"], as: "TransportTests"),
+        tests(of: ["APNs", "APNsSimulator", "TestSupport", "Transport", "Cryptography", "QueueCore", "HTTP2"], as: "APNsTests"),
+        tests(of: ["PostgresStore", "TestSupport", "Transport", "QueueCore", "Cryptography"], as: "PostgresStoreTests"),
+        tests(of: ["APNsSimulator", "TestSupport", "Transport", "Cryptography", "HTTP2", "QueueCore"], as: "APNsSimulatorTests"),
+        tests(
+            of: ["Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography", "QueueCore"],
+            as: "WorkersTests"),
+        tests(of: ["Terminal"], as: "TerminalTests"),
+        tests(
+            of: ["TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport"],
+            as: "EndToEndTests"),
+        tests(of: [], as: "RepositoryTests"),
+    ]
+)

@@ -1,0 +1,1 @@
+// Seed: replaced by the first file of this layer.
