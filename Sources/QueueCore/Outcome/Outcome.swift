@@ -1,0 +1,90 @@
+/// What has become of one recipient of one job, in the one byte that `lease.outcomes` and `result.outcomes` keep.
+///
+/// The numbers are stored: they may be added to, never changed.
+package struct Outcome: RawRepresentable, Hashable, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// No answer yet. Below the job's `dispatched` mark it means: uncertain.
+    package static let waiting = Outcome(rawValue: 0)
+    /// APNs took it (status 200).
+    package static let delivered = Outcome(rawValue: 1)
+    /// Not sent: the device was inactive or gone when its turn came.
+    package static let suppressed = Outcome(rawValue: 2)
+    /// Not sent: `send_by` had passed.
+    package static let expired = Outcome(rawValue: 3)
+    /// Not sent: its campaign or send was cancelled.
+    package static let cancelled = Outcome(rawValue: 4)
+    /// Sent perhaps: no answer came, and it may not or should not be sent again.
+    package static let unknown = Outcome(rawValue: 5)
+
+    /// APNs refused it for good.
+    package static func rejected(_ reason: Reason) -> Outcome { Outcome(rawValue: 64 + reason.code) }
+    /// Its attempts are used up; `reason` is the last refusal.
+    package static func failed(_ reason: Reason) -> Outcome { Outcome(rawValue: 128 + reason.code) }
+    /// It goes on in a job split off from this one, because of `reason`. Not an end: the new job will have one.
+    package static func retried(_ reason: Reason) -> Outcome { Outcome(rawValue: 192 + reason.code) }
+
+    /// The kinds of outcome. All but `waiting` and `retried` are ends, and a recipient has exactly one of them.
+    package enum Kind: String, CaseIterable, Sendable {
+        case waiting, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
+    }
+
+    /// The kind of this outcome; nil for a byte that no version has written.
+    package var kind: Kind? {
+        switch rawValue {
+        case 0: .waiting
+        case 1: .delivered
+        case 2: .suppressed
+        case 3: .expired
+        case 4: .cancelled
+        case 5: .unknown
+        case 64..<128: .rejected
+        case 128..<192: .failed
+        case 192...: .retried
+        default: nil
+        }
+    }
+
+    /// The reason of a rejection, failure or retry; nil for the other kinds.
+    package var reason: Reason? { rawValue < 64 ? nil : Reason(code: rawValue & 63) }
+}
+
+/// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them.
+package struct OutcomeTally: Equatable, Sendable {
+    package var delivered = 0
+    package var rejected = 0
+    package var failed = 0
+    package var suppressed = 0
+    package var expired = 0
+    package var cancelled = 0
+    package var unknown = 0
+    package var retried = 0
+
+    /// Counts nothing.
+    package init() {}
+
+    /// Counts the outcomes of one job, of which none may be waiting or unheard of.
+    package init(counting outcomes: Span<UInt8>) {
+        for index in outcomes.indices { add(Outcome(rawValue: outcomes[index])) }
+    }
+
+    /// Counts one recipient, whose outcome must not be waiting.
+    package mutating func add(_ outcome: Outcome) {
+        switch outcome.kind {
+        case .delivered: delivered += 1
+        case .rejected: rejected += 1
+        case .failed: failed += 1
+        case .suppressed: suppressed += 1
+        case .expired: expired += 1
+        case .cancelled: cancelled += 1
+        case .unknown: unknown += 1
+        case .retried: retried += 1
+        case .waiting, nil: preconditionFailure("outcome \(outcome.rawValue) is no end")
+        }
+    }
+
+    /// The recipients that have come to an end: everything but those that go on in another job.
+    package var ended: Int { delivered + rejected + failed + suppressed + expired + cancelled + unknown }
+}

@@ -1,0 +1,151 @@
+/// Why a push was refused: a row of `Reason.table`, which is the one place that says what follows from an answer of APNs.
+///
+/// The code is what outcome bytes store (0...63): codes may be added, never changed or used again.
+package struct Reason: Hashable, Sendable {
+    /// The reason's number within an outcome byte.
+    package let code: UInt8
+
+    /// The reason with this code; codes that no version has written read as `other`.
+    package init(code: UInt8) { self.code = Int(code) < Self.table.count ? code : 0 }
+
+    /// The row of this reason.
+    package var row: Row { Self.table[Int(code)] }
+
+    /// The reason's text as APNs spells it.
+    package var text: String { row.text }
+
+    /// What follows from an answer.
+    package enum Action: Hashable, Sendable {
+        /// The recipient is rejected; device and queue are untouched.
+        case reject
+        /// The recipient is rejected and its device deactivated, unless it registered again after the reported time.
+        case deactivate
+        /// The recipient is rejected and its device suspect: whether it is deactivated depends on how many others of the
+        /// queue fare alike, since a mass of them means that the environment or topic is wrong, not the devices.
+        case suspect
+        /// The recipient is sent again later, with backoff; an attempt is spent.
+        case retry
+        /// The recipient is sent again at once over another connection; no attempt is spent.
+        case reconnect
+        /// As `reconnect`, with a new provider token unless the present one is younger than 20 minutes.
+        case renewToken
+        /// The recipient goes back without an attempt spent, and the queue pauses until its credential is mended.
+        case pause
+    }
+
+    /// One row of the table.
+    package struct Row: Sendable {
+        /// The reason's text as APNs spells it.
+        package let text: String
+        /// The status that APNs documents beside it; 0 for reasons of pushq's own.
+        package let status: Int
+        /// What follows from it.
+        package let action: Action
+        /// Whether the connection that brought it should be replaced.
+        package let replacesConnection: Bool
+
+        init(_ text: String, _ status: Int, _ action: Action, replacesConnection: Bool = false) {
+            self.text = text
+            self.status = status
+            self.action = action
+            self.replacesConnection = replacesConnection
+        }
+    }
+
+    /// Every reason, at the index that is its code.
+    ///
+    /// Source: Apple, "Handling notification responses from APNs" and "Handling error responses from APNs" (broadcast).
+    package static let table: [Row] = [
+        Row("Other", 0, .reject),  // never looked up by its text: the status class decides, the raw text is kept
+
+        // 400: the request is wrong.
+        Row("BadCollapseId", 400, .reject),
+        Row("BadDeviceToken", 400, .suspect),
+        Row("BadExpirationDate", 400, .reject),
+        Row("BadMessageId", 400, .reject),
+        Row("BadPriority", 400, .reject),
+        Row("BadTopic", 400, .pause),
+        Row("DeviceTokenNotForTopic", 400, .suspect),
+        Row("DuplicateHeaders", 400, .reject),
+        Row("IdleTimeout", 400, .reconnect, replacesConnection: true),
+        Row("InvalidPushType", 400, .reject),
+        Row("MissingDeviceToken", 400, .reject),
+        Row("MissingTopic", 400, .pause),
+        Row("PayloadEmpty", 400, .reject),
+        Row("TopicDisallowed", 400, .pause),
+
+        // 403: the credential is wrong.
+        Row("BadCertificate", 403, .pause),
+        Row("BadCertificateEnvironment", 403, .pause),
+        Row("ExpiredProviderToken", 403, .renewToken, replacesConnection: true),
+        Row("Forbidden", 403, .pause),
+        Row("InvalidProviderToken", 403, .pause),
+        Row("MissingProviderToken", 403, .pause),
+        Row("UnrelatedKeyIdInToken", 403, .pause),
+        Row("BadEnvironmentKeyIdInToken", 403, .pause),
+
+        Row("BadPath", 404, .reject),
+        Row("MethodNotAllowed", 405, .reject),
+
+        // 410: the token is dead.
+        Row("ExpiredToken", 410, .deactivate),
+        Row("Unregistered", 410, .deactivate),
+
+        Row("PayloadTooLarge", 413, .reject),
+
+        // 429, 5xx: a passing refusal.
+        Row("TooManyProviderTokenUpdates", 429, .retry, replacesConnection: true),
+        Row("TooManyRequests", 429, .retry),
+        Row("InternalServerError", 500, .retry),
+        Row("ServiceUnavailable", 503, .retry),
+        Row("Shutdown", 503, .reconnect, replacesConnection: true),
+
+        // pushq's own: they stand in for an answer.
+        Row("OtherPassing", 0, .retry),  // an unknown reason with a status of 429 or 5xx
+        Row("OtherCredential", 0, .pause),  // an unknown reason with a status of 403
+        Row("NoAnswer", 0, .retry),  // unanswered too often
+        Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
+    ]
+
+    /// The reason that an answer gives.
+    ///
+    /// A known text decides alone. An unknown or missing one goes by the class of the status: 410 is `Unregistered`,
+    /// 429 and 5xx pass, 403 is the credential's fault, 413 is `PayloadTooLarge`, everything else is final.
+    package init(status: Int, text: String?) {
+        if let text, let code = Self.codes[text] {
+            self.init(code: code)
+            return
+        }
+        switch status {
+        case 403: self = .otherCredential
+        case 410: self = .unregistered
+        case 413: self = .payloadTooLarge
+        case 429, 500...: self = .otherPassing
+        default: self = .other
+        }
+    }
+
+    package static let other = Reason(code: 0)
+    package static let unregistered = named("Unregistered")
+    package static let payloadTooLarge = named("PayloadTooLarge")
+    package static let otherPassing = named("OtherPassing")
+    package static let otherCredential = named("OtherCredential")
+    package static let noAnswer = named("NoAnswer")
+    package static let quarantined = named("Quarantined")
+
+    /// The reason with this text, which must be one of the table's.
+    package static func named(_ text: String) -> Reason {
+        guard let code = codes[text] else { preconditionFailure("\(text) is not in the table of reasons") }
+        return Reason(code: code)
+    }
+
+    private static let codes: [String: UInt8] = {
+        var codes = Dictionary(
+            uniqueKeysWithValues: table.enumerated().dropFirst().map { ($1.text, UInt8($0)) })
+        // The documentation has the first spelling; answers have been seen with the second.
+        codes["BadEnvironmentKeyInToken"] = codes["BadEnvironmentKeyIdInToken"]
+        // The page on broadcasts prints this one with a space.
+        codes["Service Unavailable"] = codes["ServiceUnavailable"]
+        return codes
+    }()
+}

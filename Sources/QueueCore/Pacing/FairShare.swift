@@ -1,0 +1,36 @@
+/// Stride scheduling: contenders take turns in proportion to their weights.
+///
+/// Each contender has a *pass* that grows by `1 / weight` with every unit served, and the one with the lowest pass is next. A
+/// contender that was away joins at the pass that the others have reached, so that it catches up nothing it did not ask for.
+/// (Waldspurger and Weihl, "Stride Scheduling", 1995.)
+package struct FairShare: Sendable {
+    /// A contender's place in the order.
+    package struct Turn: Sendable {
+        /// The share of this contender against others; above 0.
+        package var weight: Double
+        fileprivate var pass: Double
+
+        package init(weight: Double) {
+            precondition(weight > 0, "a weight is above 0")
+            self.weight = weight
+            pass = 0
+        }
+
+        /// Whether this contender goes before `other`.
+        package func precedes(_ other: Turn) -> Bool { pass < other.pass }
+    }
+
+    /// The pass of whoever was served last.
+    private var reached = 0.0
+
+    package init() {}
+
+    /// Lets a contender in that was away: it goes on from where the others are.
+    package func join(_ turn: inout Turn) { turn.pass = max(turn.pass, reached) }
+
+    /// Books `units` to the contender that was served.
+    package mutating func serve(_ turn: inout Turn, units: Int) {
+        reached = max(reached, turn.pass)
+        turn.pass += Double(units) / turn.weight
+    }
+}
