@@ -65,7 +65,8 @@ package enum DeviceTokenError: Error, Equatable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .empty: "the device token is empty; it should be hexadecimal, such as 64 digits"
-        case .oddLength(let digits): "the device token has \(digits) hexadecimal digits; the number must be even, such as 64"
+        case .oddLength(let digits):
+            "the device token has \(digits) hexadecimal digits; the number must be even, such as 64"
         case .notHex(let position): "the device token has a character that is not hexadecimal at position \(position)"
         case .tooLong(let bytes): "the device token has \(bytes) bytes; at most \(DeviceToken.maximumBytes) are taken"
         }

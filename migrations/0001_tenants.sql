@@ -1,0 +1,135 @@
+-- Who sends: tenants, their apps, the credentials that APNs knows them by, and the queues.
+--
+-- Small tables that an operator changes by hand. Every row that a tenant owns carries the tenant's or the queue's key first, so
+-- that the tables can be distributed by tenant once one server is outgrown.
+
+create schema if not exists pushq;
+
+-- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a log.
+-- apns-id has 60 bits for it.
+create sequence pushq.id maxvalue 1152921504606846975;
+
+create table pushq.tenant (
+  id           int         generated always as identity,
+  name         text        not null,
+  suspended_at timestamptz,                               -- set: nothing of this tenant is sent
+  created_at   timestamptz not null default now(),
+  constraint tenant_pkey primary key (id),
+  constraint tenant_name_once unique (name),
+  constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$')
+);
+
+create table pushq.app (
+  tenant_id  int         not null,
+  id         int         generated always as identity,
+  bundle_id  text        not null,
+  created_at timestamptz not null default now(),
+  constraint app_pkey primary key (tenant_id, id),
+  constraint app_id_once unique (id),
+  constraint app_bundle_once unique (tenant_id, bundle_id),
+  constraint app_bundle_form check (bundle_id ~ '^[A-Za-z0-9.-]{1,155}$'),
+  constraint app_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
+);
+
+create table pushq.credential (
+  tenant_id    int         not null,
+  id           int         generated always as identity,
+  name         text        not null,
+  kind         text        not null,
+  version      int         not null default 1,            -- grows when it is replaced; a pause names the version it is about
+  team_id      text,
+  key_id       text,                                      -- of a signing key
+  topics       text[]      not null default '{}',         -- of a certificate; empty: whatever the team owns
+  environments text[]      not null,
+  fingerprint  bytea,                                     -- of a certificate, SHA-256
+  not_after    timestamptz,                               -- of a certificate; a signing key does not expire
+  sealed       bytea       not null,                      -- AES-256-GCM under the master key, which never comes here
+  created_at   timestamptz not null default now(),
+  replaced_at  timestamptz,
+  constraint credential_pkey primary key (tenant_id, id),
+  constraint credential_id_once unique (id),
+  constraint credential_name_once unique (tenant_id, name),
+  constraint credential_kind_known check (kind in ('token', 'certificate')),
+  constraint credential_token_whole check (kind <> 'token' or (team_id is not null and key_id is not null)),
+  constraint credential_environments_known
+    check (environments <@ array['production', 'sandbox'] and cardinality(environments) > 0),
+  constraint credential_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
+);
+
+-- The current provider token of each signing key, minted by one worker and shared by the fleet: Apple answers
+-- TooManyProviderTokenUpdates to fleets that mint one per process.
+create table pushq.provider_token (
+  credential_id int         not null,
+  version       int         not null,                     -- of the credential
+  sealed        bytea       not null,
+  issued_at     timestamptz not null,
+  constraint provider_token_pkey primary key (credential_id)
+);
+
+create table pushq.queue (
+  tenant_id                 int         not null,
+  id                        int         generated always as identity,
+  app_id                    int         not null,
+  environment               text        not null,
+  credential_id             int,
+  weight                    real        not null default 1,    -- its share of a worker, against other queues
+  connections               smallint    not null default 4,    -- at the most, of one worker
+  max_attempts              smallint    not null default 10,   -- answers per recipient before it has failed
+  derive_collapse_id        boolean     not null default true, -- an alert without a collapse ID gets the recipient's apns-id
+  paused_at                 timestamptz,
+  paused_reason             text,
+  paused_credential_version int,                               -- a pause by a worker ends when the credential is replaced
+  created_at                timestamptz not null default now(),
+  constraint queue_pkey primary key (tenant_id, id),
+  constraint queue_id_once unique (id),
+  constraint queue_app_environment_once unique (tenant_id, app_id, environment),
+  constraint queue_environment_known check (environment in ('production', 'sandbox')),
+  constraint queue_weight_range check (weight between 0.001 and 1000),
+  constraint queue_connections_range check (connections between 1 and 100),
+  constraint queue_max_attempts_range check (max_attempts between 1 and 100),
+  constraint queue_pause_has_reason check ((paused_at is null) = (paused_reason is null)),
+  constraint queue_app_exists foreign key (tenant_id, app_id) references pushq.app (tenant_id, id),
+  constraint queue_credential_exists foreign key (tenant_id, credential_id) references pushq.credential (tenant_id, id)
+);
+
+-- The rate limit of a queue (GCRA). A queue without a row here is not limited. `tat` is the time at which the next permit
+-- would be due if all granted so far were used on time.
+create table pushq.pace (
+  queue_id int         not null,
+  rate     float8      not null,                          -- permits a second
+  burst    float8      not null,                          -- permits that may be used at once after a quiet time
+  tat      timestamptz not null default now(),
+  constraint pace_pkey primary key (queue_id),
+  constraint pace_rate_positive check (rate > 0 and rate <= 1000000),
+  constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
+) with (fillfactor = 50);
+
+-- Reads `tenant/app/environment`. Raises an error that names what is missing.
+create function pushq.queue_id(name text) returns int
+language plpgsql stable as $$
+declare
+  found_id int;
+begin
+  select q.id into found_id
+  from pushq.queue q
+  join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+  join pushq.tenant t on t.id = q.tenant_id
+  where t.name = split_part($1, '/', 1) and a.bundle_id = split_part($1, '/', 2) and q.environment = split_part($1, '/', 3);
+  if found_id is null then
+    raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
+      hint = 'list them with: pushq-admin queue list';
+  end if;
+  return found_id;
+end $$;
+
+-- The day by which history is partitioned: the same for every session, whatever its time zone.
+create function pushq.today() returns date
+language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date $$;
+
+-- The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is planned anew
+-- (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history. Bound to this role in this
+-- database, and not sent by the client, so that a transaction pooler may stand between.
+do $$
+begin
+  execute format('alter role %I in database %I set plan_cache_mode = force_generic_plan', current_user, current_database());
+end $$;

@@ -1,0 +1,66 @@
+-- Devices: one row for each token of a queue, kept for as long as the app is.
+
+create table pushq.device (
+  queue_id        int         not null,
+  id              bigint      not null default nextval('pushq.id'),
+  token           bytea       not null,
+  user_key        text,
+  active          boolean     not null default true,
+  registered_at   timestamptz not null default now(),     -- when the app last reported the token
+  inactive_since  timestamptz,
+  inactive_reason smallint,                               -- the code of a reason (QueueCore/Outcome/Reason.swift); null: by hand
+  constraint device_pkey primary key (queue_id, id),
+  constraint device_token_once unique (queue_id, token),
+  constraint device_token_length check (octet_length(token) between 1 and 100),
+  constraint device_active_or_since check (active = (inactive_since is null))
+) with (fillfactor = 90);
+
+create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
+
+-- What APNs reported about devices, for the producer: evidence of every deactivation, and the suspects not yet judged.
+create table pushq.feedback (
+  queue_id    int         not null,
+  id          bigint      not null default nextval('pushq.id'),
+  device_id   bigint      not null,
+  reason      smallint    not null,                       -- the code of a reason
+  reported_at timestamptz not null,                       -- the time that APNs gave, or that of the answer
+  recorded_at timestamptz not null default now(),
+  verdict     text        not null,
+  constraint feedback_pkey primary key (queue_id, id),
+  constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect'))
+);
+
+create index feedback_suspect on pushq.feedback (queue_id, recorded_at) where verdict = 'suspect';
+
+-- Reads a token in hexadecimal of either case, angle brackets and spaces passed over.
+create function pushq.token(hex text) returns bytea
+language plpgsql immutable as $$
+declare
+  digits text := translate(hex, '<> ', '');
+begin
+  if digits is null or digits = '' then
+    raise exception using errcode = '22023', message = 'the device token is empty',
+      hint = 'a token is hexadecimal, such as 64 digits';
+  elsif digits !~ '^[0-9A-Fa-f]*$' then
+    raise exception using errcode = '22023', message = 'the device token has a character that is not hexadecimal',
+      hint = 'a token is hexadecimal, such as 64 digits';
+  elsif length(digits) % 2 = 1 then
+    raise exception using errcode = '22023', message = format('the device token has %s hexadecimal digits', length(digits)),
+      hint = 'the number of digits must be even, such as 64';
+  elsif length(digits) > 200 then
+    raise exception using errcode = '22023', message = format('the device token has %s bytes', length(digits) / 2),
+      hint = 'at most 100 bytes are taken';
+  end if;
+  return decode(digits, 'hex');
+end $$;
+
+-- Registers a token when the app reports it: makes the device, or brings it back if it was inactive. Returns its id.
+create function pushq.register_device(queue text, token text, user_key text default null) returns bigint
+language sql as $$
+  insert into pushq.device as d (queue_id, token, user_key)
+  values (pushq.queue_id($1), pushq.token($2), $3)
+  on conflict on constraint device_token_once do update
+    set active = true, inactive_since = null, inactive_reason = null,
+        registered_at = now(), user_key = coalesce(excluded.user_key, d.user_key)
+  returning id
+$$;

@@ -1,0 +1,64 @@
+-- The queue itself. A job is a row in exactly one of two tables: `job` while it waits, `lease` while a worker holds it. Claiming
+-- moves it, yielding and rescuing move it back. So there is no state column and no partial index on one, `lease` has only its
+-- primary key (flushes stay HOT), and fencing is: my row is still there, with my epoch.
+
+create table pushq.message (
+  queue_id     int         not null,
+  id           bigint      not null default nextval('pushq.id'),
+  payload      json        not null,                      -- json, not jsonb: sent byte for byte as it was given
+  push_type    text        not null,
+  priority     smallint,                                  -- null: no header
+  expiration   bigint,                                    -- null: no header; 0: one attempt; else seconds since 1970
+  collapse_id  text,
+  at_most_once boolean     not null default false,
+  created_at   timestamptz not null default now(),
+  constraint message_pkey primary key (queue_id, id)
+);
+
+create table pushq.job (                                  -- waiting; about 100 bytes
+  queue_id        int         not null,
+  id              bigint      not null,
+  lane            smallint    not null,                   -- 0 urgent, 1 normal, 2 bulk
+  run_at          timestamptz not null,                   -- 'infinity' while its campaign is paused
+  send_by         timestamptz not null,                   -- later it is not sent any more
+  message_id      bigint      not null,
+  campaign_id     bigint,
+  root_id         bigint      not null,                   -- what apns-id derives from; survives every split
+  body_day        date        not null,
+  recipient_count smallint    not null,
+  attempt         smallint    not null default 1,         -- answers spent; only retire changes it
+  rescues         smallint    not null default 0,         -- times that a worker was lost with it, or sends stayed unanswered
+  epoch           int         not null default 0,         -- grows with every claim and fences every write
+  at_most_once    boolean     not null default false,
+  dispatched      smallint    not null default 0,         -- of a job that was begun: ordinals below may have been sent
+  outcomes        bytea,                                  -- of a job that was begun: what was known when it came back
+  constraint job_pkey primary key (queue_id, id),
+  constraint job_recipients_range check (recipient_count between 1 and 500)
+) with (fillfactor = 90,
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- Lane before run_at and both bound in every probe: behind an unbound lane, 300,000 scheduled jobs cost each claim 10 ms.
+create index job_ready on pushq.job (queue_id, lane, run_at, id);
+
+create table pushq.lease (                                -- held: hundreds to thousands of rows
+  queue_id        int         not null,
+  job_id          bigint      not null,
+  owner           bigint      not null,                   -- the incarnation of a worker
+  epoch           int         not null,
+  deadline        timestamptz not null,                   -- alone decides who may write
+  dispatched      smallint    not null,
+  outcomes        bytea       not null,                   -- a byte for each recipient, 0 = no answer yet
+  lane            smallint    not null,
+  run_at          timestamptz not null,
+  send_by         timestamptz not null,
+  message_id      bigint      not null,
+  campaign_id     bigint,
+  root_id         bigint      not null,
+  body_day        date        not null,
+  recipient_count smallint    not null,
+  attempt         smallint    not null,
+  rescues         smallint    not null,
+  at_most_once    boolean     not null,
+  constraint lease_pkey primary key (queue_id, job_id)    -- no other index and no foreign key, or flushes are not HOT
+) with (fillfactor = 40,
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);

@@ -1,0 +1,68 @@
+-- Campaigns: a message for an audience, started once under a key, which fans out into jobs while it is being sent.
+--
+-- The cursor and the counts are rows of their own: fan-out locks the one for a step, every retire updates the other.
+
+create table pushq.campaign (
+  queue_id     int         not null,
+  id           bigint      not null default nextval('pushq.id'),   -- the root of its jobs
+  key          text        not null,
+  digest       bytea       not null,                      -- of what was asked for: the same key for something else is refused
+  message_id   bigint      not null,
+  created_at   timestamptz not null default now(),
+  paused_at    timestamptz,
+  cancelled_at timestamptz,
+  constraint campaign_pkey primary key (queue_id, id),
+  constraint campaign_key_once unique (queue_id, key),
+  constraint campaign_key_length check (octet_length(key) between 1 and 200)
+);
+
+create table pushq.fan_out (                              -- locked for a step; never the row that retiring counts in
+  queue_id         int         not null,
+  campaign_id      bigint      not null,
+  message_id       bigint      not null,
+  source           text        not null,                  -- 'devices': all active ones; 'bodies': lists made beforehand
+  start_at         timestamptz not null,
+  send_by          timestamptz not null,
+  at_most_once     boolean     not null,
+  cursor_device_id bigint      not null default 0,        -- the last one seen
+  last_device_id   bigint      not null,                  -- the highest there was at the start
+  rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
+  body_day         date,                                  -- of the lists
+  made             bigint      not null default 0,        -- recipients in jobs so far
+  paused           boolean     not null default false,
+  done             boolean     not null default false,
+  done_at          timestamptz,
+  constraint fan_out_pkey primary key (queue_id, campaign_id),
+  constraint fan_out_source_known check (source in ('devices', 'bodies')),
+  constraint fan_out_lists_have_day check ((source = 'bodies') = (body_day is not null))
+) with (fillfactor = 50);
+
+create index fan_out_open on pushq.fan_out (queue_id, start_at, campaign_id) where not done and not paused;
+
+create table pushq.campaign_tally (                       -- changed only by the statement that retires a job
+  queue_id    int     not null,
+  campaign_id bigint  not null,
+  delivered   bigint  not null default 0,
+  rejected    bigint  not null default 0,
+  failed      bigint  not null default 0,
+  suppressed  bigint  not null default 0,
+  expired     bigint  not null default 0,
+  cancelled   bigint  not null default 0,
+  unknown     bigint  not null default 0,
+  retried     bigint  not null default 0,                 -- recipients put into a retry job
+  stopped     boolean not null default false,             -- cancelled: whoever holds or claims its jobs ends them
+  constraint campaign_tally_pkey primary key (queue_id, campaign_id)
+) with (fillfactor = 50);
+
+-- What an operator and a producer see of a campaign. `total` is what has been made into jobs so far.
+create view pushq.campaign_progress as
+select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
+       f.made as total,
+       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled, t.unknown, t.retried,
+       f.made - e.ended as waiting,
+       f.done and f.made = e.ended as finished
+from pushq.campaign c
+join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
+join pushq.campaign_tally t on t.queue_id = c.queue_id and t.campaign_id = c.id
+cross join lateral (
+  select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e;

@@ -1,0 +1,89 @@
+-- What is large or finished: written once, never updated, kept by day and dropped by day. Retention leaves no bloat.
+--
+-- Upkeep (Workers/Duties/UpkeepDuty.swift) attaches days ahead and drops old ones. `attach` takes SHARE UPDATE EXCLUSIVE, where
+-- `create table … partition of` would take ACCESS EXCLUSIVE and stop every enqueue behind one idle transaction.
+
+create table pushq.body (                                 -- the recipients of a job
+  day             date     not null,                      -- on which it was made
+  queue_id        int      not null,
+  job_id          bigint   not null,
+  root_id         bigint   not null,
+  slice           smallint not null default 0,            -- ranges are disjoint within (root, slice); retries: -attempt
+  first_device_id bigint   not null,
+  last_device_id  bigint   not null,
+  device_ids      bigint[] not null,                      -- ascending
+  constraint body_pkey primary key (day, queue_id, job_id)
+) partition by range (day);
+
+-- Compressing 500 sorted ids with pglz costs three quarters of all fan-out; external costs nothing.
+alter table pushq.body alter device_ids set storage external;
+
+-- "Did this device get that campaign?" is a look-up here, a binary search and one byte of `result.outcomes`.
+create index body_range on pushq.body (queue_id, root_id, slice, first_device_id);
+
+create table pushq.result (                               -- the end of a job
+  day         date        not null,                       -- on which it ended
+  queue_id    int         not null,
+  job_id      bigint      not null,
+  root_id     bigint      not null,
+  body_day    date        not null,
+  attempt     smallint    not null,
+  ended_at    timestamptz not null,
+  outcomes    bytea       not null,                       -- QueueCore/Outcome/Outcome.swift
+  delivered   smallint    not null,
+  rejected    smallint    not null,
+  failed      smallint    not null,
+  suppressed  smallint    not null,
+  expired     smallint    not null,
+  cancelled   smallint    not null,
+  unknown     smallint    not null,
+  retried     smallint    not null,
+  notes       jsonb,                                      -- ordinal -> raw text of a reason that the table does not know
+  constraint result_pkey primary key (day, queue_id, job_id)
+) partition by range (day);
+
+create index result_root on pushq.result (queue_id, root_id, job_id);
+
+-- The partitions that should exist on `today` and do not: today's, yesterday's (a transaction begun before midnight writes
+-- there) and `ahead` days more. The caller runs each statement by itself.
+create function pushq.partitions_to_make(today date, ahead int) returns table (statement text)
+language sql stable as $$
+  select unnest(array[
+    format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent),
+    format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1)])
+  from unnest(array['body', 'result']) parent,
+       generate_series(-1, ahead) n,
+       lateral (select $1 + n as day) d,
+       lateral (select parent || to_char(day, '_YYYYMMDD') as name) p
+  where not exists (
+    select from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = format('pushq.%I', parent)::regclass and c.relname = name)
+  order by day, parent
+$$;
+
+-- The partitions older than `keep` days that nothing waits for: no job, no lease and no list still being fanned out names a day
+-- of bodies that is dropped. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs it.
+create function pushq.partitions_to_drop(today date, keep int) returns table (parent text, name text, pending boolean)
+language sql stable as $$
+  select p.relname, c.relname, i.inhdetachpending
+  from pg_inherits i
+  join pg_class c on c.oid = i.inhrelid
+  join pg_class p on p.oid = i.inhparent
+  join pg_namespace n on n.oid = p.relnamespace
+  cross join lateral (select to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
+  where n.nspname = 'pushq' and p.relname in ('body', 'result') and d.day < $1 - $2
+    and (p.relname = 'result'
+      or not exists (select from pushq.job j where j.body_day = d.day)
+        and not exists (select from pushq.lease l where l.body_day = d.day)
+        and not exists (select from pushq.fan_out f where f.body_day = d.day and not f.done))
+  order by d.day, p.relname
+$$;
+
+do $$
+declare
+  step record;
+begin
+  for step in select statement from pushq.partitions_to_make(pushq.today(), 4) loop
+    execute step.statement;
+  end loop;
+end $$;

@@ -1,0 +1,317 @@
+-- What producers call, in their own transaction and from any language. They never touch tables.
+
+-- Idempotency keys of sends. A plain table, never an index on a hot one; upkeep deletes old keys in batches.
+create table pushq.send_key (
+  queue_id   int         not null,
+  key        text        not null,
+  root_id    bigint      not null,
+  digest     bytea       not null,
+  created_at timestamptz not null default now(),
+  constraint send_key_pkey primary key (queue_id, key),
+  constraint send_key_length check (octet_length(key) between 1 and 200)
+);
+
+create index send_key_age on pushq.send_key (created_at);
+
+-- What is wrong with a message, in one line, or null. The rules are those of QueueCore/Message/MessageRules.swift.
+create function pushq.message_problem(
+  payload json, push_type text, priority int, expiration bigint, collapse_id text
+) returns text
+language plpgsql stable as $$
+declare
+  most  int := case when push_type = 'voip' then 5120 else 4096 end;
+  bytes int := octet_length(payload::text);
+  aps   json;
+begin
+  if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
+      'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
+    return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
+                  'location, pushtotalk, widgets or controls', push_type);
+  elsif payload is null or json_typeof(payload) <> 'object' then
+    return 'the payload is not a JSON object';
+  elsif bytes > most then
+    return format('the payload has %s bytes; at most %s are allowed for push type %s', bytes, most, push_type);
+  elsif priority is not null and priority not in (10, 5, 1) then
+    return format('priority %s is unknown: use 10, 5 or 1', priority);
+  elsif push_type = 'background' and priority is not null and priority <> 5 then
+    return format('priority %s is not allowed for a background push: use 5', priority);
+  elsif expiration is not null and expiration <> 0 and expiration < extract(epoch from now()) then
+    return format('expiration %s has passed: use 0 or seconds since 1970', expiration);
+  elsif collapse_id is not null and octet_length(collapse_id) not between 1 and 64 then
+    return format('the collapse ID has %s bytes: 1 to 64 are allowed', octet_length(collapse_id));
+  end if;
+
+  aps := payload -> 'aps';
+  if aps is not null and json_typeof(aps) <> 'object' then
+    return 'aps is not an object';
+  elsif push_type in ('alert', 'background', 'liveactivity', 'widgets', 'controls') and aps is null then
+    return format('the payload has no aps, which push type %s requires', push_type);
+  elsif push_type = 'alert' and coalesce(aps -> 'alert', aps -> 'badge', aps -> 'sound') is null then
+    return 'aps has none of alert, badge and sound, one of which push type alert requires';
+  elsif push_type = 'background' and (aps ->> 'content-available') is distinct from '1' then
+    return 'aps has no content-available: 1, which push type background requires';
+  elsif push_type = 'background' and coalesce(aps -> 'alert', aps -> 'badge', aps -> 'sound') is not null then
+    return 'aps has alert, badge or sound, which push type background forbids';
+  end if;
+  return null;
+end $$;
+
+-- Checks a message and keeps it. Returns its id.
+create function pushq.new_message(
+  queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text, at_most_once boolean
+) returns bigint
+language plpgsql as $$
+declare
+  problem text := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
+  new_id  bigint;
+begin
+  if problem is not null then
+    raise exception using errcode = '22023', message = problem;
+  end if;
+  insert into pushq.message (queue_id, payload, push_type, priority, expiration, collapse_id, at_most_once)
+  values ($1, $2, $3, coalesce($4, case when $3 = 'background' then 5 end), $5, $6, $7)
+  returning id into new_id;
+  return new_id;
+end $$;
+
+-- The recipients of one job of this queue: what its rate sends in two seconds, so that a slow queue does not hold tokens for
+-- minutes.
+create function pushq.job_size(queue_id int) returns int
+language sql stable as $$
+  select coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500)
+$$;
+
+-- Sends one message to some tokens, or to all devices of a user. Returns the root of the send, from which each recipient's
+-- apns-id derives. With `key`, a repeated call returns the first one's root, and the same key for something else is an error.
+create function pushq.send(
+  queue        text,
+  payload      json,
+  tokens       text[]      default null,
+  user_key     text        default null,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  run_at       timestamptz default now(),
+  send_by      timestamptz default null,
+  key          text        default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  root    bigint := nextval('pushq.id');
+  asked   bytea := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, expiration, collapse_id,
+                                         at_most_once, urgent)::text, 'UTF8'));
+  known   pushq.send_key;
+  message bigint;
+  parsed  bytea[];
+  ids     bigint[];
+begin
+  if (tokens is null) = (user_key is null) then
+    raise exception using errcode = '22023', message = 'a send needs either tokens or a user_key';
+  elsif send_by is not null and send_by <= now() then
+    raise exception using errcode = '22023', message = format('send_by %s has passed', send_by);
+  end if;
+
+  if key is not null then
+    insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
+    if not found then
+      select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
+      if known.digest <> asked then
+        raise exception using errcode = '22023', message = format('key “%s” was used for another send', key),
+          hint = 'use a new key for what is not a repetition';
+      end if;
+      return known.root_id;
+    end if;
+  end if;
+
+  message := pushq.new_message(q, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  if tokens is not null then
+    -- A token sent to is a device. Sending never brings an inactive one back.
+    select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
+    insert into pushq.device (queue_id, token) select q, t from unnest(parsed) t on conflict do nothing;
+    select array_agg(id order by id) into ids from pushq.device d where d.queue_id = q and d.token = any (parsed);
+  else
+    select array_agg(id order by id) into ids
+    from pushq.device d where d.queue_id = q and d.user_key = send.user_key and d.active;
+  end if;
+  if ids is null then
+    raise exception using errcode = 'PQ404', message = case when tokens is null
+        then format('user “%s” has no active device in this queue', user_key) else 'the list of tokens is empty' end;
+  end if;
+
+  with cut as materialized (
+    select nextval('pushq.id') as job_id, ids[first : first + per_job - 1] as part
+    from pushq.job_size(q) per_job, generate_series(1, cardinality(ids), per_job) first),
+  bodies as (
+    insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+    select pushq.today(), q, job_id, root, part[1], part[cardinality(part)], part from cut)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count, at_most_once)
+  select q, job_id, case when urgent then 0 else 1 end, send.run_at,
+         coalesce(send.send_by, greatest(send.run_at, now()) + interval '24 hours'),
+         message, root, pushq.today(), cardinality(part), send.at_most_once
+  from cut;
+  perform pushq.wake();
+  return root;
+end $$;
+
+-- Makes a campaign's rows, or finds the campaign of that key. `new` tells which.
+create function pushq.new_campaign(
+  q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean, start_at timestamptz, send_by timestamptz, source text,
+  out campaign_id bigint, out new boolean
+)
+language plpgsql as $$
+declare
+  message bigint;
+  known   pushq.campaign;
+begin
+  if send_by is not null and send_by <= greatest(start_at, now()) then
+    raise exception using errcode = '22023', message = format('send_by %s lies before the start', send_by);
+  end if;
+  message := pushq.new_message(q, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  insert into pushq.campaign (queue_id, key, digest, message_id) values (q, new_campaign.key, new_campaign.digest, message)
+  on conflict on constraint campaign_key_once do nothing
+  returning id into campaign_id;
+  new := found;
+  if not new then
+    select * into known from pushq.campaign c where c.queue_id = q and c.key = new_campaign.key;
+    if known.digest <> new_campaign.digest then
+      raise exception using errcode = '22023', message = format('key “%s” was used for another campaign', new_campaign.key),
+        hint = 'use a new key for what is not a repetition';
+    end if;
+    delete from pushq.message m where m.queue_id = q and m.id = message;
+    campaign_id := known.id;
+    return;
+  end if;
+  insert into pushq.campaign_tally (queue_id, campaign_id) values (q, campaign_id);
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, source, start_at, send_by, at_most_once, last_device_id, body_day)
+  select q, campaign_id, message, new_campaign.source, new_campaign.start_at,
+         coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
+         coalesce(max(d.id), 0), case when new_campaign.source = 'bodies' then pushq.today() end
+  from (select id from pushq.device where queue_id = q order by id desc limit 1) d;
+end $$;
+
+-- Starts a campaign to all active devices of a queue, once: a repeated call under the same key returns the first one's id, and
+-- the same key for something else is an error.
+create function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      json,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  started record;
+begin
+  select * into started from pushq.new_campaign(pushq.queue_id(queue), key,
+    sha256(convert_to(row(payload::text, push_type, priority, expiration, collapse_id, at_most_once)::text, 'UTF8')),
+    payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'devices');
+  perform pushq.wake();
+  return started.campaign_id;
+end $$;
+
+-- The same for a list of tokens. They become devices (sending never brings an inactive one back), then lists of recipients, all
+-- in the caller's transaction: killed half-way, nothing is there and the call is repeated.
+create function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      json,
+  tokens       bytea[],
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  started record;
+begin
+  if coalesce(cardinality(tokens), 0) = 0 then
+    raise exception using errcode = '22023', message = 'the list of tokens is empty';
+  end if;
+  select * into started from pushq.new_campaign(q, key,
+    sha256(convert_to(row(payload::text, tokens, push_type, priority, expiration, collapse_id, at_most_once)::text, 'UTF8')),
+    payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'bodies');
+  if not started.new then
+    return started.campaign_id;
+  end if;
+
+  insert into pushq.device (queue_id, token)
+  select q, t from (select distinct t from unnest(tokens) t order by t) sorted
+  on conflict do nothing;
+
+  with listed as (
+    select d.id, (row_number() over (order by d.id) - 1) / n.size as part
+    from (select distinct t from unnest(tokens) t) l
+    join pushq.device d on d.queue_id = q and d.token = l.t
+    cross join pushq.job_size(q) n(size)),
+  lists as (select array_agg(id order by id) as ids from listed group by part)
+  insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+  select pushq.today(), q, nextval('pushq.id'), started.campaign_id, ids[1], ids[cardinality(ids)], ids from lists;
+
+  perform pushq.wake();
+  return started.campaign_id;
+end $$;
+
+-- Pauses a campaign: its ready jobs are few, so they are set aside; leased ones go on to their end.
+create function pushq.pause_campaign(queue text, key text) returns boolean
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  c bigint;
+begin
+  update pushq.campaign k set paused_at = now()
+  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  update pushq.fan_out set paused = true where queue_id = q and campaign_id = c;
+  update pushq.job set run_at = 'infinity' where queue_id = q and campaign_id = c;
+  return true;
+end $$;
+
+-- Lets a paused campaign go on.
+create function pushq.resume_campaign(queue text, key text) returns boolean
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  c bigint;
+begin
+  update pushq.campaign k set paused_at = null
+  where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  update pushq.fan_out set paused = false where queue_id = q and campaign_id = c;
+  update pushq.job set run_at = now() where queue_id = q and campaign_id = c and run_at = 'infinity';
+  perform pushq.wake();
+  return true;
+end $$;
+
+-- Cancels a campaign for good: no more jobs are made; those that wait are due at once, and whoever claims or holds one ends it,
+-- its untouched recipients as cancelled and its uncertain ones as unknown.
+create function pushq.cancel_campaign(queue text, key text) returns boolean
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  c bigint;
+begin
+  update pushq.campaign k set cancelled_at = now(), paused_at = null
+  where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  update pushq.fan_out set done = true, done_at = coalesce(done_at, now()), paused = false, rest = '{}'
+  where queue_id = q and campaign_id = c;
+  update pushq.campaign_tally set stopped = true where queue_id = q and campaign_id = c;
+  update pushq.job set run_at = now() where queue_id = q and campaign_id = c and run_at > now();
+  perform pushq.wake();
+  return true;
+end $$;
