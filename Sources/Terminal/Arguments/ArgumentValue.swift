@@ -1,0 +1,76 @@
+/// What can stand on a command line: a type that is read from one word.
+///
+/// Conform a type to it to use it with `@Option` and `@Positional`. An optional type may be absent, an array may be
+/// given several times, everything else is required unless it has a default.
+package protocol ArgumentValue {
+    /// The word that stands for a value in help, in capitals: `DURATION`.
+    static var placeholder: String { get }
+
+    /// Whether a value must not be repeated in an error: secrets and device tokens.
+    static var isConfidential: Bool { get }
+
+    /// Reads `text`, or throws what is wrong with it.
+    static func parse(_ text: String) throws(InvalidValue) -> Self
+
+    /// Reads one more `text` after what was read for the same parameter before.
+    static func parse(_ text: String, after earlier: Self?) throws(InvalidValue) -> Self
+
+    /// What holds when nothing is given; nil when that is an error.
+    static var absent: Self? { get }
+
+    /// Whether the parameter may be given several times.
+    static var isRepeated: Bool { get }
+
+    /// How a default is shown in help.
+    var shown: String { get }
+}
+
+/// A word that a parameter does not take.
+package struct InvalidValue: Error, Equatable {
+    /// What is wrong, as the end of a sentence that begins with the parameter: `is not a whole number`.
+    package let reason: String
+
+    /// Says what is wrong: `is not a whole number`.
+    package init(_ reason: String) {
+        self.reason = reason
+    }
+}
+
+extension ArgumentValue {
+    package static var isConfidential: Bool { false }
+    package static var isRepeated: Bool { false }
+    package static var absent: Self? { nil }
+    package var shown: String { "\(self)" }
+
+    package static func parse(_ text: String, after earlier: Self?) throws(InvalidValue) -> Self {
+        guard earlier == nil else { throw InvalidValue(Messages.givenTwice) }
+        return try parse(text)
+    }
+}
+
+extension Optional: ArgumentValue where Wrapped: ArgumentValue {
+    package static var placeholder: String { Wrapped.placeholder }
+    package static var isConfidential: Bool { Wrapped.isConfidential }
+    package static var absent: Self? { .some(nil) }
+    package var shown: String { self?.shown ?? "" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Self {
+        try Wrapped.parse(text)
+    }
+}
+
+extension Array: ArgumentValue where Element: ArgumentValue {
+    package static var placeholder: String { Element.placeholder }
+    package static var isConfidential: Bool { Element.isConfidential }
+    package static var isRepeated: Bool { true }
+    package static var absent: Self? { [] }
+    package var shown: String { map(\.shown).joined(separator: ", ") }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Self {
+        [try Element.parse(text)]
+    }
+
+    package static func parse(_ text: String, after earlier: Self?) throws(InvalidValue) -> Self {
+        (earlier ?? []) + (try parse(text))
+    }
+}

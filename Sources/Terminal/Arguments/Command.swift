@@ -1,0 +1,74 @@
+/// One thing that an executable can be told to do.
+///
+/// Its stored properties are what it takes, marked `@Positional`, `@Option` or `@Flag`; the parser makes a command with
+/// `init()`, fills them and calls `run`.
+package protocol Command: SendableMetatype {
+    /// What it is called on the command line.
+    static var name: String { get }
+
+    /// One sentence for the list of commands.
+    static var summary: String { get }
+
+    /// What a user must know beyond that; paragraphs are divided by an empty line.
+    static var discussion: String { get }
+
+    /// Command lines that work, without the executable's name. Usage errors end in the first one.
+    static var examples: [String] { get }
+
+    init()
+
+    /// Does it. Whatever is thrown is told in one line and ends the program with exit code 1, a `UsageError` with 2.
+    func run(_ console: Console) async throws
+}
+
+extension Command {
+    package static var discussion: String { "" }
+    package static var examples: [String] { [] }
+}
+
+/// The commands of an executable, as a tree: `pushq-admin queue set` is a command in a group.
+package enum CommandTree: Sendable {
+    case command(any Command.Type)
+    case group(name: String, summary: String, [CommandTree])
+
+    var name: String {
+        switch self {
+        case .command(let type): type.name
+        case .group(let name, _, _): name
+        }
+    }
+
+    var summary: String {
+        switch self {
+        case .command(let type): type.summary
+        case .group(_, let summary, _): summary
+        }
+    }
+}
+
+/// The fields of a command, in the order in which they are declared.
+struct CommandFields {
+    let fields: [(field: any ParameterField, parameter: Parameter)]
+
+    init(of command: any Command) {
+        fields = Self.collect(from: command)
+    }
+
+    var parameters: [Parameter] { fields.map(\.parameter) }
+    var positionals: [Parameter] { parameters.filter { $0.kind == .positional } }
+    var options: [Parameter] { parameters.filter { $0.kind != .positional } }
+
+    /// What is required and was not given.
+    var missing: [Parameter] {
+        fields.filter { !$0.field.isFilled }.map(\.parameter)
+    }
+
+    private static func collect(from value: Any) -> [(field: any ParameterField, parameter: Parameter)] {
+        Mirror(reflecting: value).children.flatMap { child in
+            if let field = child.value as? any ParameterField, let label = child.label {
+                return [(field, field.parameter(label: label))]
+            }
+            return child.value is any ParameterGroup ? collect(from: child.value) : []
+        }
+    }
+}

@@ -1,0 +1,82 @@
+/// One thing that a command takes, whatever its type: what help says about it and how a word for it is read.
+struct Parameter {
+    enum Kind {
+        case positional, option, flag
+    }
+
+    let kind: Kind
+    /// `QUEUE` of a positional, `--token` of an option or flag.
+    let name: String
+    /// What stands after an option in help; empty for flags and positionals.
+    let placeholder: String
+    let help: String
+    /// The default as help shows it, nil without one.
+    let defaultText: String?
+    let isRequired: Bool
+    let isRepeated: Bool
+    let isConfidential: Bool
+    /// Reads one word into the command.
+    let read: (String) throws(InvalidValue) -> Void
+
+    /// How the parameter is written in a usage line: `--token HEX`.
+    var usage: String {
+        placeholder.isEmpty ? name : "\(name) \(placeholder)"
+    }
+}
+
+/// A field of a command that the parser fills.
+protocol ParameterField {
+    /// Describes the field; `label` is the name of the stored property.
+    func parameter(label: String) -> Parameter
+    /// Whether a value was given or stands in for one.
+    var isFilled: Bool { get }
+}
+
+/// Options that several commands share; a command includes them by having a property of this type.
+package protocol ParameterGroup {}
+
+/// Where the parser leaves what it read: a reference, so that it can be filled after the command's `init()`.
+final class ParameterBox<Value: ArgumentValue> {
+    private let fallback: Value?
+    private var given: Value?
+
+    init(fallback: Value?) {
+        self.fallback = fallback
+    }
+
+    var value: Value? { given ?? fallback }
+
+    func read(_ text: String) throws(InvalidValue) {
+        given = try Value.parse(text, after: given)
+    }
+
+    func describe(_ kind: Parameter.Kind, name: String, placeholder: String, help: String) -> Parameter {
+        let shown = fallback?.shown ?? ""
+        return Parameter(
+            kind: kind, name: name, placeholder: placeholder, help: help,
+            defaultText: shown.isEmpty ? nil : shown, isRequired: fallback == nil,
+            isRepeated: Value.isRepeated, isConfidential: Value.isConfidential,
+            read: { (text) throws(InvalidValue) in try self.read(text) })
+    }
+}
+
+enum ParameterName {
+    /// The option for a property: `maxRate` is given as `--max-rate`.
+    static func option(for label: String) -> String {
+        "--" + words(of: label).joined(separator: "-")
+    }
+
+    /// The placeholder of a positional: `keyFile` is shown as `KEY-FILE`.
+    static func positional(for label: String) -> String {
+        words(of: label).joined(separator: "-").uppercased()
+    }
+
+    private static func words(of label: String) -> [String] {
+        var words = [""]
+        for character in label.drop(while: { $0 == "_" }) {
+            if character.isUppercase { words.append("") }
+            words[words.count - 1] += character.lowercased()
+        }
+        return words
+    }
+}

@@ -1,0 +1,9 @@
+/// What a program tells its caller when it ends.
+package enum ExitCode: Int32, Sendable {
+    /// All that was asked for was done.
+    case done = 0
+    /// It was tried and failed.
+    case failed = 1
+    /// The command line cannot be carried out as it stands.
+    case usage = 2
+}

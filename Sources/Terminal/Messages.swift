@@ -1,0 +1,105 @@
+/// Every sentence that the parser and the shared parts of the executables say, in one place, so that they agree in tone.
+enum Messages {
+    // MARK: Help
+
+    static let usageTitle = "Usage:"
+    static let commandsTitle = "Commands:"
+    static let argumentsTitle = "Arguments:"
+    static let optionsTitle = "Options:"
+    static let everywhereTitle = "Everywhere:"
+    static let examplesTitle = "Examples:"
+    static let everywhere = [
+        ("--json", "Print JSON instead of text."),
+        ("--help", "Show this help."),
+    ]
+    static let version = ("--version", "Show the version.")
+
+    static func more(_ path: [String]) -> String {
+        "'\(path.joined(separator: " ")) COMMAND --help' tells more about a command."
+    }
+
+    // MARK: Usage errors: what is wrong, without a full stop
+
+    static func usage(problem: String, remedy: String) -> String {
+        "\(problem)\(problem.hasSuffix("?") ? "" : ".") Try: \(remedy)"
+    }
+
+    static func commandMissing(_ path: [String]) -> String {
+        "'\(path.joined(separator: " "))' needs a command"
+    }
+
+    static func unknownCommand(_ word: String, nearest: String) -> String {
+        "there is no command '\(brief(word))'; did you mean '\(nearest)'?"
+    }
+
+    static func unknownCommand(_ word: String, among names: [String]) -> String {
+        "there is no command '\(brief(word))' (there are \(names.joined(separator: ", ")))"
+    }
+
+    static func unknownOption(_ word: String, nearest: String?) -> String {
+        "there is no option '\(brief(word))' here" + (nearest.map { "; did you mean '\($0)'?" } ?? "")
+    }
+
+    static func missing(_ usage: String) -> String { "\(usage) is missing" }
+    static func unexpected(_ word: String) -> String { "'\(brief(word))' is one argument too many" }
+    static func valueMissing(_ usage: String) -> String { "\(usage) is given without its value" }
+    static func flagWithValue(_ name: String) -> String { "\(name) takes no value" }
+
+    static func invalid(_ name: String, value: String?, reason: String) -> String {
+        value.map { "\(name) '\(brief($0))' \(reason)" } ?? "\(name) \(reason)"
+    }
+
+    // MARK: Invalid values: what follows the parameter and its value
+
+    static let givenTwice = "is given twice"
+    static let notAWholeNumber = "is not a whole number"
+    static let notANumber = "is not a number"
+    static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d"
+    static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
+    static let notAPort = "is not a port, 0 to 65535"
+    static let notARate = "is not a rate above 0 in pushes a second, such as 250 or 0.5"
+    static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
+    static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
+    static let empty = "is empty"
+
+    static func outside(_ range: ClosedRange<Int>) -> String {
+        "is not between \(range.lowerBound) and \(range.upperBound)"
+    }
+
+    static func notOne(of names: [String]) -> String {
+        "is none of \(names.joined(separator: ", "))"
+    }
+
+    // MARK: Settings
+
+    static let masterKeyMissing =
+        "no master key: credentials are sealed with one. Make it once with 'openssl rand -hex 32 > master.key' and set "
+        + "PUSHQ_MASTER_KEY_FILE=master.key"
+
+    static func masterKeyInvalid(_ source: String) -> String {
+        "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits. Make one with "
+            + "'openssl rand -hex 32'"
+    }
+
+    static func fileUnreadable(_ path: String, why: String) -> String {
+        "cannot read \(path): \(why)"
+    }
+
+    // MARK: Running
+
+    static func failure(_ command: String, _ text: String) -> String {
+        "\(command): \(text)"
+    }
+
+    /// A word as an error may repeat it: one line, and no more of it than is needed to find it again.
+    private static func brief(_ word: String) -> String {
+        let line = String(word.map { $0.isNewline || $0.isASCIIControl ? " " : $0 })
+        return line.count > 40 ? "\(line.prefix(40))…" : line
+    }
+}
+
+extension Character {
+    fileprivate var isASCIIControl: Bool {
+        asciiValue.map { $0 < 0x20 || $0 == 0x7F } ?? false
+    }
+}

@@ -1,0 +1,52 @@
+extension String: ArgumentValue {
+    package static var placeholder: String { "TEXT" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> String {
+        guard !text.isEmpty else { throw InvalidValue(Messages.empty) }
+        return text
+    }
+}
+
+extension Int: ArgumentValue {
+    package static var placeholder: String { "N" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Int {
+        // "1_000_000" and "1,000,000" are how people write a million.
+        guard let number = Int(text.filter { $0 != "_" && $0 != "," }) else {
+            throw InvalidValue(Messages.notAWholeNumber)
+        }
+        return number
+    }
+}
+
+extension Double: ArgumentValue {
+    package static var placeholder: String { "NUMBER" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Double {
+        guard let number = Double(text), number.isFinite else { throw InvalidValue(Messages.notANumber) }
+        return number
+    }
+}
+
+/// A flag: that it stands there is its value.
+extension Bool: ArgumentValue {
+    package static var placeholder: String { "" }
+    package var shown: String { "" }
+
+    package static func parse(_ text: String) -> Bool { true }
+}
+
+/// A word out of a few: an enum with names, which help and errors list.
+package protocol ArgumentChoice: ArgumentValue, CaseIterable, RawRepresentable<String> {}
+
+extension ArgumentChoice {
+    package static var placeholder: String { allCases.map(\.rawValue).joined(separator: "|") }
+    package var shown: String { rawValue }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Self {
+        guard let choice = Self(rawValue: text) else {
+            throw InvalidValue(Messages.notOne(of: allCases.map(\.rawValue)))
+        }
+        return choice
+    }
+}

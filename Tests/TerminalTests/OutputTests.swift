@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+@testable import Terminal
+
+@Suite struct `Numbers for people` {
+    @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-1000, "-1,000")])
+    func `have thousands separators`(number: Int, expected: String) {
+        #expect(NumberText.grouped(number) == expected)
+    }
+
+    @Test func `keep their places`() {
+        #expect(NumberText.grouped(1234.5, places: 2) == "1,234.50")
+        #expect(NumberText.grouped(-0.25, places: 1) == "-0.2")
+        #expect(NumberText.grouped(999.96, places: 1) == "1,000.0")
+    }
+}
+
+@Suite struct `JSON output` {
+    @Test func `keeps the order of members and escapes what must be`() throws {
+        let value: JSON = ["b": 1, "a": ["x\"y\\\n\u{1}é", true, .null, .decimal(0.5, places: 3)]]
+        #expect(value.text == #"{"b":1,"a":["x\"y\\\n\u0001é",true,null,0.500]}"#)
+        #expect(try JSONSerialization.jsonObject(with: Data(value.text.utf8)) is [String: Any])
+    }
+
+    @Test func `shows what is missing as null`() {
+        #expect(Cell.count(nil).json == .null)
+        #expect(Cell.count(nil).text == "-")
+    }
+}
+
+@Suite struct Facts {
+    @Test func `stand in two columns or in an object`() {
+        let facts: [(name: String, value: Cell)] = [("sent", .count(1200)), ("per_second", .decimal(9.5, places: 1))]
+        let transcript = Transcript()
+        transcript.console().show(facts)
+        transcript.console(speaksJSON: true).show(facts)
+        #expect(transcript.output == "sent        1,200\nper second  9.5\n{\"sent\":1200,\"per_second\":9.5}\n")
+    }
+}
+
+@Suite struct `The progress bar` {
+    @Test func `shows share, count and rate`() {
+        let bar = ProgressBar("sending", total: 2000, on: Transcript().console())
+        let line = bar.line(500, elapsed: .seconds(2), detail: "3 retried")
+        #expect(line == "sending  ███████░░░░░░░░░░░░░░░░░░░░░░░ 25%  500 of 2,000  250/s  3 retried")
+    }
+
+    @Test func `counts when there is no total`() {
+        let bar = ProgressBar("reading", total: nil, on: Transcript().console())
+        #expect(bar.line(1500, elapsed: .zero, detail: "") == "reading  1,500")
+    }
+
+    @Test func `writes nothing in a pipe`() {
+        let transcript = Transcript()
+        let bar = ProgressBar("sending", total: 10, on: transcript.console(isWatched: false))
+        bar.update(5)
+        bar.finish()
+        #expect(transcript.errors.isEmpty)
+    }
+
+    @Test func `is not redrawn at every step, and leaves a clean line`() {
+        let transcript = Transcript()
+        let bar = ProgressBar("sending", total: 1000, on: transcript.console(isWatched: true))
+        for step in 0..<1000 { bar.update(step) }
+        bar.finish()
+        #expect(transcript.errors.split(separator: "\r").count < 100)
+        #expect(transcript.errors.hasSuffix("\r\u{1B}[K"))
+    }
+}

@@ -1,0 +1,17 @@
+import Synchronization
+import Terminal
+
+/// Collects what a program says, so that a test can read it.
+final class Transcript: Sendable {
+    private let said = Mutex((output: "", errors: ""))
+
+    var output: String { said.withLock { $0.output } }
+    var errors: String { said.withLock { $0.errors } }
+
+    func console(speaksJSON: Bool = false, isWatched: Bool = false) -> Console {
+        Console(
+            speaksJSON: speaksJSON, isWatched: isWatched,
+            output: { text in self.said.withLock { $0.output += text } },
+            errors: { text in self.said.withLock { $0.errors += text } })
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Testing
+
+@testable import Terminal
+
+@Suite struct `Values on a command line` {
+    @Test(arguments: [
+        ("30s", Duration.seconds(30)), ("5m", .seconds(300)), ("2h", .seconds(7200)), ("7d", .seconds(604_800)),
+        ("250ms", .milliseconds(250)), ("1.5s", .milliseconds(1500)), ("10", .seconds(10)), ("0", .zero),
+    ])
+    func `durations`(text: String, expected: Duration) throws {
+        #expect(try Duration.parse(text) == expected)
+    }
+
+    @Test(arguments: ["", "s", "5 m", "-1s", "1e3s", "5x", "nan", "∞", "m5"])
+    func `are not durations`(text: String) {
+        #expect(throws: InvalidValue.self) { try Duration.parse(text) }
+    }
+
+    @Test(arguments: [
+        (Duration.seconds(2700), "45m"), (.milliseconds(1500), "1500ms"), (.zero, "0s"), (.seconds(86_400), "1d"),
+    ])
+    func `show durations in their largest whole unit`(duration: Duration, expected: String) {
+        #expect(duration.shown == expected)
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1:2197", "127.0.0.1", 2197), ("api.push.apple.com:443", "api.push.apple.com", 443),
+        ("[::1]:8", "::1", 8),
+    ])
+    func `hosts and ports`(text: String, host: String, port: Int) throws {
+        let parsed = try HostAndPort.parse(text)
+        #expect(parsed == HostAndPort(host: host, port: UInt16(port)))
+        #expect(parsed.shown == text)
+    }
+
+    @Test(arguments: ["localhost", "localhost:", ":80", "::1:80", "host:70000", "host:x", "[]:80"])
+    func `are not hosts and ports`(text: String) {
+        #expect(throws: InvalidValue.self) { try HostAndPort.parse(text) }
+    }
+
+    @Test(arguments: [("250", 250.0), ("0.5", 0.5), ("16.996", 16.996)])
+    func `rates`(text: String, expected: Double) throws {
+        #expect(try Rate.parse(text).perSecond == expected)
+    }
+
+    @Test(arguments: ["0", "-1", "fast", "inf", "nan", ""])
+    func `are not rates`(text: String) {
+        #expect(throws: InvalidValue.self) { try Rate.parse(text) }
+    }
+
+    @Test(arguments: [("0.05", 0.05), ("5%", 0.05), ("1", 1.0), ("0", 0.0)])
+    func `shares`(text: String, expected: Double) throws {
+        #expect(abs(try Share.parse(text).fraction - expected) < 1e-12)
+    }
+
+    @Test func `whole numbers, written as people write them`() throws {
+        #expect(try Int.parse("1_000_000") == 1_000_000)
+        #expect(try Int.parse("1,000,000") == 1_000_000)
+        #expect(throws: InvalidValue.self) { try Int.parse("1.5") }
+    }
+
+    @Test func `moments need an offset`() throws {
+        #expect(try Moment.parse("2026-03-01T10:00:00+01:00") == Moment.parse("2026-03-01T09:00:00Z"))
+        #expect(throws: InvalidValue.self) { try Moment.parse("tomorrow") }
+    }
+}
+
+@Suite struct `Files to read` {
+    @Test func `that are not there say so`() {
+        #expect(throws: UnreadableFile.self) { try InputFile("/does/not/exist").contents() }
+        #expect(
+            String(describing: UnreadableFile(path: "a.csv", kind: nil)) == "cannot read a.csv: there is no such file")
+    }
+
+    @Test func `that are folders say so`() {
+        let error = #expect(throws: UnreadableFile.self) { try InputFile("/tmp").contents() }
+        #expect(error?.description == "cannot read /tmp: it is a folder")
+    }
+
+    @Test func `are read whole`() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString)")
+        try Data("hello".utf8).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+        #expect(try InputFile(url.path).contents() == Data("hello".utf8))
+    }
+}
