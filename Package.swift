@@ -87,6 +87,7 @@ let package = Package(
         tests(
             of: ["Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography", "QueueCore"],
             as: "WorkersTests"),
+        tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal"], as: "TerminalTests"),
         tests(
             of: ["TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport"],

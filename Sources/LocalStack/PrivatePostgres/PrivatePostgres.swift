@@ -1,0 +1,145 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
+///
+/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with the
+/// program that started it, whatever ends that one (``Minder``). As root it runs as user `postgres`.
+package final class PrivatePostgres: Sendable {
+    /// How the server is asked to end (the signals of `pg_ctl stop`).
+    package enum StopMode: Sendable {
+        /// Ends sessions, writes everything out.
+        case fast
+        /// As a crash would end it: the next start recovers from the WAL.
+        case immediate
+
+        var signal: Int32 { self == .fast ? SIGINT : SIGQUIT }
+    }
+
+    /// The superuser of the server, who is not asked for a password.
+    package static let superuser = "pushq"
+
+    private static let patience = Duration.seconds(60)
+
+    private let binaries: ServerBinaries
+    private let user: ServerUser
+    private let folder: ServerFolder
+    private let settings: ServerSettings
+    private let minder: Minder
+    /// The process that was started, and the server's own number, which differs where `su` stands between.
+    private let server = Mutex<(child: ChildProcess, processID: Int32)?>(nil)
+
+    private init(binaries: ServerBinaries, settings: ServerSettings, minder: Minder) throws(LocalStackError) {
+        self.binaries = binaries
+        self.settings = settings
+        self.minder = minder
+        user = try ServerUser.forThisProcess()
+        folder = try ServerFolder(ownedBy: user)
+        minder.mind(folder: folder.path)
+    }
+
+    /// Makes a cluster and starts its server; takes about a second. Returns when it answers.
+    /// - Parameter minder: ends the server when this program is gone.
+    package static func start(
+        _ settings: ServerSettings = ServerSettings(), minder: Minder
+    ) async throws(LocalStackError) -> PrivatePostgres {
+        let binaries = try await ServerBinaries.find()
+        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder)
+        try await postgres.makeCluster()
+        try await postgres.start()
+        return postgres
+    }
+
+    /// For `--database-url` and libpq, in its key=value form.
+    package func connectionString(database: String = "postgres") -> String {
+        "host=\(folder.path) port=5432 user=\(Self.superuser) dbname=\(database)"
+    }
+
+    /// The folder that the server's socket is in, libpq's PGHOST.
+    package var socketFolder: String { folder.path }
+
+    /// The server's main process, nil while it is stopped.
+    package var processID: Int32? {
+        server.withLock { $0?.processID }
+    }
+
+    /// Makes an empty database.
+    package func createDatabase(_ name: String) async throws(LocalStackError) {
+        let arguments = ["-h", folder.path, "-p", "5432", "-U", Self.superuser, name]
+        try await user.command(binaries.path(of: "createdb"), arguments, in: folder.path).run()
+    }
+
+    /// CPU time of the server so far: of its main process, of all backends that run and of those that have ended.
+    package func backendCPU() -> Duration {
+        guard let processID, let main = ProcessTimes(of: processID) else { return .zero }
+        let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
+        let children = numbers.compactMap { ProcessTimes(of: $0) }.filter { $0.parentID == processID }
+        return children.reduce(main.cpu + main.endedChildrenCPU) { $0 + $1.cpu }
+    }
+
+    // MARK: Stopping and starting
+
+    /// Ends the server; the data stays, for a later ``start()``.
+    package func stop(_ mode: StopMode = .fast) async throws(LocalStackError) {
+        guard let (child, processID) = server.withLock({ $0 }) else { return }
+        kill(processID, mode.signal)
+        guard await child.waitForExit(within: Self.patience) != nil else {
+            throw .serverStuck(what: "does not end", log: logEnd)
+        }
+        server.withLock { $0 = nil }
+    }
+
+    /// Starts the server on its data and returns when it answers.
+    package func start() async throws(LocalStackError) {
+        precondition(processID == nil, "the server runs already")
+        let places = [
+            "-D", folder.data, "-c", "listen_addresses=", "-c", "unix_socket_directories=\(folder.path)", "-c",
+            "port=5432",
+        ]
+        var command = user.command(binaries.path(of: "postgres"), places + settings.arguments, in: folder.path)
+        command.output = .file(folder.log)
+        command.errors = .file(folder.log)
+        let child = try ChildProcess(command)
+        let processID = try await waitUntilReady(child)
+        server.withLock { $0 = (child, processID) }
+    }
+
+    /// The end of the server's log, for an error's text.
+    package var logEnd: String {
+        ((try? String(contentsOfFile: folder.log, encoding: .utf8)) ?? "").lastLines(6)
+    }
+
+    private func makeCluster() async throws(LocalStackError) {
+        let arguments = [
+            "-D", folder.data, "-U", Self.superuser, "--auth=trust", "--encoding=UTF8", "--locale=C",
+            // The cluster is made anew after a crash of the machine; only initdb's own files go unsynced.
+            "--no-sync",
+        ]
+        try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run()
+    }
+
+    /// The server writes its state into the last line of `postmaster.pid`. It is minded as soon as its number is known there.
+    private func waitUntilReady(_ child: ChildProcess) async throws(LocalStackError) -> Int32 {
+        let deadline = ContinuousClock.now + Self.patience
+        var isMinded = false
+        while child.exit == nil, ContinuousClock.now < deadline {
+            let text = (try? String(contentsOfFile: "\(folder.data)/postmaster.pid", encoding: .utf8)) ?? ""
+            let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            // Not the number of the server before this one, which a crash leaves in the file.
+            if let processID = lines.first.flatMap({ Int32($0) }), Self.isServer(processID, of: child) {
+                if !isMinded { minder.mind(processID: processID, endingWith: SIGQUIT) }
+                isMinded = true
+                if lines.count > 7, lines[7].hasPrefix("ready") { return processID }
+            }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        child.signal(SIGKILL)
+        throw .serverStuck(what: "did not start", log: logEnd)
+    }
+
+    /// The child is the server, or the `runuser` or `su` that waits for it.
+    private static func isServer(_ processID: Int32, of child: ChildProcess) -> Bool {
+        processID == child.processID || ProcessTimes(of: processID)?.parentID == child.processID
+    }
+}

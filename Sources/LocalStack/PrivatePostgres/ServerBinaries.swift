@@ -1,0 +1,57 @@
+import Foundation
+
+/// Where a PostgreSQL server is installed on this machine.
+struct ServerBinaries: Equatable {
+    /// What pushq needs: views with `security_invoker` came with 15.
+    static let minimumVersion = 15
+
+    let folder: String
+    let version: Int
+
+    func path(of name: String) -> String {
+        "\(folder)/\(name)"
+    }
+
+    /// The newest server that is new enough.
+    static func find() async throws(LocalStackError) -> ServerBinaries {
+        var found: [ServerBinaries] = []
+        for folder in folders() {
+            guard let version = await version(in: folder) else { continue }
+            found.append(ServerBinaries(folder: folder, version: version))
+        }
+        guard let newest = found.max(by: { $0.version < $1.version }), newest.version >= minimumVersion else {
+            let older = found.map { "\($0.version) in \($0.folder)" }
+            throw .noServerBinaries(minimumVersion: minimumVersion, found: older)
+        }
+        return newest
+    }
+
+    /// Debian and its kin keep servers out of PATH, one folder a version.
+    private static func folders() -> [String] {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let versioned = ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/opt/homebrew/opt"].flatMap { parent in
+            ((try? FileManager.default.contentsOfDirectory(atPath: parent)) ?? []).map { "\(parent)/\($0)/bin" }
+        }
+        let all = path.split(separator: ":").map(String.init) + versioned + ["/usr/local/pgsql/bin", "/usr/pgsql/bin"]
+        var seen: Set<String> = []
+        return all.compactMap(realFolder).filter { seen.insert($0).inserted }
+    }
+
+    /// Where the programs themselves are: in PATH there may be a link to some of them.
+    private static func realFolder(_ folder: String) -> String? {
+        guard folder.hasPrefix("/") else { return nil }
+        let server = URL(fileURLWithPath: "\(folder)/postgres").resolvingSymlinksInPath()
+        let real = server.deletingLastPathComponent().path
+        let isComplete = ["postgres", "initdb", "createdb"].allSatisfy {
+            FileManager.default.isExecutableFile(atPath: "\(real)/\($0)")
+        }
+        return isComplete ? real : nil
+    }
+
+    /// `postgres (PostgreSQL) 15.18 (Debian …)`, `postgres (PostgreSQL) 18beta1`
+    private static func version(in folder: String) async -> Int? {
+        let text = try? await Command("\(folder)/postgres", ["--version"], environment: [:]).run()
+        let number = text?.split(separator: " ").dropFirst(2).first?.prefix(while: \.isNumber)
+        return number.flatMap { Int($0) }
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import Glibc
+
+/// What to start, and with what around it.
+package struct Command: Sendable {
+    /// Where what a process prints goes to.
+    package enum Output: Sendable {
+        case inherited
+        case discarded
+        /// Added to the end of this file.
+        case file(String)
+        /// An open descriptor, which stays open here.
+        case descriptor(CInt)
+    }
+
+    /// An absolute path; nothing is looked up in PATH.
+    package var executable: String
+    package var arguments: [String]
+    /// All of it: nothing is inherited.
+    package var environment: [String: String]
+    /// Where it runs. `/` by default, so that a current directory which the process may not read does no harm.
+    package var folder = "/"
+    /// What it reads; `/dev/null` when nil.
+    package var input: CInt?
+    package var output = Output.inherited
+    package var errors = Output.inherited
+
+    /// - Parameter environment: this process's own unless given.
+    package init(
+        _ executable: String, _ arguments: [String] = [],
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) {
+        self.executable = executable
+        self.arguments = arguments
+        self.environment = environment
+    }
+
+    /// Runs it to its end and returns all that it printed.
+    /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
+    @discardableResult
+    package func run() async throws(LocalStackError) -> String {
+        let channel = try Channel()
+        var command = self
+        command.output = .descriptor(channel.writing.fileDescriptor)
+        command.errors = command.output
+        let child = try ChildProcess(command)
+        try? channel.writing.close()
+        let bytes = await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                continuation.resume(returning: (try? channel.reading.readToEnd()) ?? Data())
+            }
+        }
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let exit = await child.waitForExit(), exit != .code(0) else { return text }
+        let words = ([executable] + arguments).joined(separator: " ")
+        throw .commandFailed(command: words, exit: exit, output: text.lastLines(6))
+    }
+
+    /// Starts it and returns its process number.
+    func spawn() throws(LocalStackError) -> Int32 {
+        guard unsafe access(executable, X_OK) == 0 else {
+            throw .cannotStart(executable: executable, reason: unsafe String(cString: strerror(errno)))
+        }
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        unsafe Self.connect(input.map { .descriptor($0) } ?? .discarded, to: STDIN_FILENO, in: &actions)
+        unsafe Self.connect(output, to: STDOUT_FILENO, in: &actions)
+        unsafe Self.connect(errors, to: STDERR_FILENO, in: &actions)
+
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        Self.setUp(&attributes)
+
+        var processID: Int32 = 0
+        // The shell goes to the folder and becomes the command: posix_spawn cannot, in what Swift imports of it.
+        let words = ["/bin/sh", "-c", #"cd "$0" && exec "$@""#, folder, executable] + arguments
+        let code = unsafe withCStrings(words) { argv in
+            unsafe withCStrings(environment.map { "\($0.key)=\($0.value)" }) { envp in
+                unsafe posix_spawn(&processID, words[0], &actions, &attributes, argv, envp)
+            }
+        }
+        guard code == 0 else {
+            throw .cannotStart(executable: executable, reason: unsafe String(cString: strerror(code)))
+        }
+        return processID
+    }
+
+    private static func connect(
+        _ output: Output, to number: CInt, in actions: inout posix_spawn_file_actions_t
+    ) {
+        switch output {
+        case .inherited: break
+        case .discarded: unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", O_RDWR, 0)
+        case .file(let path):
+            unsafe posix_spawn_file_actions_addopen(&actions, number, path, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        case .descriptor(let descriptor): unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
+        }
+    }
+
+    /// A process group of its own, and no signal blocked or ignored: those would be inherited from whatever this program
+    /// does.
+    private static func setUp(_ attributes: inout posix_spawnattr_t) {
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe posix_spawnattr_setsigmask(&attributes, &signals)
+        unsafe sigfillset(&signals)
+        unsafe posix_spawnattr_setsigdefault(&attributes, &signals)
+        unsafe posix_spawnattr_setpgroup(&attributes, 0)
+        let flags = Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF) | Int16(POSIX_SPAWN_SETPGROUP)
+        unsafe posix_spawnattr_setflags(&attributes, flags)
+    }
+}
+
+/// Calls `body` with a null-terminated array of C strings.
+private func withCStrings<Result>(
+    _ strings: [String], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
+) -> Result {
+    var pointers = unsafe strings.map { unsafe strdup($0) }
+    unsafe pointers.append(nil)
+    defer { for unsafepointer in unsafe pointers { unsafe free(pointer) } }
+    return unsafe body(pointers)
+}
+
+extension String {
+    /// The end of a log, for an error's text.
+    func lastLines(_ count: Int) -> String {
+        split(whereSeparator: \.isNewline).suffix(count).joined(separator: " · ")
+    }
+}

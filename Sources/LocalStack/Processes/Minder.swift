@@ -1,0 +1,106 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// Sees to it that processes and folders do not outlive the program that made them, however it ends.
+///
+/// A shell script reads what to mind from a channel. The kernel closes the channel's other end when this program ends, by an exit,
+/// by Ctrl-C, by SIGKILL or by a crash; the script then ends the processes, the youngest first, and removes the folders. A clean
+/// ``end()`` goes the same way, so there is only one way.
+package final class Minder: Sendable {
+    private let script: ChildProcess
+    /// The channel to the script, nil once ended.
+    private let orders: Mutex<FileHandle?>
+
+    /// - Parameter patience: how long a process may take to end before it is killed.
+    package init(patience: Duration = .seconds(10)) throws(LocalStackError) {
+        let steps = String(Int(patience / Self.step))
+        let channel = try Channel()
+        orders = Mutex(channel.writing)
+        var command = Command(
+            "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
+        command.input = channel.reading.fileDescriptor
+        // Not the program's own output: a reader of it must not wait for the minder.
+        command.output = .discarded
+        command.errors = .discarded
+        script = try ChildProcess(command)
+        try? channel.reading.close()
+    }
+
+    /// Ends the process of this number with `signal`, and with SIGKILL if that takes too long, when this program is gone.
+    package func mind(processID: Int32, endingWith signal: Int32 = SIGKILL) {
+        // The number alone could be another process's by then; with its start time it cannot.
+        guard let start = ProcessTimes(of: processID)?.startTime else { return }
+        order("child \(processID) \(start) \(signal)")
+    }
+
+    /// Removes the folder, with all that is in it, when this program is gone.
+    package func mind(folder: String) {
+        precondition(folder.hasPrefix("/") && folder != "/" && !folder.contains("\n"), "no folder to remove: \(folder)")
+        order("folder \(folder)")
+    }
+
+    /// Starts a process that does not outlive this program.
+    package func start(_ command: Command, endingWith signal: Int32 = SIGKILL) throws(LocalStackError) -> ChildProcess {
+        let child = try ChildProcess(command)
+        mind(processID: child.processID, endingWith: signal)
+        return child
+    }
+
+    /// Ends all that it minds, now, and returns when it is gone.
+    package func end() async {
+        orders.withLock { orders in
+            try? orders?.close()
+            orders = nil
+        }
+        _ = await script.waitForExit()
+    }
+
+    func order(_ line: String) {
+        orders.withLock { orders in
+            // A minder that was killed cannot be told anything: SIGPIPE is the only way this fails, and the program that owns
+            // it ignores that signal as every program does that writes to sockets.
+            try? orders?.write(contentsOf: Data((line + "\n").utf8))
+        }
+    }
+
+    private static let step = Duration.milliseconds(20)
+    private static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+    /// Field 22 of /proc/PID/stat is the start time; the fields are counted behind the name, which may hold anything. A zombie
+    /// counts as gone: in a container nobody may be there to reap it.
+    private static let scriptText = #"""
+        trap '' HUP INT QUIT TERM PIPE
+        children= folders= newline='
+        '
+        while read -r verb rest; do
+            case $verb in
+            child) children=$rest$newline$children ;;
+            folder) folders=$rest$newline$folders ;;
+            esac
+        done
+
+        runs() { # process, start time
+            { IFS= read -r status < "/proc/$1/stat"; } 2>/dev/null || return 1
+            started=$2
+            set -- ${status##*) }
+            [ "$1" != Z ] && [ "${20}" = "$started" ]
+        }
+        still_running() {
+            printf %s "$children" | while read -r process start signal; do
+                if runs "$process" "$start"; then echo "$process $start $signal"; fi
+            done
+        }
+        still_running | while read -r process start signal; do
+            kill -"$signal" "$process"
+            kill -CONT "$process"
+        done
+        patience=$1 # in steps of 20 ms
+        while [ -n "$(still_running)" ] && [ $patience -gt 0 ]; do
+            sleep 0.02
+            patience=$((patience - 1))
+        done
+        still_running | while read -r process rest; do kill -KILL "$process"; done
+        printf %s "$folders" | while IFS= read -r folder; do rm -rf -- "$folder"; done
+        """#
+}
