@@ -1,0 +1,25 @@
+/// An actor that lives on a loop and has no state of its own: the way for tests and commands to run a stretch of `async` code
+/// on a loop. Parts of the engine are actors of their own.
+package actor LoopActor {
+    /// The loop this actor runs on.
+    package nonisolated let loop: EventLoop
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe loop.asUnownedSerialExecutor()
+    }
+
+    package init(loop: EventLoop) {
+        self.loop = loop
+    }
+}
+
+extension EventLoop {
+    /// Runs `body` on the loop's thread and returns what it returns. Objects that belong to the loop may be made and used in
+    /// it: `try await loop.run { _ in … }`.
+    package func run<Success: Sendable, Failure: Error>(
+        _ body: @Sendable (isolated LoopActor) async throws(Failure) -> Success
+    ) async throws(Failure) -> Success {
+        let actor = LoopActor(loop: self)
+        return try await withTaskExecutorPreference(self) { () throws(Failure) in try await body(actor) }
+    }
+}

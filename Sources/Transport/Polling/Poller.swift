@@ -1,0 +1,117 @@
+import CLinux
+import Glibc
+
+/// The kernel's side of a loop: the epoll instance, and the eventfd by which another thread ends its sleep.
+///
+/// `wake()` may be called from any thread; all else belongs to the loop's thread.
+@safe final class Poller {
+    private struct Watch {
+        var handler: (any ReadinessHandler)?
+        var interest: Interest = []
+        /// Told apart from an earlier watch of the same descriptor number: an event that epoll reported before the descriptor
+        /// was closed must not reach the one that got its number in the same turn.
+        var generation: UInt32 = 0
+    }
+
+    /// Events taken per system call; what is left over is reported by the next one.
+    private static let eventCapacity = 512
+
+    private let epoll: CInt
+    private let wakeUp: CInt
+    private var watches: [Watch] = []
+    private let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: eventCapacity)
+
+    init() {
+        epoll = SystemCall.orDie("epoll_create1") { epoll_create1(CInt(EPOLL_CLOEXEC)) }
+        wakeUp = SystemCall.orDie("eventfd") { eventfd(0, CInt(EFD_CLOEXEC | EFD_NONBLOCK)) }
+        control(EPOLL_CTL_ADD, wakeUp, events: EPOLLIN.rawValue, key: UInt64(UInt32(bitPattern: wakeUp)))
+    }
+
+    deinit {
+        close(epoll)
+        close(wakeUp)
+        unsafe events.deallocate()
+    }
+
+    /// Ends the current or the next `wait`.
+    func wake() {
+        var one: UInt64 = 1
+        // The only failure there can be is a counter at its end, and then the loop wakes all the same.
+        _ = unsafe write(wakeUp, &one, 8)
+    }
+
+    func watch(_ descriptor: CInt, for interest: Interest, handler: any ReadinessHandler) {
+        let index = Int(descriptor)
+        while watches.count <= index { watches.append(Watch()) }
+        precondition(watches[index].handler == nil, "the descriptor is watched already")
+        watches[index].handler = handler
+        watches[index].interest = interest
+        watches[index].generation &+= 1
+        control(EPOLL_CTL_ADD, descriptor)
+    }
+
+    func update(_ descriptor: CInt, interest: Interest) {
+        let index = Int(descriptor)
+        precondition(index < watches.count && watches[index].handler != nil, "the descriptor is not watched")
+        guard watches[index].interest != interest else { return }
+        watches[index].interest = interest
+        control(EPOLL_CTL_MOD, descriptor)
+    }
+
+    func unwatch(_ descriptor: CInt) {
+        let index = Int(descriptor)
+        guard index < watches.count, watches[index].handler != nil else { return }
+        control(EPOLL_CTL_DEL, descriptor)
+        watches[index].handler = nil
+    }
+
+    func unwatchAll() {
+        for index in watches.indices { unwatch(CInt(index)) }
+    }
+
+    /// Sleeps at most `milliseconds` (-1: until woken), then calls the handlers of what is ready.
+    /// - Parameter afterWaking: runs before the first handler.
+    func wait(milliseconds: CInt, afterWaking: () -> Void) {
+        let count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), milliseconds)
+        afterWaking()
+        // Interrupted by a signal is as good as nothing ready.
+        guard count > 0 else { return }
+        for index in 0..<Int(count) { unsafe dispatch(events[index].data.u64, events[index].events) }
+    }
+
+    private func dispatch(_ key: UInt64, _ bits: UInt32) {
+        let descriptor = CInt(truncatingIfNeeded: key)
+        guard descriptor != wakeUp else { return drainWakeUp() }
+        let watch = watches[Int(descriptor)]
+        guard let handler = watch.handler, watch.generation == UInt32(truncatingIfNeeded: key >> 32) else { return }
+        handler.ready(Self.readiness(bits))
+    }
+
+    private static func readiness(_ bits: UInt32) -> Interest {
+        var readiness: Interest = []
+        // An error or a hang-up is found out by reading; whoever waits for a connection attempt is told too.
+        if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { readiness = [.readable, .writable] }
+        if bits & EPOLLIN.rawValue != 0 { readiness.insert(.readable) }
+        if bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }
+        return readiness
+    }
+
+    private func drainWakeUp() {
+        var count: UInt64 = 0
+        _ = unsafe read(wakeUp, &count, 8)
+    }
+
+    private func control(_ operation: CInt, _ descriptor: CInt) {
+        let watch = watches[Int(descriptor)]
+        var bits: UInt32 = 0
+        if watch.interest.contains(.readable) { bits |= EPOLLIN.rawValue }
+        if watch.interest.contains(.writable) { bits |= EPOLLOUT.rawValue }
+        let key = UInt64(watch.generation) << 32 | UInt64(UInt32(bitPattern: descriptor))
+        control(operation, descriptor, events: bits, key: key)
+    }
+
+    private func control(_ operation: CInt, _ descriptor: CInt, events bits: UInt32, key: UInt64) {
+        var event = unsafe epoll_event(events: bits, data: epoll_data(u64: key))
+        SystemCall.orDie("epoll_ctl") { unsafe epoll_ctl(epoll, operation, descriptor, &event) }
+    }
+}

@@ -1,0 +1,19 @@
+import Glibc
+
+/// How the results of system calls are read, in one place.
+enum SystemCall {
+    /// Runs a call that can only fail when the process is out of descriptors or memory, or when it is used wrongly.
+    @discardableResult
+    static func orDie(_ name: StaticString, _ body: () -> CInt) -> CInt {
+        let result = body()
+        if result < 0 { fatalError("\(name) failed: \(text(of: errno)); check the limit of open files (ulimit -n)") }
+        return result
+    }
+
+    /// The system's words for an error number, such as "Connection refused".
+    static func text(of code: CInt) -> String {
+        var buffer = [CChar](repeating: 0, count: 128)
+        guard unsafe strerror_r(code, &buffer, buffer.count) == 0 else { return "error \(code)" }
+        return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
