@@ -119,7 +119,7 @@ private func withCStrings<Result>(
 ) -> Result {
     var pointers = unsafe strings.map { unsafe strdup($0) }
     unsafe pointers.append(nil)
-    defer { for unsafepointer in unsafe pointers { unsafe free(pointer) } }
+    defer { for index in unsafe pointers.indices { unsafe free(pointers[index]) } }
     return unsafe body(pointers)
 }
 
