@@ -16,7 +16,7 @@ struct EmbedMigrations: BuildToolPlugin {
             .buildCommand(
                 displayName: "Embedding \(files.count) migrations",
                 executable: try context.tool(named: "EmbedSQL").url,
-                arguments: [output.path()] + files.map { $0.path() },
+                arguments: ([output] + files).map { $0.path(percentEncoded: false) },
                 inputFiles: files,
                 outputFiles: [output])
         ]
