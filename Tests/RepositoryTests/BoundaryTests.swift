@@ -1,0 +1,59 @@
+import Testing
+
+@Suite struct Boundaries {
+    private let repository = Repository()
+
+    /// Each stands behind a face that is safe; everything else is checked by the compiler.
+    private static let unsafeCode = [
+        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Wire/", "Sources/HTTP2/Bytes/",
+        "Sources/LocalStack/", "Sources/Terminal/ProcessArguments.swift",
+    ]
+
+    /// Types whose safety rests on a loop's thread or on C, with the proof beside them.
+    private static let uncheckedSendable = [
+        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Wire/",
+    ]
+
+    @Test func `unsafe code lives in a few folders`() throws {
+        try expect("unsafe", onlyIn: Self.unsafeCode)
+    }
+
+    @Test func `unchecked sendability lives in a few folders`() throws {
+        for file in try repository.files(in: "Sources", endings: [".swift"]) {
+            for line in file.code where line.text.contains("@unchecked Sendable") {
+                #expect(isIn(file, Self.uncheckedSendable), "\(file.path):\(line.number)")
+            }
+        }
+    }
+
+    @Test(arguments: [("COpenSSL", "Sources/Cryptography/"), ("CPostgres", "Sources/PostgresStore/Wire/")])
+    func `C is reached through its door alone`(module: String, door: String) throws {
+        try expect(module, onlyIn: [door])
+    }
+
+    @Test(arguments: ["QueueCore", "HTTP2"])
+    func `what is pure imports nothing that acts`(target: String) throws {
+        let acting = ["Glibc", "Dispatch", "Transport", "COpenSSL", "CPostgres", "FoundationNetworking"]
+        for file in try repository.files(in: "Sources/\(target)", endings: [".swift"]) {
+            for line in file.code where line.text.contains("import ") {
+                #expect(!words(in: line.text).contains { acting.contains($0) }, "\(file.path):\(line.number)")
+            }
+        }
+    }
+
+    private func expect(_ word: String, onlyIn places: [String]) throws {
+        for file in try repository.files(in: "Sources", endings: [".swift"]) where !isIn(file, places) {
+            for line in file.code where words(in: line.text).contains(word) {
+                Issue.record("'\(word)' does not belong into \(file.path):\(line.number)")
+            }
+        }
+    }
+
+    private func isIn(_ file: Repository.File, _ places: [String]) -> Bool {
+        places.contains { file.path.hasPrefix($0) }
+    }
+
+    private func words(in line: Substring) -> [String] {
+        line.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.map(String.init)
+    }
+}

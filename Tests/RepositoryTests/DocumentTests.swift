@@ -1,0 +1,58 @@
+import Foundation
+import Testing
+
+@Suite struct Documents {
+    private let repository = Repository()
+
+    @Test func `link to what is there`() throws {
+        for document in try repository.documents() {
+            for link in links(in: document) where !link.contains("://") && !link.hasPrefix("mailto:") {
+                #expect(try isThere(link, from: document), "\(document.path) links to \(link)")
+            }
+        }
+    }
+
+    @Test func `name scripts that are there`() throws {
+        for document in try repository.documents() {
+            for match in document.text.matches(of: /\bscripts\/[a-z-]+/) {
+                #expect(repository.exists(String(match.output)), "\(document.path) names \(match.output)")
+            }
+        }
+    }
+
+    @Test func `name source files that are there`() throws {
+        for document in try repository.documents() {
+            for match in document.text.matches(of: /\b(?:Sources|Tests|migrations)\/[A-Za-z0-9_+\/.-]*[A-Za-z0-9_]/) {
+                #expect(repository.exists(String(match.output)), "\(document.path) names \(match.output)")
+            }
+        }
+    }
+
+    @Test func `keep the README to what is read`() throws {
+        let readme = try #require(repository.documents().first { $0.path == "README.md" })
+        #expect(readme.lines.count <= 150)
+    }
+
+    private func links(in document: Repository.File) -> [String] {
+        document.text.matches(of: /\]\(([^)\s]+)\)/).map { String($0.output.1) }
+    }
+
+    private func isThere(_ link: String, from document: Repository.File) throws -> Bool {
+        let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        let folder = document.path.split(separator: "/").dropLast().joined(separator: "/")
+        let path = parts[0].isEmpty ? document.path : folder.isEmpty ? parts[0] : "\(folder)/\(parts[0])"
+        guard repository.exists(path) else { return false }
+        guard parts.count == 2, path.hasSuffix(".md") else { return true }
+        let text = try String(contentsOf: repository.root.appending(path: path), encoding: .utf8)
+        return anchors(in: text).contains(parts[1])
+    }
+
+    /// The anchors that GitHub makes of headings.
+    private func anchors(in text: String) -> [String] {
+        text.split(separator: "\n").filter { $0.hasPrefix("#") }.map { heading in
+            heading.drop { $0 == "#" || $0 == " " }.lowercased()
+                .filter { $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_" }
+                .replacingOccurrences(of: " ", with: "-")
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import Testing
+
+@Suite struct `Every source file` {
+    private let repository = Repository()
+
+    @Test func `is short enough to be read at once`() throws {
+        for file in try repository.swiftFiles() where !file.path.contains("+Generated") {
+            #expect(
+                file.lines.count <= 600, "\(file.path) has \(file.lines.count) lines: divide it by what it is about")
+        }
+    }
+
+    @Test func `is finished`() throws {
+        let marks = ["TO" + "DO", "FIX" + "ME", "HA" + "CK", "X" + "XX"]
+        let files =
+            try repository.swiftFiles() + repository.files(in: "migrations", endings: [".sql"]) + repository.documents()
+        for file in files {
+            for (index, line) in file.lines.enumerated() {
+                let words = line.split { !$0.isLetter }
+                #expect(
+                    !words.contains { marks.contains(String($0)) },
+                    "\(file.path):\(index + 1) leaves something open: do it, or make it an issue")
+            }
+        }
+    }
+
+    @Test func `says what its types are for`() throws {
+        let kinds = ["struct", "class", "enum", "protocol", "actor"]
+        for file in try repository.files(in: "Sources", endings: [".swift"]) {
+            let lines = file.lines.map { $0.drop { $0 == " " } }
+            for (index, line) in lines.enumerated() where line.hasPrefix("package ") {
+                let words = line.split(separator: " ").prefix(3).map(String.init)
+                guard words.contains(where: kinds.contains) else { continue }
+                let above = lines[..<index].last { !$0.hasPrefix("@") && !$0.hasPrefix("// swift-format") }
+                #expect(above?.hasPrefix("///") ?? false, "\(file.path):\(index + 1) has no /// above it")
+            }
+        }
+    }
+}
