@@ -81,11 +81,19 @@ let package = Package(
         tests(of: ["HTTP2"], as: "HTTP2Tests"),
         tests(of: ["Cryptography"], as: "CryptographyTests"),
         tests(of: ["Transport", "Cryptography"], as: "TransportTests"),
-        tests(of: ["APNs", "APNsSimulator", "TestSupport", "Transport", "Cryptography", "QueueCore", "HTTP2"], as: "APNsTests"),
-        tests(of: ["PostgresStore", "TestSupport", "Transport", "QueueCore", "Cryptography"], as: "PostgresStoreTests"),
-        tests(of: ["APNsSimulator", "TestSupport", "Transport", "Cryptography", "HTTP2", "QueueCore"], as: "APNsSimulatorTests"),
         tests(
-            of: ["Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography", "QueueCore"],
+            of: ["APNs", "APNsSimulator", "TestSupport", "Transport", "Cryptography", "QueueCore", "HTTP2"],
+            as: "APNsTests"),
+        tests(
+            of: ["PostgresStore", "TestSupport", "Transport", "QueueCore", "Cryptography"], as: "PostgresStoreTests"),
+        tests(
+            of: ["APNsSimulator", "TestSupport", "Transport", "Cryptography", "HTTP2", "QueueCore"],
+            as: "APNsSimulatorTests"),
+        tests(
+            of: [
+                "Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography",
+                "QueueCore",
+            ],
             as: "WorkersTests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal"], as: "TerminalTests"),
