@@ -2,11 +2,42 @@
 #define PUSHQ_COPENSSL_SHIM_H
 
 #include <openssl/ssl.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
+
+// OpenSSL spells these as macros around its ctrl functions, which Swift does not import.
+
+static inline long pushq_SSL_CTX_set_mode(SSL_CTX *context, long mode) { return SSL_CTX_set_mode(context, mode); }
+
+static inline long pushq_SSL_CTX_set_min_proto_version(SSL_CTX *context, int version) {
+    return SSL_CTX_set_min_proto_version(context, version);
+}
+
+static inline void pushq_SSL_CTX_set_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }
+
+static inline long pushq_SSL_CTX_add1_chain_cert(SSL_CTX *context, X509 *certificate) {
+    return SSL_CTX_add1_chain_cert(context, certificate);
+}
+
+static inline long pushq_SSL_set_tlsext_host_name(SSL *session, const char *name) {
+    return SSL_set_tlsext_host_name(session, name);
+}
+
+static inline long pushq_BIO_get_mem_data(BIO *memory, char **bytes) { return BIO_get_mem_data(memory, bytes); }
+
+// The typed stacks are macros as well.
+
+static inline int pushq_X509_count(const STACK_OF(X509) *certificates) { return sk_X509_num(certificates); }
+
+static inline X509 *pushq_X509_at(const STACK_OF(X509) *certificates, int index) {
+    return sk_X509_value(certificates, index);
+}
+
+static inline void pushq_X509_free_all(STACK_OF(X509) *certificates) { sk_X509_pop_free(certificates, X509_free); }
 
 #endif
