@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
+#include <openssl/provider.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
@@ -17,6 +18,10 @@ static inline long pushq_SSL_CTX_set_mode(SSL_CTX *context, long mode) { return 
 static inline long pushq_SSL_CTX_set_min_proto_version(SSL_CTX *context, int version) {
     return SSL_CTX_set_min_proto_version(context, version);
 }
+
+// TLS without renegotiation and compression (RFC 9113 §9.2). An end without close_notify counts as an end: HTTP/2 frames tell
+// themselves whether they are whole.
+static const uint64_t pushq_SSL_OPTIONS = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF;
 
 static inline void pushq_SSL_CTX_set_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }
 
@@ -29,6 +34,9 @@ static inline long pushq_SSL_set_tlsext_host_name(SSL *session, const char *name
 }
 
 static inline long pushq_BIO_get_mem_data(BIO *memory, char **bytes) { return BIO_get_mem_data(memory, bytes); }
+
+// An RFC 2253 name with UTF-8 left as it is; the flags are defined by expressions that Swift does not import.
+static const unsigned long pushq_XN_FLAG_ONE_LINE = XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB;
 
 // The typed stacks are macros as well.
 

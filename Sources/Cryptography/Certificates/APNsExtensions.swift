@@ -1,0 +1,68 @@
+/// What Apple writes into a push certificate under the OID 1.2.840.113635.100.6.3.
+package struct APNsExtensions: Equatable, Sendable {
+    /// One entry of the topic list.
+    package struct Topic: Equatable, Sendable {
+        /// The topic, such as `com.example.App.voip`.
+        package var name: String
+        /// What it may be used for, such as `app`, `voip` or `complication`.
+        package var kinds: [String]
+
+        package init(name: String, kinds: [String]) {
+            self.name = name
+            self.kinds = kinds
+        }
+    }
+
+    /// The mark `.1`. Passes and website push certificates carry neither mark.
+    package var isForSandbox: Bool
+    /// The mark `.2`.
+    package var isForProduction: Bool
+    /// The list `.6`, empty when the certificate has none; its topic is then the subject's UID.
+    package var topics: [Topic]
+
+    package init(isForSandbox: Bool = false, isForProduction: Bool = false, topics: [Topic] = []) {
+        self.isForSandbox = isForSandbox
+        self.isForProduction = isForProduction
+        self.topics = topics
+    }
+
+    static let sandboxOID = "1.2.840.113635.100.6.3.1"
+    static let productionOID = "1.2.840.113635.100.6.3.2"
+    static let topicsOID = "1.2.840.113635.100.6.3.6"
+
+    /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not pairs of
+    /// their own. Nil when it is anything else.
+    static func topics(fromDER bytes: [UInt8]) -> [Topic]? {
+        var outer = DERReader(bytes)
+        guard let list = outer.next(.sequence), outer.isAtEnd else { return nil }
+        var reader = DERReader(list)
+        var topics: [Topic] = []
+        while !reader.isAtEnd {
+            guard let name = reader.nextString(), let content = reader.next(.sequence) else { return nil }
+            var kinds = DERReader(content)
+            var topic = Topic(name: name, kinds: [])
+            while !kinds.isAtEnd {
+                guard let kind = kinds.nextString() else { return nil }
+                topic.kinds.append(kind)
+            }
+            topics.append(topic)
+        }
+        return topics
+    }
+
+    /// The extensions as they stand in a certificate: OID and value.
+    func encoded() -> [(oid: String, value: [UInt8])] {
+        var extensions: [(oid: String, value: [UInt8])] = []
+        if isForSandbox { extensions.append((Self.sandboxOID, DERReader.Tag.null.element([]))) }
+        if isForProduction { extensions.append((Self.productionOID, DERReader.Tag.null.element([]))) }
+        guard !topics.isEmpty else { return extensions }
+        let list = topics.flatMap { topic in
+            Self.string(topic.name) + DERReader.Tag.sequence.element(topic.kinds.flatMap(Self.string))
+        }
+        return extensions + [(Self.topicsOID, DERReader.Tag.sequence.element(list))]
+    }
+
+    private static func string(_ text: String) -> [UInt8] {
+        DERReader.Tag.utf8String.element(Array(text.utf8))
+    }
+}

@@ -1,0 +1,88 @@
+import COpenSSL
+package import FoundationEssentials
+
+/// An X.509 certificate, and the one owner of its `X509`.
+///
+/// `@unchecked Sendable` is sound because a certificate is never changed once it is made, its cached fields are filled by
+/// OpenSSL under a lock, and everything Swift reads from it is copied out in `init`.
+@safe package final class Certificate: @unchecked Sendable {
+    /// Names of the holder.
+    package struct Subject: Equatable, Sendable {
+        /// UID (0.9.2342.19200300.100.1.1): the topic of a push certificate.
+        package var userID: String?
+        /// CN, such as `Apple Push Services: com.example.App`.
+        package var commonName: String?
+        /// OU: the team's identifier.
+        package var organizationalUnit: String?
+
+        package init(userID: String? = nil, commonName: String? = nil, organizationalUnit: String? = nil) {
+            self.userID = userID
+            self.commonName = commonName
+            self.organizationalUnit = organizationalUnit
+        }
+    }
+
+    let pointer: OpaquePointer
+    package let subject: Subject
+    /// The whole subject in one line, for messages.
+    package let subjectName: String
+    /// The whole issuer in one line, for messages.
+    package let issuerName: String
+    package let notBefore: Date
+    package let notAfter: Date
+    /// Of the DER form: the identity of a certificate.
+    package let sha256Fingerprint: [UInt8]
+    package let apns: APNsExtensions
+
+    /// Takes over one reference of `pointer`.
+    init(owning pointer: OpaquePointer) throws(CryptographyError) {
+        unsafe self.pointer = pointer
+        unsafe subject = X509Fields.subject(of: pointer)
+        unsafe subjectName = X509Fields.line(X509_get_subject_name(pointer))
+        unsafe issuerName = X509Fields.line(X509_get_issuer_name(pointer))
+        unsafe notBefore = X509Fields.date(X509_get0_notBefore(pointer))
+        unsafe notAfter = X509Fields.date(X509_get0_notAfter(pointer))
+        unsafe sha256Fingerprint = X509Fields.fingerprint(of: pointer)
+        unsafe apns = try X509Fields.apnsExtensions(of: pointer)
+    }
+
+    deinit {
+        unsafe X509_free(pointer)
+    }
+
+    /// The topics the certificate may push to: those of Apple's list, else the subject's UID.
+    package var topics: [String] {
+        guard apns.topics.isEmpty else { return apns.topics.map(\.name) }
+        return subject.userID.map { [$0] } ?? []
+    }
+
+    /// All certificates of a PEM text, in order; what stands between them is skipped. Throws when there is none.
+    package static func all(inPEM pem: [UInt8]) throws(CryptographyError) -> [Certificate] {
+        let memory = try MemoryBIO(pem)
+        var certificates: [Certificate] = []
+        while let pointer = unsafe PEM_read_bio_X509(memory.pointer, nil, nil, nil) {
+            unsafe certificates.append(try Certificate(owning: pointer))
+        }
+        // The end of the text is an error of its own: no start line.
+        let reason = OpenSSLErrors.drainedReason()
+        guard reason == "no start line" else { throw .unreadable(what: "certificate", reason: reason) }
+        guard !certificates.isEmpty else {
+            throw .unreadable(what: "certificate", reason: "there is no PEM certificate in it")
+        }
+        return certificates
+    }
+
+    /// The certificate in PEM.
+    package func pem() throws(CryptographyError) -> String {
+        let memory = try MemoryBIO()
+        try OpenSSLErrors.check(unsafe PEM_write_bio_X509(memory.pointer, pointer), "PEM_write_bio_X509")
+        return memory.text
+    }
+
+    /// Whether `key` is the private half of the certificate's key.
+    package func belongs(to key: PrivateKey) -> Bool {
+        let result = unsafe X509_check_private_key(pointer, key.pointer)
+        if result != 1 { _ = OpenSSLErrors.drain() }
+        return result == 1
+    }
+}

@@ -1,0 +1,146 @@
+import COpenSSL
+
+/// What the TLS sessions of one kind have in common, and the one owner of its `SSL_CTX`.
+///
+/// TLS 1.2 is the least, with ECDHE and authenticated encryption only, no compression and no renegotiation (RFC 9113 §9.2).
+/// A client always verifies the server's certificate; there is no switch for it.
+///
+/// `@unchecked Sendable` is sound because the context is never changed after `init`, and OpenSSL allows that an unchanging
+/// context is used by several threads at once (openssl-threads(7)).
+@safe package final class TLSContext: @unchecked Sendable {
+    /// Whether a server asks its clients for a certificate, and who may have issued it.
+    package enum ClientCertificates: Sendable {
+        case notAsked
+        /// A client without a certificate is let in, one with a certificate of somebody else is not.
+        case asked(issuedBy: Certificate)
+        case required(issuedBy: Certificate)
+    }
+
+    enum Role {
+        case client
+        case server
+    }
+
+    let pointer: OpaquePointer
+    let role: Role
+    /// The one application protocol that is spoken (ALPN), or nil.
+    package let applicationProtocol: String?
+
+    /// A client that trusts the system's authorities and those of `additionalAuthorities`.
+    /// - Parameters:
+    ///   - identity: the client's certificate, when the server authenticates by it.
+    ///   - applicationProtocol: offered by ALPN. The session itself does not insist on it; see ``TLSSession``.
+    package static func client(
+        additionalAuthorities: [Certificate] = [], identity: TLSIdentity? = nil, applicationProtocol: String? = "h2"
+    ) throws(CryptographyError) -> TLSContext {
+        let context = try TLSContext(role: .client, applicationProtocol: applicationProtocol)
+        try context.trust(additionalAuthorities)
+        if let identity { try context.use(identity) }
+        if let applicationProtocol { try context.offer(applicationProtocol) }
+        return context
+    }
+
+    /// A server that shows `identity`.
+    /// - Parameter applicationProtocol: agreed to when the client offers it; nil answers no ALPN at all.
+    package static func server(
+        identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2"
+    ) throws(CryptographyError) -> TLSContext {
+        let context = try TLSContext(role: .server, applicationProtocol: applicationProtocol)
+        try context.use(identity)
+        try context.ask(for: clientCertificates)
+        if applicationProtocol == "h2" { context.agreeToHTTP2() }
+        return context
+    }
+
+    private init(role: Role, applicationProtocol: String?) throws(CryptographyError) {
+        let method = unsafe role == .client ? TLS_client_method() : TLS_server_method()
+        unsafe pointer = try OpenSSLErrors.unwrap(SSL_CTX_new(method), "SSL_CTX_new")
+        self.role = role
+        self.applicationProtocol = applicationProtocol
+        try configure()
+    }
+
+    deinit {
+        unsafe SSL_CTX_free(pointer)
+    }
+
+    private func configure() throws(CryptographyError) {
+        unsafe pushq_SSL_CTX_set_min_proto_version(pointer, TLS1_2_VERSION)
+        unsafe SSL_CTX_set_options(pointer, pushq_SSL_OPTIONS)
+        // Idle connections give their buffers back: a worker may hold a thousand of them.
+        let mode = SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS
+        unsafe pushq_SSL_CTX_set_mode(pointer, Int(mode))
+        // One system call takes up to four full records from the kernel.
+        unsafe pushq_SSL_CTX_set_read_ahead(pointer)
+        unsafe SSL_CTX_set_default_read_buffer_len(pointer, 64 * 1024)
+        let cipherList = unsafe SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20")
+        try OpenSSLErrors.check(cipherList, "SSL_CTX_set_cipher_list")
+        let suites = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+        try OpenSSLErrors.check(unsafe SSL_CTX_set_ciphersuites(pointer, suites), "SSL_CTX_set_ciphersuites")
+    }
+
+    private func trust(_ authorities: [Certificate]) throws(CryptographyError) {
+        try OpenSSLErrors.check(unsafe SSL_CTX_set_default_verify_paths(pointer), "SSL_CTX_set_default_verify_paths")
+        let store = unsafe SSL_CTX_get_cert_store(pointer)
+        for authority in authorities {
+            try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
+        }
+        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, TLSSession.noteVerification)
+    }
+
+    private func use(_ identity: TLSIdentity) throws(CryptographyError) {
+        let certificate = unsafe SSL_CTX_use_certificate(pointer, identity.certificate.pointer)
+        try OpenSSLErrors.check(certificate, "SSL_CTX_use_certificate")
+        for issuer in identity.chain {
+            unsafe pushq_SSL_CTX_add1_chain_cert(pointer, issuer.pointer)
+        }
+        let key = unsafe SSL_CTX_use_PrivateKey(pointer, identity.privateKey.pointer)
+        try OpenSSLErrors.check(key, "SSL_CTX_use_PrivateKey")
+    }
+
+    private func offer(_ name: String) throws(CryptographyError) {
+        let list = [UInt8(name.utf8.count)] + Array(name.utf8)
+        // Unlike its neighbours, this function answers 0 for success.
+        let result = unsafe SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count))
+        try OpenSSLErrors.check(result == 0 ? 1 : 0, "SSL_CTX_set_alpn_protos")
+    }
+
+    private func agreeToHTTP2() {
+        unsafe SSL_CTX_set_alpn_select_cb(
+            pointer,
+            { _, selected, selectedCount, offered, offeredCount, _ in
+                // The list is of names that each follow their length. Its bytes outlive the call, as the selection must.
+                var index = 0
+                while let offered = unsafe offered, index < Int(offeredCount) {
+                    let count = unsafe Int(offered[index])
+                    let name = unsafe UnsafeBufferPointer(start: offered + index + 1, count: count)
+                    if unsafe name.elementsEqual("h2".utf8) {
+                        unsafe selected?.pointee = offered + index + 1
+                        unsafe selectedCount?.pointee = 2
+                        return SSL_TLSEXT_ERR_OK
+                    }
+                    index += 1 + count
+                }
+                return SSL_TLSEXT_ERR_NOACK
+            }, nil)
+    }
+
+    private func ask(for certificates: ClientCertificates) throws(CryptographyError) {
+        var mode = SSL_VERIFY_PEER
+        let authority: Certificate
+        switch certificates {
+        case .notAsked: return
+        case .asked(let issuer): authority = issuer
+        case .required(let issuer):
+            authority = issuer
+            mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT
+        }
+        let store = unsafe SSL_CTX_get_cert_store(pointer)
+        try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
+        try OpenSSLErrors.check(unsafe SSL_CTX_add_client_CA(pointer, authority.pointer), "SSL_CTX_add_client_CA")
+        unsafe SSL_CTX_set_verify(pointer, mode, TLSSession.noteVerification)
+        // Resumption together with client certificates needs a context of its own (SSL_CTX_set_session_id_context(3)).
+        let name = Array("pushq".utf8)
+        unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
+    }
+}

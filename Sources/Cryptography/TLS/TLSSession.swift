@@ -1,0 +1,158 @@
+import COpenSSL
+import Glibc
+
+/// What one step of a TLS session came to.
+package enum TLSProgress: Equatable, Sendable {
+    /// So many bytes were read or written; 0 after a handshake.
+    case done(Int)
+    /// Nothing, until the socket has something to read.
+    case wantRead
+    /// Nothing, until the socket takes bytes again.
+    case wantWrite
+    /// The peer has ended the session.
+    case closed
+}
+
+/// One TLS session over a non-blocking socket, and the one owner of its `SSL`. The descriptor stays its owner's.
+///
+/// Belongs to one thread. The session sets no ALPN policy: who needs a protocol looks at ``negotiatedProtocol``.
+@safe package final class TLSSession {
+    private let pointer: OpaquePointer
+    private let role: TLSContext.Role
+    /// Left by the verification call-back, which knows more than the error that follows.
+    fileprivate var verificationFailure: VerificationFailure?
+    /// After a fatal error OpenSSL forbids to go on, even to say good-bye.
+    private var hasFailed = false
+
+    /// - Parameter host: for a client: the name or IP address that the server's certificate has to be for. A name is also
+    ///   sent to the server (SNI); addresses are not allowed there (RFC 6066 §3).
+    package init(context: TLSContext, descriptor: CInt, host: String? = nil) throws(CryptographyError) {
+        unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
+        role = context.role
+        try OpenSSLErrors.check(unsafe SSL_set_fd(pointer, descriptor), "SSL_set_fd")
+        unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(self).toOpaque())
+        switch role {
+        case .server: unsafe SSL_set_accept_state(pointer)
+        case .client:
+            unsafe SSL_set_connect_state(pointer)
+            if let host { try expect(host) }
+        }
+    }
+
+    deinit {
+        unsafe SSL_free(pointer)
+    }
+
+    /// Goes on with the handshake; `.done(0)` when it is complete.
+    package func handshake() throws(CryptographyError) -> TLSProgress {
+        ERR_clear_error()
+        let result = unsafe SSL_do_handshake(pointer)
+        if result == 1 { return .done(0) }
+        let progress = try progress(of: result)
+        guard progress != .closed else { throw .tls("the peer closed the connection during the handshake") }
+        return progress
+    }
+
+    /// Decrypts what is there, at most to the end of a record.
+    package func read(into buffer: UnsafeMutableRawBufferPointer) throws(CryptographyError) -> TLSProgress {
+        ERR_clear_error()
+        var count = 0
+        let result = unsafe SSL_read_ex(pointer, buffer.baseAddress, buffer.count, &count)
+        return result == 1 ? .done(count) : try progress(of: result)
+    }
+
+    /// Whether bytes have been taken from the socket that ``read(into:)`` has not looked at. The socket says nothing of them.
+    package var hasPending: Bool {
+        unsafe SSL_has_pending(pointer) == 1
+    }
+
+    /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the same bytes have to come again, with more behind them if
+    /// need be.
+    package func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> TLSProgress {
+        ERR_clear_error()
+        var count = 0
+        let result = unsafe SSL_write_ex(pointer, bytes.baseAddress, bytes.count, &count)
+        return result == 1 ? .done(count) : try progress(of: result)
+    }
+
+    /// Sends close_notify, if it can be sent at once, and does not wait for the peer's.
+    package func shutDown() {
+        guard !hasFailed, unsafe SSL_is_init_finished(pointer) == 1 else { return }
+        ERR_clear_error()
+        unsafe SSL_shutdown(pointer)
+        ERR_clear_error()
+    }
+
+    /// What ALPN came to, such as `h2`.
+    package var negotiatedProtocol: String? {
+        var start: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        unsafe SSL_get0_alpn_selected(pointer, &start, &count)
+        guard let start = unsafe start else { return nil }
+        return unsafe String(decoding: UnsafeBufferPointer(start: start, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The certificate the peer has shown, and which was verified.
+    package var peerCertificate: Certificate? {
+        get throws(CryptographyError) {
+            guard let certificate = unsafe SSL_get1_peer_certificate(pointer) else { return nil }
+            return unsafe try Certificate(owning: certificate)
+        }
+    }
+
+    /// Such as `TLSv1.3`.
+    package var version: String {
+        unsafe String(cString: SSL_get_version(pointer))
+    }
+
+    private func expect(_ host: String) throws(CryptographyError) {
+        if host.isIPAddress {
+            let result = unsafe X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(pointer), host)
+            try OpenSSLErrors.check(result, "X509_VERIFY_PARAM_set1_ip_asc")
+        } else {
+            try OpenSSLErrors.check(unsafe SSL_set1_host(pointer, host), "SSL_set1_host")
+            let result = unsafe pushq_SSL_set_tlsext_host_name(pointer, host)
+            try OpenSSLErrors.check(CInt(result), "SSL_set_tlsext_host_name")
+        }
+    }
+
+    /// Reads OpenSSL's answer to a call that did not succeed.
+    private func progress(of result: CInt) throws(CryptographyError) -> TLSProgress {
+        let systemError = errno
+        switch unsafe SSL_get_error(pointer, result) {
+        case SSL_ERROR_WANT_READ: return .wantRead
+        case SSL_ERROR_WANT_WRITE: return .wantWrite
+        case SSL_ERROR_ZERO_RETURN: return .closed
+        case SSL_ERROR_SYSCALL:
+            hasFailed = true
+            _ = OpenSSLErrors.drain()
+            throw .system(errno: systemError)
+        default:
+            hasFailed = true
+            throw error(for: OpenSSLErrors.drain())
+        }
+    }
+
+    private func error(for entries: [OpenSSLErrors.Entry]) -> CryptographyError {
+        if let verificationFailure { return .untrusted(verificationFailure) }
+        if let alert = entries.first(where: \.isAlert) { return .alert(alert.reason) }
+        return .tls(entries.first?.reason ?? "no reason given")
+    }
+
+    /// Called by OpenSSL for each certificate of a chain; keeps the first failure and leaves the decision as it is.
+    static let noteVerification: @convention(c) (CInt, OpaquePointer?) -> CInt = { isAccepted, store in
+        guard isAccepted == 0, let store = unsafe store,
+            let session = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
+            let owner = unsafe SSL_get_ex_data(OpaquePointer(session), 0)
+        else { return isAccepted }
+        let tls = unsafe Unmanaged<TLSSession>.fromOpaque(owner).takeUnretainedValue()
+        let certificate = unsafe X509_STORE_CTX_get_current_cert(store)
+        let code = unsafe X509_STORE_CTX_get_error(store)
+        tls.verificationFailure = unsafe VerificationFailure(
+            code: Int(code), text: String(cString: X509_verify_cert_error_string(Int(code))),
+            depth: Int(X509_STORE_CTX_get_error_depth(store)),
+            subject: X509Fields.line(certificate.map { unsafe X509_get_subject_name($0) }),
+            issuer: X509Fields.line(certificate.map { unsafe X509_get_issuer_name($0) }))
+        return isAccepted
+    }
+}
