@@ -1,0 +1,35 @@
+/// What only a client does: it opens streams.
+extension HTTP2Connection {
+    /// How many streams may be opened now. It is 0 until the server's SETTINGS are read, since APNs allows token
+    /// connections a single one at first; after GOAWAY; when the identifiers are used up (RFC 9113 §5.1.1, §5.1.2).
+    package var availableStreamCount: Int {
+        guard hasPeerSettings, goAwayReceived == nil, goAwaySent == nil, failure == nil else { return 0 }
+        let limit = min(peerSettings.maximumConcurrentStreams ?? .max, limits.openStreamCount)
+        return max(0, min(limit - streams.count, remainingStreamIDCount))
+    }
+
+    /// How many streams the connection can still open in its life: 2^30 at first. A client that keeps a connection for days
+    /// replaces it before they run out.
+    package var remainingStreamIDCount: Int {
+        max(0, (Int(FrameHeader.maximumStreamID) - Int(nextStreamID)) / 2 + 1)
+    }
+
+    /// Begins a request on a new stream. `add` its other fields, then `finish` it, before anything else is sent.
+    ///
+    /// - Parameters:
+    ///   - headers: what repeats, with `:method`, `:scheme` and `:authority` first.
+    ///   - path: the `:path`; it differs each time and is not kept by the server.
+    ///   - tag: comes back in each event of the stream.
+    ///   - now: nanoseconds of the clock given to `receive`; comes back as `openedAt`.
+    /// - Precondition: `availableStreamCount` is not 0.
+    package func openRequest(_ headers: PreparedHeaders, path: Span<UInt8>, tag: UInt64, now: UInt64) {
+        precondition(role == .client && availableStreamCount > 0, "The server allows no stream to be opened now.")
+        let streamID = nextStreamID
+        nextStreamID += 2
+        _ = streams.insert(Stream(id: streamID, tag: tag, openedAt: now))
+        beginBlock(on: streamID)
+        // First, since the prepared fields go on to regular ones (RFC 9113 §8.3).
+        encoder.append(.path, path, into: &output)
+        encoder.append(headers, into: &output)
+    }
+}

@@ -1,0 +1,157 @@
+/// HEADERS and CONTINUATION, and the messages they begin and end (RFC 9113 §6.2, §6.10, §8.1).
+extension HTTP2Connection {
+    func receiveHeaders(
+        _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        guard header.streamID % 2 == 1 else { throw .connection(.protocolError, .wrongStreamForFrame) }
+        let prefixByteCount = header.flags.contains(.priority) ? 5 : 0  // RFC 9113 §6.2; the content is ignored.
+        let range = try Self.contentRange(of: payload, header.flags, prefixByteCount: prefixByteCount)
+        let fragment = payload.extracting(range)
+        let isLast = header.flags.contains(.endStream)
+        if header.flags.contains(.endHeaders) {
+            return try receiveBlock(fragment, on: header.streamID, isLast: isLast, handler)
+        }
+        headerBlock.append(fragment)
+        openHeaderBlock = OpenHeaderBlock(streamID: header.streamID, isLast: isLast)
+    }
+
+    func receiveContinuation(
+        _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        guard var open = openHeaderBlock else { throw .connection(.protocolError, .continuationUnexpected) }
+        open.continuationCount += 1
+        guard open.continuationCount <= limits.continuationCount else {
+            throw .connection(.enhanceYourCalm, .tooManyContinuations)
+        }
+        guard headerBlock.count + payload.count <= limits.headerBlockByteCount else {
+            throw .connection(.enhanceYourCalm, .headerListTooLarge)
+        }
+        headerBlock.append(payload)
+        openHeaderBlock = open
+        guard header.flags.contains(.endHeaders) else { return }
+        openHeaderBlock = nil
+        defer { headerBlock.removeAll() }
+        try headerBlock.withBytes { block throws(HTTP2Error) in
+            try receiveBlock(block, on: open.streamID, isLast: open.isLast, handler)
+        }
+    }
+
+    /// Where the content of a frame lies between what its flags put in front and the padding behind (RFC 9113 §6.1, §6.2).
+    static func contentRange(
+        of payload: Span<UInt8>, _ flags: FrameFlags, prefixByteCount: Int = 0
+    ) throws(HTTP2Error) -> Range<Int> {
+        var start = prefixByteCount
+        var paddingByteCount = 0
+        if flags.contains(.padded) {
+            guard !payload.isEmpty else { throw .connection(.frameSizeError, .wrongFrameLength) }
+            paddingByteCount = Int(payload[0])
+            start += 1
+        }
+        guard start <= payload.count else { throw .connection(.frameSizeError, .wrongFrameLength) }
+        let end = payload.count &- paddingByteCount
+        guard start <= end else { throw .connection(.protocolError, .invalidPadding) }
+        return start..<end
+    }
+
+    /// Reads a whole header block. It is decoded whatever becomes of its stream, or the tables of the two ends would
+    /// differ from here on (RFC 9113 §4.3).
+    private func receiveBlock(
+        _ block: Span<UInt8>, on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        do throws(Violation) {
+            try decoder.decode(block, into: &section)
+        } catch {
+            throw HTTP2Error(inHeaderBlock: error)
+        }
+        if role == .server, streamID > lastPeerStreamID {
+            return try receiveRequest(on: streamID, isLast: isLast, handler)
+        }
+        guard let index = try openStream(streamID) else { return }
+        guard !streams[index].flags.contains(.remoteEnded) else {
+            throw .stream(streamID, .streamClosed, .closedStream)
+        }
+        if streams[index].flags.contains(.headReceived) {
+            try receiveTrailers(at: index, isLast: isLast, handler)
+        } else {
+            try receiveResponse(at: index, isLast: isLast, handler)
+        }
+    }
+
+    // MARK: Messages
+
+    /// A request opens its stream (RFC 9113 §5.1.1, §5.1.2, §8.3.1).
+    private func receiveRequest(
+        on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        lastPeerStreamID = streamID
+        // What comes after our GOAWAY was sent before the client read it: it is passed over (RFC 9113 §6.8).
+        if let goAwaySent, streamID > goAwaySent { return }
+        // A limit holds once the client knows of it; a larger one it may use before its ACK is here.
+        let limit = [announcedSettings, settingsInForce].map { $0.maximumConcurrentStreams ?? .max }.reduce(0, max)
+        guard streams.count < limit else { throw .stream(streamID, .refusedStream, .tooManyStreams) }
+        guard let summary = FieldRules.check(section, as: .request) else {
+            throw .stream(streamID, .protocolError, .malformedMessage)
+        }
+        let index = streams.insert(Stream(id: streamID, flags: .headReceived, openedAt: now))
+        try beginMessage(at: index, isLast: isLast, contentLength: summary.contentLength, handler)
+    }
+
+    /// The final header section of a response, or an interim one, which is passed over (RFC 9113 §8.1, §8.3.2).
+    private func receiveResponse(
+        at index: Int, isLast: Bool, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        let streamID = streams[index].id
+        guard let summary = FieldRules.check(section, as: .response) else {
+            throw .stream(streamID, .protocolError, .malformedMessage)
+        }
+        if summary.status < 200 {
+            // An interim response does not end the stream, and 101 does not exist here (RFC 9113 §8.1, §8.6).
+            guard !isLast, summary.status != 101 else { throw .stream(streamID, .protocolError, .malformedMessage) }
+            return try spendControlFrame()
+        }
+        streams[index].flags.insert(.headReceived)
+        // 304 may tell the length of a body it does not have (RFC 9110 §8.6).
+        let contentLength = summary.status == 304 ? nil : summary.contentLength
+        try beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)
+    }
+
+    private func beginMessage(
+        at index: Int, isLast: Bool, contentLength: Int?, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        if let contentLength {
+            guard !isLast || contentLength == 0 else {
+                throw .stream(streams[index].id, .protocolError, .contentLengthMismatch)
+            }
+            streams[index].bodyBytesExpected = contentLength
+        }
+        let reference = StreamReference(streams[index])
+        if isLast { endRemote(at: index) }
+        handler.received(section, on: reference, isLast: isLast)
+    }
+
+    /// A second header section ends the message; what it says is of no interest here (RFC 9113 §8.1).
+    private func receiveTrailers(
+        at index: Int, isLast: Bool, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        let streamID = streams[index].id
+        guard isLast, FieldRules.check(section, as: .trailers) != nil else {
+            throw .stream(streamID, .protocolError, .malformedMessage)
+        }
+        guard streams[index].bodyBytesExpected <= 0 else {
+            throw .stream(streamID, .protocolError, .contentLengthMismatch)
+        }
+        let reference = StreamReference(streams[index])
+        endRemote(at: index)
+        handler.received(Span(), on: reference, isLast: true)
+    }
+
+    /// The peer has said all on a stream. A client's stream ends with its response: if part of the request is still
+    /// waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
+    func endRemote(at index: Int) {
+        streams[index].flags.insert(.remoteEnded)
+        if streams[index].flags.contains(.localEnded) { return close(at: index) }
+        guard role == .client else { return }
+        output.appendReset(.cancel, of: streams[index].id)
+        close(at: index)
+    }
+}

@@ -1,0 +1,187 @@
+/// Takes the incoming bytes apart into frames. Bytes may come in any pieces; frames that are whole are read in place.
+extension HTTP2Connection {
+    /// Reads what the peer sent and tells `handler` what it means.
+    ///
+    /// - Parameter now: nanoseconds of a clock that does not go back; for budgets and `openedAt`.
+    package func receive(_ bytes: Span<UInt8>, now: UInt64, handler: some HTTP2Handler) {
+        self.now = now
+        var offset = 0
+        do throws(HTTP2Error) {
+            if isPrefaceExpected { try receivePreface(bytes, at: &offset) }
+            while offset < bytes.count, failure == nil {
+                if partialFrame.isEmpty {
+                    try receiveFrame(bytes, at: &offset, handler)
+                } else {
+                    try completePartialFrame(bytes, at: &offset, handler)
+                }
+            }
+        } catch {
+            fail(error, handler)
+        }
+    }
+
+    /// A server's first bytes are the preface; anything else is not HTTP/2 (RFC 9113 §3.4).
+    private func receivePreface(_ bytes: Span<UInt8>, at offset: inout Int) throws(HTTP2Error) {
+        let count = min(bytes.count, Self.preface.count - partialFrame.count)
+        for index in 0..<count where bytes[index] != Self.preface[partialFrame.count + index] {
+            throw .connection(.protocolError, .badPreface)
+        }
+        partialFrame.append(bytes.extracting(first: count))
+        offset = count
+        guard partialFrame.count == Self.preface.count else { return }
+        partialFrame.removeAll()
+        isPrefaceExpected = false
+    }
+
+    /// Reads the frame at `offset`, or keeps what there is of it.
+    private func receiveFrame(
+        _ bytes: Span<UInt8>, at offset: inout Int, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        let rest = bytes.extracting(droppingFirst: offset)
+        guard rest.count >= FrameHeader.byteCount else { return keep(rest, &offset) }
+        let header = try checkedHeader(rest)
+        let frameByteCount = FrameHeader.byteCount &+ header.payloadByteCount
+        guard rest.count >= frameByteCount else { return keep(rest, &offset) }
+        offset &+= frameByteCount
+        try handle(header, rest.extracting(FrameHeader.byteCount..<frameByteCount), handler)
+    }
+
+    private func keep(_ rest: Span<UInt8>, _ offset: inout Int) {
+        partialFrame.append(rest)
+        offset &+= rest.count
+    }
+
+    /// Adds to the kept part what it lacks, first of the header, then of the payload.
+    private func completePartialFrame(
+        _ bytes: Span<UInt8>, at offset: inout Int, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        fillPartialFrame(upTo: FrameHeader.byteCount, from: bytes, at: &offset)
+        guard partialFrame.count >= FrameHeader.byteCount else { return }
+        let header = try partialFrame.withBytes { frame throws(HTTP2Error) in try checkedHeader(frame) }
+        let frameByteCount = FrameHeader.byteCount + header.payloadByteCount
+        fillPartialFrame(upTo: frameByteCount, from: bytes, at: &offset)
+        guard partialFrame.count == frameByteCount else { return }
+        try partialFrame.withBytes { frame throws(HTTP2Error) in
+            try handle(header, frame.extracting(droppingFirst: FrameHeader.byteCount), handler)
+        }
+        partialFrame.removeAll()
+    }
+
+    private func fillPartialFrame(upTo count: Int, from bytes: Span<UInt8>, at offset: inout Int) {
+        let missing = max(0, min(count - partialFrame.count, bytes.count - offset))
+        partialFrame.append(bytes.extracting(offset..<(offset + missing)))
+        offset += missing
+    }
+
+    /// Reads a frame header and refuses a frame too large to be kept, before it is (RFC 9113 §4.2).
+    private func checkedHeader(_ bytes: Span<UInt8>) throws(HTTP2Error) -> FrameHeader {
+        let header = FrameHeader(bytes)
+        guard header.payloadByteCount <= announcedSettings.maximumFrameSize else {
+            throw .connection(.frameSizeError, .frameTooLarge)
+        }
+        return header
+    }
+
+    /// Applies the rules that hold for every frame, then those of its kind. An error of a stream ends here; one of the
+    /// connection is thrown on.
+    private func handle(
+        _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        guard hasPeerSettings || header.type == FrameType.settings && !header.flags.contains(.ack) else {
+            throw .connection(.protocolError, .settingsExpected)  // RFC 9113 §3.4
+        }
+        if let open = openHeaderBlock {  // RFC 9113 §4.3, §6.10
+            guard header.type == FrameType.continuation, header.streamID == open.streamID else {
+                throw .connection(.protocolError, .headerBlockInterrupted)
+            }
+        }
+        do throws(HTTP2Error) {
+            try dispatch(header, payload, handler)
+        } catch {
+            guard case .stream(let id, let code, _) = error else { throw error }
+            // A peer that provokes resets is no better than one that sends them (CVE-2025-8671).
+            guard resets.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyResets) }
+            resetAfterViolation(id, code, error, handler)
+        }
+    }
+
+    private func dispatch(
+        _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
+    ) throws(HTTP2Error) {
+        switch header.type {
+        case FrameType.data: try receiveData(header, payload, handler)
+        case FrameType.headers: try receiveHeaders(header, payload, handler)
+        case FrameType.continuation: try receiveContinuation(header, payload, handler)
+        case FrameType.windowUpdate: try receiveWindowUpdate(header, payload)
+        case FrameType.rstStream: try receiveReset(header, payload, handler)
+        case FrameType.settings: try receiveSettings(header, payload, handler)
+        case FrameType.ping: try receivePing(header, payload, handler)
+        case FrameType.goAway: try receiveGoAway(header, payload, handler)
+        case FrameType.priority: try receivePriority(header, payload)
+        // Push is switched off by a client, and never goes to a server (RFC 9113 §8.4).
+        case FrameType.pushPromise: throw .connection(.protocolError, .pushRefused)
+        default: try spendControlFrame()  // RFC 9113 §5.5: unknown kinds are ignored.
+        }
+    }
+
+    private func resetAfterViolation(
+        _ id: UInt32, _ code: ErrorCode, _ error: HTTP2Error, _ handler: some HTTP2Handler
+    ) {
+        output.appendReset(code, of: id)
+        guard let index = streams.index(of: id) else { return }
+        let reference = StreamReference(streams[index])
+        close(at: index)
+        handler.ended(reference, by: .violation(error))
+    }
+
+    /// Gives the connection up: GOAWAY with what was wrong, in words (RFC 9113 §5.4.1).
+    func fail(_ error: HTTP2Error, _ handler: some HTTP2Handler) {
+        guard failure == nil else { return }
+        failure = error
+        let debugData = Array(error.violation.rawValue.utf8)
+        output.appendGoAway(lastStreamID: lastPeerStreamID, code: error.code, debugData: debugData.span)
+        handler.failed(error)
+    }
+
+    // MARK: Budgets
+
+    func spendControlFrame() throws(HTTP2Error) {
+        guard controlFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyControlFrames) }
+    }
+
+    func spendEmptyFrame() throws(HTTP2Error) {
+        guard emptyFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyEmptyFrames) }
+    }
+
+    /// An answer the peer asked for goes into the output only while it reads them.
+    func spendAnswer() throws(HTTP2Error) {
+        unreadAnswerCount += 1
+        guard unreadAnswerCount <= limits.unreadAnswerCount else {
+            throw .connection(.enhanceYourCalm, .unreadAnswers)
+        }
+    }
+
+    // MARK: Streams
+
+    /// Whether the stream was never opened: such a one may get no frame but the HEADERS that open it (RFC 9113 §5.1).
+    func isIdle(_ streamID: UInt32) -> Bool {
+        if streamID % 2 == 0 { return true }
+        return role == .client ? streamID >= nextStreamID : streamID > lastPeerStreamID
+    }
+
+    /// The row of an open stream; nil for one that is gone, whose frames are let pass (RFC 9113 §5.1, closed).
+    func openStream(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
+        if let index = streams.index(of: streamID) { return index }
+        guard streamID != 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }
+        guard !isIdle(streamID) else { throw .connection(.protocolError, .idleStream) }
+        try spendEmptyFrame()
+        return nil
+    }
+
+    /// Forgets a stream and what of its body has not been sent.
+    func close(at index: Int) {
+        let stream = streams[index]
+        if stream.flags.contains(.bodyWaiting) { bodies.remove(stream.id) }
+        streams.remove(at: index)
+    }
+}

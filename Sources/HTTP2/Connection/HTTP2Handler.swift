@@ -1,0 +1,41 @@
+/// Why a stream ended without a complete message from the peer.
+package enum StreamEnding: Equatable, Sendable {
+    /// The peer sent RST_STREAM. With `.refusedStream` it has not looked at the request (RFC 9113 §8.7).
+    case reset(ErrorCode)
+    /// The stream lies above the last one GOAWAY names: it was not and will not be looked at (RFC 9113 §6.8).
+    case aboveGoAway
+    /// The peer broke a rule on this stream, and it was reset from here.
+    case violation(HTTP2Error)
+}
+
+/// Receives what a connection reads. Called during `receive`, on the caller's thread.
+///
+/// A handler may send, reset and answer from within a call; it must not call `receive`. Spans and sections are valid
+/// during the call only.
+package protocol HTTP2Handler: AnyObject {
+    /// The header section of a request, or of a final response (interim ones are passed over), arrived whole and well-formed.
+    /// When `isLast`, there is no body; a client's stream is closed by then and its slot free.
+    func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool)
+
+    /// A part of the body arrived, possibly empty when `isLast` (also when trailers end the message).
+    func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool)
+
+    /// A stream ended before its message was complete. It is closed.
+    func ended(_ stream: StreamReference, by ending: StreamEnding)
+
+    /// The peer announced settings; `availableStreamCount` may have changed either way.
+    func peerSettingsChanged()
+
+    /// The peer acknowledged the oldest SETTINGS frame that was not acknowledged yet.
+    func settingsAcknowledged()
+
+    /// The peer takes no new streams. Those above `lastStreamID` are reported as ended before this is called.
+    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>)
+
+    /// The peer answered a PING.
+    func pingAnswered(_ payload: UInt64)
+
+    /// The connection cannot go on. GOAWAY is in the output: send that and close. Open streams are not reported one by
+    /// one; `forEachOpenStream` tells them.
+    func failed(_ error: HTTP2Error)
+}

@@ -1,0 +1,49 @@
+/// One stream that is not closed: a plain row, so that a thousand of them are one block of memory.
+struct Stream {
+    struct Flags: OptionSet {
+        let rawValue: UInt8
+
+        /// Our END_STREAM has been written to the output.
+        static let localEnded = Flags(rawValue: 1)
+        /// The peer's END_STREAM has been read.
+        static let remoteEnded = Flags(rawValue: 2)
+        /// The peer's header section (for a client: the final one) has been read; the next one would be trailers.
+        static let headReceived = Flags(rawValue: 4)
+        /// Part of our body waits for the peer's windows.
+        static let bodyWaiting = Flags(rawValue: 8)
+        /// Our header section has been written.
+        static let headSent = Flags(rawValue: 16)
+    }
+
+    /// 0 marks a free row.
+    var id: UInt32 = 0
+    var flags: Flags = []
+    /// The send window less the peer's SETTINGS_INITIAL_WINDOW_SIZE. Kept so, a change of the setting changes all windows
+    /// at once and makes them negative where it must (RFC 9113 §6.9.2).
+    var sendCredit = 0
+    /// The receive window less our own SETTINGS_INITIAL_WINDOW_SIZE in force.
+    var receiveCredit = 0
+    /// How many octets of body the peer has still to send by its `content-length`; -1 if it gave none.
+    var bodyBytesExpected = -1
+    /// The caller's word for the stream; comes back in every event.
+    var tag: UInt64 = 0
+    /// When the stream was opened, in nanoseconds of the caller's clock.
+    var openedAt: UInt64 = 0
+    /// The output position behind our END_STREAM; `.max` until that has been written.
+    var endPosition = UInt64.max
+}
+
+/// What an event says about its stream.
+package struct StreamReference: Equatable, Sendable {
+    package let id: UInt32
+    /// What was given to `openRequest` or `setTag`.
+    package let tag: UInt64
+    /// When the stream was opened, in nanoseconds of the caller's clock.
+    package let openedAt: UInt64
+
+    init(_ stream: Stream) {
+        id = stream.id
+        tag = stream.tag
+        openedAt = stream.openedAt
+    }
+}

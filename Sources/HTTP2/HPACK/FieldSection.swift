@@ -1,0 +1,100 @@
+/// The fields of one message, in the order they came: the text of all names and values, and a row for each field.
+///
+/// One section is filled again for each header block of a connection, so it costs no allocation. It is valid during the
+/// event that carries it.
+package struct FieldSection {
+    /// One field. Name and value lie one behind the other in the section's text.
+    package struct Field {
+        package let name: FieldName
+        /// Whether name and value keep to RFC 9113 §8.2.1.
+        let isWellFormed: Bool
+        fileprivate let start: Int
+        fileprivate let nameByteCount: Int
+        fileprivate let valueByteCount: Int
+        /// The number of the dynamic table's entry that the field was read from or put into, 0 if there is none. Within a
+        /// connection the same identity means the same name and value, so what was derived from a value (a checked
+        /// provider token, a topic) need not be derived again.
+        package let identity: UInt64
+    }
+
+    private var text: [UInt8] = []
+    package private(set) var fields: [Field] = []
+    /// Name, value and 32 octets for each field (RFC 7541 §4.1).
+    private(set) var size = 0
+
+    package init() {}
+
+    package var count: Int { fields.count }
+
+    package func withName<Result>(of field: Field, _ body: (Span<UInt8>) -> Result) -> Result {
+        body(text.span.extracting(field.start..<(field.start &+ field.nameByteCount)))
+    }
+
+    package func withValue<Result>(of field: Field, _ body: (Span<UInt8>) -> Result) -> Result {
+        let start = field.start &+ field.nameByteCount
+        return body(text.span.extracting(start..<(start &+ field.valueByteCount)))
+    }
+
+    /// Calls `body` with the value of the first field of that name; nil if there is none.
+    package func withValue<Result>(of name: FieldName, _ body: (Span<UInt8>) -> Result) -> Result? {
+        for field in fields where field.name == name { return withValue(of: field, body) }
+        return nil
+    }
+
+    /// The value of `:status`, 0 if it is missing or not three digits.
+    package var status: Int {
+        withValue(of: .status) { value in
+            guard value.count == 3 else { return 0 }
+            return Int(decimal: value) ?? 0
+        } ?? 0
+    }
+}
+
+// Filled by the decoder: text first, then the row that says where it lies.
+extension FieldSection {
+    mutating func removeAll() {
+        text.removeAll(keepingCapacity: true)
+        fields.removeAll(keepingCapacity: true)
+        size = 0
+    }
+
+    var textByteCount: Int { text.count }
+
+    mutating func append(text bytes: Span<UInt8>) { text.append(bytes) }
+    mutating func append(text bytes: [UInt8]) { text.append(contentsOf: bytes) }
+
+    mutating func appendText(
+        upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Violation) -> Void
+    ) throws(Violation) {
+        try text.append(addingCapacity: count, initializingWith: fill)
+    }
+
+    /// Adds the row of a field whose name starts at `start`, whose value starts at `valueStart` and ends with the text.
+    mutating func appendField(
+        _ name: FieldName, from start: Int, valueFrom valueStart: Int, isWellFormed: Bool, identity: UInt64
+    ) {
+        size &+= text.count &- start &+ DynamicTable.entryOverhead
+        fields.append(
+            Field(
+                name: name, isWellFormed: isWellFormed, start: start, nameByteCount: valueStart &- start,
+                valueByteCount: text.count &- valueStart, identity: identity))
+    }
+
+    func withText<Result>(from start: Int, _ body: (Span<UInt8>) -> Result) -> Result {
+        body(text.span.extracting(start..<text.count))
+    }
+}
+
+extension Int {
+    /// Reads a decimal number of up to 18 digits; nil if there is anything else or nothing.
+    package init?(decimal text: Span<UInt8>) {
+        guard !text.isEmpty, text.count <= 18 else { return nil }
+        var value = 0
+        for index in text.indices {
+            let digit = text[index] &- UInt8(ascii: "0")
+            guard digit < 10 else { return nil }
+            value = value &* 10 &+ Int(digit)
+        }
+        self = value
+    }
+}

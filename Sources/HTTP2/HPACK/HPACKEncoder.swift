@@ -1,0 +1,119 @@
+/// Writes header blocks (RFC 7541 §3, §6). Fields come in two kinds: those of a `PreparedHeaders`, which repeat, and
+/// single ones whose value differs each time and of which only the name is kept.
+package struct HPACKEncoder: ~Copyable {
+    /// The most we use of the table the peer offers. What repeats on a connection fits into the initial size.
+    private static let ownCapacityLimit = 4096
+
+    private var table = DynamicTable(capacity: 4096)
+    /// Sizes to announce at the start of the next block: the smallest seen since the last one, then the current
+    /// (RFC 7541 §4.2).
+    private var smallestUnannounced: Int?
+    private let names: FieldNames
+    /// By name: the number of the table's entry that was made to keep it.
+    private var namesKept: [UInt64]
+
+    /// What a `PreparedHeaders` looks like on this connection while the table stays as it is.
+    private struct Remembered {
+        var number: UInt64 = 0
+        var generation: UInt64 = 0
+        var block: [UInt8] = []
+    }
+    private var remembered = [Remembered](repeating: Remembered(), count: 16)
+    /// Counts the changes of the table; each shifts the indices.
+    private var generation: UInt64 = 0
+
+    package init(names: FieldNames = FieldNames()) {
+        self.names = names
+        namesKept = Array(repeating: 0, count: 128)
+    }
+
+    /// Takes a SETTINGS_HEADER_TABLE_SIZE of the peer.
+    package mutating func setCapacityLimit(_ limit: Int) {
+        let capacity = min(limit, Self.ownCapacityLimit)
+        guard capacity != table.capacity else { return }
+        smallestUnannounced = min(smallestUnannounced ?? .max, capacity)
+        table.setCapacity(capacity)
+        generation += 1
+    }
+
+    /// Starts a block: says how the table changed, if it did.
+    package mutating func beginBlock(into output: inout ByteQueue) {
+        guard let smallest = smallestUnannounced else { return }
+        if smallest < table.capacity { output.appendInteger(smallest, prefixBits: 5, pattern: 0x20) }
+        output.appendInteger(table.capacity, prefixBits: 5, pattern: 0x20)
+        smallestUnannounced = nil
+    }
+
+    /// Appends the prepared fields.
+    package mutating func append(_ headers: PreparedHeaders, into output: inout ByteQueue) {
+        let slot = Int(truncatingIfNeeded: headers.number) & 15
+        if remembered[slot].number == headers.number, remembered[slot].generation == generation {
+            output.append(remembered[slot].block)
+            return
+        }
+        encode(headers, slot, into: &output)
+    }
+
+    @inline(never)
+    private mutating func encode(_ headers: PreparedHeaders, _ slot: Int, into output: inout ByteQueue) {
+        let start = output.endPosition
+        let generationBefore = generation
+        for field in headers.fields { append(field, into: &output) }
+        // Only octets that did not change the table mean the same the next time.
+        guard generation == generationBefore else { return }
+        let block = output.withBytes(at: start, count: Int(output.endPosition - start)) { Array($0) }
+        remembered[slot] = Remembered(number: headers.number, generation: generation, block: block)
+    }
+
+    private mutating func append(_ field: PreparedHeaders.Field, into output: inout ByteQueue) {
+        if let index = field.staticIndex { return output.appendInteger(index, prefixBits: 7, pattern: 0x80) }
+        let isSecret = field.indexing == .neverIndexed
+        if !isSecret, let index = table.index(of: field.name, field.value) {
+            return output.appendInteger(index + StaticTable.count + 1, prefixBits: 7, pattern: 0x80)
+        }
+        let nameIndex = field.staticNameIndex ?? table.index(of: field.name).map { $0 + StaticTable.count + 1 } ?? 0
+        let byteCount = field.name.count + field.value.count
+        let isKept = field.indexing == .incremental && byteCount + DynamicTable.entryOverhead <= table.capacity
+        if isKept {
+            output.appendInteger(nameIndex, prefixBits: 6, pattern: 0x40)
+        } else {
+            output.appendInteger(nameIndex, prefixBits: 4, pattern: isSecret ? 0x10 : 0)
+        }
+        if nameIndex == 0 { output.append(field.nameLiteral) }
+        output.append(field.valueLiteral)
+        if isKept { insert(.other, nameByteCount: field.name.count, text: field.name + field.value) }
+    }
+
+    /// Appends one field whose value is not worth keeping. Its name is put into the table the first time, together with
+    /// that first value; afterwards it costs an index (one or two octets).
+    package mutating func append(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {
+        let staticIndex = names.staticIndex(of: name)
+        if staticIndex > 0 {
+            output.appendInteger(staticIndex, prefixBits: 4, pattern: 0)
+        } else if let index = table.index(ofNumber: namesKept[Int(name.rawValue)]) {
+            output.appendInteger(index &+ StaticTable.count &+ 1, prefixBits: 4, pattern: 0)
+        } else {
+            return appendWithNewName(name, value, into: &output)
+        }
+        output.appendString(value)
+    }
+
+    private mutating func appendWithNewName(_ name: FieldName, _ value: Span<UInt8>, into output: inout ByteQueue) {
+        var text = names.text(of: name)
+        let nameByteCount = text.count
+        // In a table too small to hold a few of these beside each other they would only push one another out.
+        let isKept = (nameByteCount + value.count + DynamicTable.entryOverhead) * 4 <= table.capacity
+        output.append(isKept ? 0x40 : 0)
+        output.appendString(text.span)
+        output.appendString(value)
+        guard isKept else { return }
+        text.append(value)
+        insert(name, nameByteCount: nameByteCount, text: text)
+        namesKept[Int(name.rawValue)] = table.insertions
+    }
+
+    private mutating func insert(_ name: FieldName, nameByteCount: Int, text: [UInt8]) {
+        _ = table.insert(name, isWellFormed: true, nameByteCount: nameByteCount, text: text.span)
+        generation += 1
+    }
+}

@@ -1,0 +1,119 @@
+import Testing
+
+@testable import HTTP2
+
+@Suite struct `Writing header blocks` {
+    /// An encoder with a decoder that reads what it writes.
+    private struct Pair: ~Copyable {
+        var encoder = HPACKEncoder(names: Peer.names)
+        var decoder = HPACKDecoder(names: Peer.names)
+        var section = FieldSection()
+
+        /// Writes a block and reads it back: its fields and how many octets it took.
+        mutating func write(
+            _ headers: PreparedHeaders, _ fields: [(FieldName, String)] = []
+        ) throws -> (lines: [String], byteCount: Int) {
+            var output = ByteQueue()
+            encoder.beginBlock(into: &output)
+            encoder.append(headers, into: &output)
+            for (name, value) in fields { encoder.append(name, Array(value.utf8).span, into: &output) }
+            try output.withBytes { try decoder.decode($0, into: &section) }
+            return (section.lines, output.count)
+        }
+
+        /// The peer lowers or raises its SETTINGS_HEADER_TABLE_SIZE.
+        mutating func setTableSize(_ size: Int) {
+            encoder.setCapacityLimit(size)
+            decoder.setCapacityLimit(size)
+        }
+    }
+
+    private let lines = [
+        ":method: POST", ":scheme: https", ":authority: api.push.apple.com", "apns-topic: com.example.App",
+    ]
+    private let id = "123e4567-e89b-12d3-a456-426614174000"
+
+    @Test func `a prepared field costs one octet from the second time on`() throws {
+        var pair = Pair()
+        #expect(try pair.write(Peer.post).lines == lines)
+        for _ in 0..<3 {
+            let again = try pair.write(Peer.post)
+            #expect(again.lines == lines)
+            #expect(again.byteCount == 4)
+        }
+    }
+
+    @Test func `a single field leaves only its name behind`() throws {
+        var pair = Pair()
+        let first = try pair.write(Peer.ok, [(Peer.apnsID, id)])
+        #expect(first.byteCount == 1 + 1 + 8 + 37)
+        for number in 0..<200 {
+            let next = try pair.write(Peer.ok, [(Peer.apnsID, id), (.path, "/\(number)")])
+            #expect(next.lines == [":status: 200", "apns-id: " + id, ":path: /\(number)"])
+        }
+        // One octet of status, two of name index, 37 of value.
+        #expect(try pair.write(Peer.ok, [(Peer.apnsID, id)]).byteCount == 1 + 2 + 37)
+    }
+
+    @Test func `indices follow the table as others are put into it`() throws {
+        var pair = Pair()
+        let topics = (0..<40).map { number in
+            PreparedHeaders([.init(":method", "POST"), .init("apns-topic", "com.example.app-number-\(number)")])
+        }
+        for round in 0..<4 {
+            for (number, topic) in topics.enumerated() {
+                let written = try pair.write(topic, [(Peer.apnsID, id)])
+                let expected = [":method: POST", "apns-topic: com.example.app-number-\(number)", "apns-id: " + id]
+                #expect(written.lines == expected)
+                if round > 0 { #expect(written.byteCount <= 1 + 1 + 2 + 37) }
+            }
+        }
+    }
+
+    @Test func `what was evicted is written in full again`() throws {
+        var pair = Pair()
+        let large = (0..<8).map { number in
+            PreparedHeaders([.init("authorization", "bearer \(number)" + String(repeating: "x", count: 900))])
+        }
+        for round in 0..<3 {
+            for (number, headers) in large.enumerated() {
+                let value = "authorization: bearer \(number)" + String(repeating: "x", count: 900)
+                #expect(try pair.write(headers).lines == [value], "round \(round)")
+            }
+        }
+    }
+
+    /// RFC 7541 §4.2: the smallest size in between is announced, then the last one.
+    @Test func `the table shrinks and grows with the peer's setting`() throws {
+        var pair = Pair()
+        _ = try pair.write(Peer.post)
+        pair.setTableSize(0)
+        #expect(try pair.write(Peer.post).lines == lines)
+        #expect(try pair.write(Peer.post, [(Peer.apnsID, id)]).byteCount > 60)
+        pair.setTableSize(100)
+        pair.setTableSize(4096)
+        _ = try pair.write(Peer.post)
+        _ = try pair.write(Peer.post)
+        #expect(try pair.write(Peer.post).byteCount == 4)
+
+        pair.encoder.setCapacityLimit(50)
+        pair.encoder.setCapacityLimit(4096)
+        var output = ByteQueue()
+        pair.encoder.beginBlock(into: &output)
+        #expect(output.copy == hex("3f 13 3f e1 1f"))
+    }
+
+    @Test func `a larger table than the initial one is not used`() throws {
+        var pair = Pair()
+        pair.setTableSize(65_536)
+        #expect(try pair.write(Peer.ok).byteCount == 1)
+    }
+
+    @Test func `a secret is marked so that nobody keeps it`() throws {
+        var output = ByteQueue()
+        var encoder = HPACKEncoder()
+        let secret = PreparedHeaders([.init("authorization", "b", indexing: .neverIndexed)])
+        encoder.append(secret, into: &output)
+        #expect(output.copy == hex("1f 08 01 62"))
+    }
+}
