@@ -1,9 +1,9 @@
 /// Bytes written at the back and taken from the front: what a connection has yet to send, the part of a frame that has
 /// arrived so far, the text of a dynamic table.
 ///
-/// The bytes are contiguous, so that whole frames can be read and written in place. Room is found by moving what is left
-/// to the start, or by doubling. Every byte has a *position*: how many were appended before it since the queue was made.
-/// A position stays true while bytes are taken, which is how a caller learns that a certain frame has gone out.
+/// The bytes are contiguous, so that whole frames can be read and written in place. Room is found by moving what is
+/// left to the start, or by doubling. Every byte has a *position*: how many were appended before it since the queue was
+/// made. A position stays true while bytes are taken, which is how a caller learns that a certain frame has gone out.
 ///
 /// This file and `Array+Span.swift` are the only ones of this target that touch memory by pointer.
 @safe package struct ByteQueue: ~Copyable {
@@ -15,7 +15,8 @@
     /// The position of the first byte that has not been taken.
     package private(set) var consumedPosition: UInt64 = 0
 
-    /// Beyond this an emptied queue gives its memory back: one burst must not be paid for by thousands of idle connections.
+    /// Beyond this an emptied queue gives its memory back: one burst must not be paid for by thousands of idle
+    /// connections.
     private static let retainedCapacity = 256 * 1024
 
     package init(minimumCapacity: Int = 0) {

@@ -20,8 +20,8 @@ struct FloodBudget {
 }
 
 extension HTTP2Connection {
-    /// Bounds on what a peer can make a connection hold or do. An impostor may sit behind a proxy, and a faulty server floods
-    /// as well as a hostile one.
+    /// Bounds on what a peer can make a connection hold or do. An impostor may sit behind a proxy, and a faulty server
+    /// floods as well as a hostile one.
     package struct Limits: Sendable {
         /// Frames a second that are let pass in the long run, and how many at once.
         package struct Rate: Sendable {

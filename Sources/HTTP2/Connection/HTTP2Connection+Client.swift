@@ -8,8 +8,8 @@ extension HTTP2Connection {
         return max(0, min(limit - streams.count, remainingStreamIDCount))
     }
 
-    /// How many streams the connection can still open in its life: 2^30 at first. A client that keeps a connection for days
-    /// replaces it before they run out.
+    /// How many streams the connection can still open in its life: 2^30 at first. A client that keeps a connection for
+    /// days replaces it before they run out.
     package var remainingStreamIDCount: Int {
         max(0, (Int(FrameHeader.maximumStreamID) - Int(nextStreamID)) / 2 + 1)
     }

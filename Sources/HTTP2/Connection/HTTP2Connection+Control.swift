@@ -100,8 +100,8 @@ extension HTTP2Connection {
         }
     }
 
-    /// Says that no new streams are taken, and which was the last one looked at. A server that wants to lose nothing first
-    /// names 2^31-1, and the true one a round trip later (§6.8).
+    /// Says that no new streams are taken, and which was the last one looked at. A server that wants to lose nothing
+    /// first names 2^31-1, and the true one a round trip later (§6.8).
     ///
     /// - Parameter lastStreamID: nil for the highest stream the peer has opened.
     package func goAway(_ code: ErrorCode = .noError, lastStreamID: UInt32? = nil, debugData: [UInt8] = []) {

@@ -36,7 +36,8 @@ extension HTTP2Connection {
         }
     }
 
-    /// Where the content of a frame lies between what its flags put in front and the padding behind (RFC 9113 §6.1, §6.2).
+    /// Where the content of a frame lies between what its flags put in front and the padding behind (RFC 9113 §6.1,
+    /// §6.2).
     static func contentRange(
         of payload: Span<UInt8>, _ flags: FrameFlags, prefixByteCount: Int = 0
     ) throws(HTTP2Error) -> Range<Int> {

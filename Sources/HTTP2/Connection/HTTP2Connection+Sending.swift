@@ -18,8 +18,8 @@ extension HTTP2Connection {
         encoder.append(name, value, into: &output)
     }
 
-    /// Ends the message being written with its body. What the peer's windows do not let out now is kept and follows when
-    /// they open.
+    /// Ends the message being written with its body. What the peer's windows do not let out now is kept and follows
+    /// when they open.
     ///
     /// - Returns: the identifier of the stream.
     @discardableResult

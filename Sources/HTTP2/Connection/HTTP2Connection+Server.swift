@@ -1,13 +1,13 @@
 /// What only a server does: it answers.
 extension HTTP2Connection {
-    /// Keeps a word of the caller with a stream; it comes back in each event of the stream. Does nothing when the stream is
-    /// closed.
+    /// Keeps a word of the caller with a stream; it comes back in each event of the stream. Does nothing when the
+    /// stream is closed.
     package func setTag(_ tag: UInt64, of streamID: UInt32) {
         if let index = streams.index(of: streamID) { streams[index].tag = tag }
     }
 
-    /// Begins the response on a stream, if that is still open. `add` its other fields, then `finish` it, before anything
-    /// else is sent. A request that has not come to its end is cut off with RST_STREAM(NO_ERROR).
+    /// Begins the response on a stream, if that is still open. `add` its other fields, then `finish` it, before
+    /// anything else is sent. A request that has not come to its end is cut off with RST_STREAM(NO_ERROR).
     ///
     /// - Parameter headers: what repeats, with `:status` first.
     /// - Returns: whether there is someone to answer; when not, nothing was begun.

@@ -1,5 +1,6 @@
 /// One HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out (RFC 9113). No sockets, no
-/// clock: whoever owns it carries `output` to the peer, hands what comes from there to `receive`, and says what time it is.
+/// clock: whoever owns it carries `output` to the peer, hands what comes from there to `receive`, and says what time it
+/// is.
 ///
 /// It plays the client's role for the APNs gateway and the server's for the simulator. What the roles share is spread
 /// over files by concern: `+Receiving` takes frames apart, `+Headers`, `+Data` and `+Control` hold the rules for them,
@@ -157,8 +158,8 @@ package final class HTTP2Connection {
         return streams[index].endPosition <= output.consumedPosition
     }
 
-    /// Calls `body` with each open stream and whether all we had to say on it has been taken by the transport: what there is to
-    /// settle when the connection is lost. The order is not that of the streams.
+    /// Calls `body` with each open stream and whether all we had to say on it has been taken by the transport: what
+    /// there is to settle when the connection is lost. The order is not that of the streams.
     package func forEachOpenStream(_ body: (_ stream: StreamReference, _ isSent: Bool) -> Void) {
         for stream in streams.rows where stream.id != 0 {
             body(StreamReference(stream), stream.endPosition <= output.consumedPosition)

@@ -18,8 +18,8 @@ struct Stream {
     /// 0 marks a free row.
     var id: UInt32 = 0
     var flags: Flags = []
-    /// The send window less the peer's SETTINGS_INITIAL_WINDOW_SIZE. Kept so, a change of the setting changes all windows
-    /// at once and makes them negative where it must (RFC 9113 §6.9.2).
+    /// The send window less the peer's SETTINGS_INITIAL_WINDOW_SIZE. Kept so, a change of the setting changes all
+    /// windows at once and makes them negative where it must (RFC 9113 §6.9.2).
     var sendCredit = 0
     /// The receive window less our own SETTINGS_INITIAL_WINDOW_SIZE in force.
     var receiveCredit = 0

@@ -1,7 +1,7 @@
 /// The open streams of a connection: open addressing by identifier, with at least half of the rows free.
 ///
-/// Identifiers come in a row, so nearly every stream lies in the row its number points at. A long-lived stream costs one
-/// row, unlike in a ring, which would have to span everything opened since.
+/// Identifiers come in a row, so nearly every stream lies in the row its number points at. A long-lived stream costs
+/// one row, unlike in a ring, which would have to span everything opened since.
 struct StreamTable {
     private(set) var rows: [Stream] = []
     private(set) var count = 0
@@ -9,7 +9,8 @@ struct StreamTable {
 
     /// Where the stream's row is; valid until the next insertion or removal.
     func index(of id: UInt32) -> Int? {
-        guard count > 0 else { return nil }
+        // Identifier 0, which frames of the connection carry, would be found in any free row.
+        guard count > 0, id != 0 else { return nil }
         var index = home(of: id)
         while rows[index].id != id {
             if rows[index].id == 0 { return nil }

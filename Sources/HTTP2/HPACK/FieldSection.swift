@@ -11,8 +11,8 @@ package struct FieldSection {
         fileprivate let start: Int
         fileprivate let nameByteCount: Int
         fileprivate let valueByteCount: Int
-        /// The number of the dynamic table's entry that the field was read from or put into, 0 if there is none. Within a
-        /// connection the same identity means the same name and value, so what was derived from a value (a checked
+        /// The number of the dynamic table's entry that the field was read from or put into, 0 if there is none. Within
+        /// a connection the same identity means the same name and value, so what was derived from a value (a checked
         /// provider token, a topic) need not be derived again.
         package let identity: UInt64
     }

@@ -1,7 +1,7 @@
 /// HPACK's integers: as much as fits into the prefix of an octet, the rest in groups of seven bits (RFC 7541 §5.1).
 enum IntegerCoding {
-    /// Octets after the prefix beyond which an integer is refused. Four carry 28 bits, far more than any length or index
-    /// here, and refusing more keeps a peer from sending endless zeros.
+    /// Octets after the prefix beyond which an integer is refused. Four carry 28 bits, far more than any length or
+    /// index here, and refusing more keeps a peer from sending endless zeros.
     static let maximumContinuations = 4
 
     /// Reads an integer whose first octet is at `offset` and whose prefix has `prefixBits`; moves `offset` behind it.

@@ -38,7 +38,9 @@ import Testing
     @Test(.enabled(if: folder != nil, "the stories are not here; PUSHQ_HPACK_STORIES may name their folder"))
     func `are there to be read`() { #expect(Self.stories.count >= 3) }
 
-    @Test(.enabled(if: folder != nil, "the stories are not here; PUSHQ_HPACK_STORIES may name their folder"), arguments: stories)
+    @Test(
+        .enabled(if: folder != nil, "the stories are not here; PUSHQ_HPACK_STORIES may name their folder"),
+        arguments: stories)
     func `are read field by field`(story: URL) throws {
         let cases = try JSONDecoder().decode(Story.self, from: Data(contentsOf: story)).cases
         #expect(!cases.isEmpty)

@@ -51,7 +51,9 @@ func block(_ fields: [(String, String)]) -> [UInt8] {
 }
 
 /// A whole response: HEADERS and, if there is one, its body.
-func response(_ status: String = "200", on streamID: UInt32, _ fields: [(String, String)] = [], body: String = "") -> [UInt8] {
+func response(_ status: String = "200", on streamID: UInt32, _ fields: [(String, String)] = [], body: String = "")
+    -> [UInt8]
+{
     let flags: FrameFlags = body.isEmpty ? [.endHeaders, .endStream] : .endHeaders
     let head = frame(FrameType.headers, flags, on: streamID, block([(":status", status)] + fields))
     return body.isEmpty ? head : head + frame(FrameType.data, .endStream, on: streamID, Array(body.utf8))

@@ -82,7 +82,8 @@ final class Peer {
         while !bytes.isEmpty {
             let header = FrameHeader(Array(bytes.prefix(9)).span)
             let payload = bytes.dropFirst(9).prefix(header.payloadByteCount)
-            frames.append(Sent(type: header.type, flags: header.flags, streamID: header.streamID, payload: Array(payload)))
+            frames.append(
+                Sent(type: header.type, flags: header.flags, streamID: header.streamID, payload: Array(payload)))
             bytes = bytes.dropFirst(9 + header.payloadByteCount)
         }
         return frames

@@ -1,0 +1,108 @@
+import Testing
+
+@testable import HTTP2
+
+/// What a hostile or faulty peer can do at most: the classes of VU#605641, VU#421644 and their successors.
+@Suite struct `Floods` {
+    /// Sends `bytes` until the connection gives up; how often it let them pass.
+    private func flood(_ peer: Peer, with bytes: [UInt8], atMost count: Int = 2_000_000) -> Int {
+        for number in 0..<count {
+            peer.receive(bytes)
+            if peer.failure != nil { return number }
+            peer.connection.consumeOutput(peer.connection.output.count)
+        }
+        return count
+    }
+
+    @Test(arguments: [
+        (frame(FrameType.ping, on: 0, Array(repeating: 0, count: 8)), Violation.tooManyControlFrames, 1000),
+        (frame(FrameType.ping, .ack, on: 0, Array(repeating: 0, count: 8)), .tooManyControlFrames, 1000),
+        (settingsFrame(), .tooManyControlFrames, 1000), (frame(0xfa), .tooManyControlFrames, 1000),
+        (frame(FrameType.priority, on: 1, [0, 0, 0, 0, 9]), .tooManyControlFrames, 1000),
+        (goAwayFrame(99), .tooManyControlFrames, 1000),
+        (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1000),
+        (windowUpdate(1, on: 1), .tooManyWindowUpdates, 500_000),
+    ])
+    func `of frames that bring nothing forward end the connection`(bytes: [UInt8], violation: Violation, bound: Int) {
+        let client = Peer.client()
+        client.request()
+        #expect(flood(client, with: bytes) == bound)
+        #expect(client.failure == .connection(.enhanceYourCalm, violation))
+    }
+
+    @Test func `of empty DATA end the connection`() {
+        let client = Peer.client()
+        client.request()
+        client.receive(frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "200")])))
+        #expect(flood(client, with: frame(FrameType.data, on: 1)) == 10_000)
+        #expect(client.failure == .connection(.enhanceYourCalm, .tooManyEmptyFrames))
+    }
+
+    @Test func `of resets end the connection`() {
+        let server = Peer.server()
+        let head = block([(":method", "POST"), (":scheme", "https"), (":path", "/")])
+        var id: UInt32 = 1
+        while server.failure == nil, id < 100_000 {
+            server.receive(
+                frame(FrameType.headers, .endHeaders, on: id, head) + frame(FrameType.rstStream, on: id, bigEndian(8)))
+            id += 2
+        }
+        #expect(server.failure == .connection(.enhanceYourCalm, .tooManyResets))
+        #expect(id / 2 == 10_001)
+    }
+
+    /// CVE-2025-8671: resets that the server is made to send count like those it gets.
+    @Test func `of provoked resets end the connection`() {
+        let server = Peer.server()
+        let head = block([(":method", "POST"), (":scheme", "https"), (":path", "/")])
+        var id: UInt32 = 1
+        while server.failure == nil, id < 100_000 {
+            server.receive(frame(FrameType.headers, .endHeaders, on: id, head) + windowUpdate(0, on: id))
+            id += 2
+        }
+        #expect(server.failure == .connection(.enhanceYourCalm, .tooManyResets))
+    }
+
+    @Test func `of CONTINUATION end the connection`() {
+        let client = Peer.client()
+        client.request()
+        client.receive(frame(FrameType.headers, on: 1))
+        #expect(flood(client, with: frame(FrameType.continuation, on: 1)) == 8)
+        #expect(client.failure == .connection(.enhanceYourCalm, .tooManyContinuations))
+    }
+
+    @Test func `of header bytes end the connection`() {
+        let client = Peer.client()
+        client.request()
+        client.receive(frame(FrameType.headers, on: 1))
+        #expect(flood(client, with: frame(FrameType.continuation, on: 1, Array(repeating: 0, count: 16_384))) == 2)
+        #expect(client.failure == .connection(.enhanceYourCalm, .headerListTooLarge))
+    }
+
+    @Test func `of fields end the connection`() {
+        let client = Peer.client()
+        client.request()
+        client.receive(frame(FrameType.headers, .endHeaders, on: 1, Array(repeating: 0x88, count: 129)))
+        #expect(client.failure == .connection(.enhanceYourCalm, .tooManyFields))
+    }
+
+    @Test func `whose answers nobody reads end the connection`() {
+        let client = Peer.client()
+        for number in 0..<2000 {
+            // Slow enough for the rate, but the answers pile up.
+            client.now += 1_000_000_000
+            client.receive(frame(FrameType.ping, on: 0, Array(repeating: 0, count: 8)))
+            if client.failure != nil {
+                #expect(number == 1000)
+                break
+            }
+        }
+        #expect(client.failure == .connection(.enhanceYourCalm, .unreadAnswers))
+    }
+
+    @Test func `debug data of GOAWAY is cut`() {
+        let client = Peer.client()
+        client.receive(goAwayFrame(0, .noError, String(repeating: "x", count: 10_000)))
+        #expect(client.recorder.take() == [.goAway(0, .noError, String(repeating: "x", count: 4096))])
+    }
+}
