@@ -43,12 +43,17 @@ package struct Reason: Hashable, Sendable {
         package let action: Action
         /// Whether the connection that brought it should be replaced.
         package let replacesConnection: Bool
+        /// Whether it blames the message, so that every other recipient would fare alike.
+        package let blamesMessage: Bool
 
-        init(_ text: String, _ status: Int, _ action: Action, replacesConnection: Bool = false) {
+        init(
+            _ text: String, _ status: Int, _ action: Action, replacesConnection: Bool = false, blamesMessage: Bool = false
+        ) {
             self.text = text
             self.status = status
             self.action = action
             self.replacesConnection = replacesConnection
+            self.blamesMessage = blamesMessage
         }
     }
 
@@ -59,19 +64,19 @@ package struct Reason: Hashable, Sendable {
         Row("Other", 0, .reject),  // never looked up by its text: the status class decides, the raw text is kept
 
         // 400: the request is wrong.
-        Row("BadCollapseId", 400, .reject),
+        Row("BadCollapseId", 400, .reject, blamesMessage: true),
         Row("BadDeviceToken", 400, .suspect),
-        Row("BadExpirationDate", 400, .reject),
+        Row("BadExpirationDate", 400, .reject, blamesMessage: true),
         Row("BadMessageId", 400, .reject),
-        Row("BadPriority", 400, .reject),
+        Row("BadPriority", 400, .reject, blamesMessage: true),
         Row("BadTopic", 400, .pause),
         Row("DeviceTokenNotForTopic", 400, .suspect),
         Row("DuplicateHeaders", 400, .reject),
         Row("IdleTimeout", 400, .reconnect, replacesConnection: true),
-        Row("InvalidPushType", 400, .reject),
+        Row("InvalidPushType", 400, .reject, blamesMessage: true),
         Row("MissingDeviceToken", 400, .reject),
         Row("MissingTopic", 400, .pause),
-        Row("PayloadEmpty", 400, .reject),
+        Row("PayloadEmpty", 400, .reject, blamesMessage: true),
         Row("TopicDisallowed", 400, .pause),
 
         // 403: the credential is wrong.
@@ -91,7 +96,7 @@ package struct Reason: Hashable, Sendable {
         Row("ExpiredToken", 410, .deactivate),
         Row("Unregistered", 410, .deactivate),
 
-        Row("PayloadTooLarge", 413, .reject),
+        Row("PayloadTooLarge", 413, .reject, blamesMessage: true),
 
         // 429, 5xx: a passing refusal.
         Row("TooManyProviderTokenUpdates", 429, .retry, replacesConnection: true),
@@ -105,6 +110,7 @@ package struct Reason: Hashable, Sendable {
         Row("OtherCredential", 0, .pause),  // an unknown reason with a status of 403
         Row("NoAnswer", 0, .retry),  // unanswered too often
         Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
+        Row("GivenBack", 0, .retry),  // not sent by this worker; goes on in a job split off
     ]
 
     /// The reason that an answer gives.
@@ -132,6 +138,7 @@ package struct Reason: Hashable, Sendable {
     package static let otherCredential = named("OtherCredential")
     package static let noAnswer = named("NoAnswer")
     package static let quarantined = named("Quarantined")
+    package static let givenBack = named("GivenBack")
 
     /// The reason with this text, which must be one of the table's.
     package static func named(_ text: String) -> Reason {

@@ -1,14 +1,18 @@
 /// A run of permits to send, each with a time of its own, taken from a queue's rate limit.
 ///
-/// Permit *i* may be used from `start + i / rate` and lapses `grace` later. Because a permit has a time and lapses, a rate
-/// holds exactly across any number of workers, stalled ones included: what a sleeper took is void when it wakes.
-/// (Permits without times bound when they are granted, not when they are used: a stalled worker sends two slices at once.)
+/// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the burst),
+/// and lapses `grace` later. Because a permit has a time and lapses, a rate holds exactly across any number of workers, stalled
+/// ones included: what a sleeper took is void when it wakes. (Permits without times bound when they are granted, not when they
+/// are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
-    /// How long after its time a permit may be used.
-    package static let grace = Duration.milliseconds(250)
+    /// How long after its time a permit may be used. A queue's burst is a tenth of a second of its rate unless it is set, so
+    /// that permits used late do not take a second above rate and burst.
+    package static let grace = Duration.milliseconds(100)
 
-    /// When the first permit may be used.
+    /// When the first permit would have been due; before `granted` by as much as the burst allows.
     package let start: ContinuousClock.Instant
+    /// When the run was granted.
+    package let granted: ContinuousClock.Instant
     /// Permits a second; above 0.
     package let rate: Double
     /// How many permits the run has.
@@ -16,9 +20,10 @@ package struct PermitRun: Sendable {
     /// How many of them are used or lapsed.
     package private(set) var spent = 0
 
-    package init(start: ContinuousClock.Instant, rate: Double, count: Int) {
+    package init(start: ContinuousClock.Instant, granted: ContinuousClock.Instant, rate: Double, count: Int) {
         precondition(rate > 0, "a rate is above 0")
         self.start = start
+        self.granted = granted
         self.rate = rate
         self.count = count
     }
@@ -27,13 +32,17 @@ package struct PermitRun: Sendable {
     package var isSpent: Bool { spent >= count }
 
     /// When the next permit may be used; nil if none is left.
-    package var next: ContinuousClock.Instant? { isSpent ? nil : time(of: spent) }
+    package var next: ContinuousClock.Instant? {
+        isSpent ? nil : max(granted, start + .seconds(Double(spent) / rate))
+    }
 
     /// Drops the permits that have lapsed at `now` and returns how many may be used at this moment.
     package mutating func available(at now: ContinuousClock.Instant) -> Int {
-        let lapsed = index(reachedAt: now - Self.grace)
-        spent = min(count, max(spent, lapsed))
-        return max(0, min(count, index(reachedAt: now)) - spent)
+        if now - Self.grace >= granted {
+            spent = min(count, max(spent, permitsDue(by: now - Self.grace)))
+        }
+        guard now >= granted else { return 0 }
+        return max(0, min(count, permitsDue(by: now)) - spent)
     }
 
     /// Uses `permits` of those that are available.
@@ -42,11 +51,9 @@ package struct PermitRun: Sendable {
         spent += permits
     }
 
-    private func time(of index: Int) -> ContinuousClock.Instant { start + .seconds(Double(index) / rate) }
-
-    /// The number of permits whose time is not after `now`.
-    private func index(reachedAt now: ContinuousClock.Instant) -> Int {
-        let elapsed = start.duration(to: now) / .seconds(1)
+    /// The number of permits whose time by the rate alone is not after `instant`.
+    private func permitsDue(by instant: ContinuousClock.Instant) -> Int {
+        let elapsed = start.duration(to: instant) / .seconds(1)
         return elapsed < 0 ? 0 : Int(min(elapsed * rate, 1e9)) + 1
     }
 }

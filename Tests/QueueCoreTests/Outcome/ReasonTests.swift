@@ -1,0 +1,75 @@
+import QueueCore
+import Testing
+
+@Suite struct `What follows from an answer` {
+    @Test(arguments: [
+        (400, "BadDeviceToken", Reason.Action.suspect),
+        (400, "DeviceTokenNotForTopic", .suspect),
+        (400, "BadCollapseId", .reject),
+        (400, "TopicDisallowed", .pause),
+        (400, "BadTopic", .pause),
+        (400, "IdleTimeout", .reconnect),
+        (403, "InvalidProviderToken", .pause),
+        (403, "ExpiredProviderToken", .renewToken),
+        (403, "BadCertificateEnvironment", .pause),
+        (403, "BadEnvironmentKeyIdInToken", .pause),
+        (403, "BadEnvironmentKeyInToken", .pause),
+        (404, "BadPath", .reject),
+        (405, "MethodNotAllowed", .reject),
+        (410, "Unregistered", .deactivate),
+        (410, "ExpiredToken", .deactivate),
+        (413, "PayloadTooLarge", .reject),
+        (429, "TooManyRequests", .retry),
+        (429, "TooManyProviderTokenUpdates", .retry),
+        (500, "InternalServerError", .retry),
+        (503, "ServiceUnavailable", .retry),
+        (503, "Service Unavailable", .retry),
+        (503, "Shutdown", .reconnect),
+    ])
+    func `is what the table of reasons says`(status: Int, text: String, action: Reason.Action) {
+        #expect(Reason(status: status, text: text).row.action == action)
+    }
+
+    @Test(arguments: [
+        (400, Reason.Action.reject), (402, .reject), (403, .pause), (410, .deactivate), (413, .reject), (418, .reject),
+        (429, .retry), (500, .retry), (503, .retry), (520, .retry),
+    ])
+    func `case 45 and 46: goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action) {
+        #expect(Reason(status: status, text: nil).row.action == action)
+        #expect(Reason(status: status, text: "SomethingNew").row.action == action)
+    }
+
+    @Test func `fits into an outcome byte beside its kind, for every reason`() {
+        #expect(Reason.table.count <= 64)
+        for code in Reason.table.indices.map({ UInt8($0) }) {
+            let reason = Reason(code: code)
+            let outcomes = [Outcome.rejected(reason), .failed(reason), .retried(reason)]
+            #expect(outcomes.map(\.kind) == [.rejected, .failed, .retried])
+            #expect(outcomes.map(\.reason) == [reason, reason, reason])
+        }
+    }
+
+    @Test func `is stored under numbers that never change`() {
+        #expect(Reason.named("BadDeviceToken").code == 2)
+        #expect(Reason.named("DeviceTokenNotForTopic").code == 7)
+        #expect(Reason.named("ExpiredToken").code == 25)
+        #expect(Reason.named("Unregistered").code == 26)
+        #expect(Reason.named("Shutdown").code == 32)
+        #expect(Reason.givenBack.code == 37)
+    }
+}
+
+@Suite struct `A tally of outcomes` {
+    @Test func `counts each recipient once`() {
+        let outcomes: [Outcome] = [
+            .delivered, .delivered, .rejected(.unregistered), .failed(.otherPassing), .suppressed, .expired, .cancelled,
+            .unknown, .retried(.otherPassing), .retried(.givenBack),
+        ]
+        var tally = OutcomeTally()
+        for outcome in outcomes { tally.add(outcome) }
+        #expect(tally.delivered == 2)
+        #expect([tally.rejected, tally.failed, tally.suppressed, tally.expired, tally.cancelled, tally.unknown] == [1, 1, 1, 1, 1, 1])
+        #expect(tally.retried == 2)
+        #expect(tally.ended + tally.retried == outcomes.count)
+    }
+}

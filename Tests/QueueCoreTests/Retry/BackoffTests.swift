@@ -1,0 +1,20 @@
+import QueueCore
+import Testing
+
+@Suite struct `Backoff with full jitter` {
+    let backoff = Backoff(base: .seconds(1), cap: .seconds(60))
+
+    @Test(arguments: [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (8, 60), (1000, 60)])
+    func `has a ceiling that doubles up to its cap`(attempt: Int, seconds: Int) {
+        #expect(backoff.ceiling(afterAttempt: attempt) == .seconds(seconds))
+    }
+
+    @Test func `draws evenly between nothing and the ceiling`() {
+        var generator = SystemRandomNumberGenerator()
+        let delays = (0..<4000).map { _ in backoff.delay(afterAttempt: 4, using: &generator) / .seconds(8) }
+        #expect(delays.allSatisfy { (0...1).contains($0) })
+        let quarters = (0..<4).map { quarter in delays.count { Int(min($0, 0.999) * 4) == quarter } }
+        // Evenly drawn, a quarter holds 1000 ± 27; ten standard deviations away lies chance no more.
+        #expect(quarters.allSatisfy { (730...1270).contains($0) }, "\(quarters)")
+    }
+}
