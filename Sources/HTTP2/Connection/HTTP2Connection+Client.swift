@@ -3,7 +3,7 @@ extension HTTP2Connection {
     /// How many streams may be opened now. It is 0 until the server's SETTINGS are read, since APNs allows token
     /// connections a single one at first; after GOAWAY; when the identifiers are used up (RFC 9113 §5.1.1, §5.1.2).
     package var availableStreamCount: Int {
-        guard hasPeerSettings, goAwayReceived == nil, goAwaySent == nil, failure == nil else { return 0 }
+        guard hasPeerSettings, goAwayReceived == nil, goAwaySent == nil, fatalError == nil else { return 0 }
         let limit = min(peerSettings.maximumConcurrentStreams ?? .max, limits.openStreamCount)
         return max(0, min(limit - streams.count, remainingStreamIDCount))
     }
@@ -27,9 +27,6 @@ extension HTTP2Connection {
         let streamID = nextStreamID
         nextStreamID += 2
         _ = streams.insert(Stream(id: streamID, tag: tag, openedAt: now))
-        beginBlock(on: streamID)
-        // First, since the prepared fields go on to regular ones (RFC 9113 §8.3).
-        encoder.append(.path, path, into: &output)
-        encoder.append(headers, into: &output)
+        outbox.beginBlock(on: streamID, path: path, headers)
     }
 }

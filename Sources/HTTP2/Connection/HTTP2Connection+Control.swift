@@ -15,7 +15,7 @@ extension HTTP2Connection {
         try applySettings(payload)
         hasPeerSettings = true
         try spendAnswer()
-        output.appendSettingsAck()
+        outbox.bytes.appendSettingsAck()
         sendWaitingBodies()
         handler.peerSettingsChanged()
     }
@@ -28,7 +28,7 @@ extension HTTP2Connection {
             let identifier = payload.bigEndian(at: offset, as: UInt16.self)
             let value = payload.bigEndian(at: offset + 2, as: UInt32.self)
             try peerSettings.apply(identifier: identifier, value: value, fromServer: role == .client)
-            encoder.setCapacityLimit(peerSettings.headerTableSize)
+            outbox.setTableCapacityLimit(peerSettings.headerTableSize)
         }
         guard peerSettings.initialWindowSize > initialWindowSize else { return }
         try checkSendWindows()
@@ -46,7 +46,7 @@ extension HTTP2Connection {
     package func announce(_ settings: Settings) {
         var settings = settings
         if role == .client { settings.enablePush = false }
-        output.appendSettings(settings.entries(changedFrom: announcedSettings))
+        outbox.bytes.appendSettings(settings.entries(changedFrom: announcedSettings))
         announcedSettings = settings
         unacknowledgedSettings.append(settings)
     }
@@ -55,7 +55,7 @@ extension HTTP2Connection {
 
     /// Asks the peer for a sign of life; `pingAnswered` brings `payload` back.
     package func ping(_ payload: UInt64) {
-        output.appendPing(payload)
+        outbox.bytes.appendPing(payload)
     }
 
     func receivePing(
@@ -67,7 +67,7 @@ extension HTTP2Connection {
         try spendControlFrame()
         if header.flags.contains(.ack) { return handler.pingAnswered(data) }
         try spendAnswer()
-        output.appendPing(data, flags: .ack)
+        outbox.bytes.appendPing(data, flags: .ack)
     }
 
     // MARK: GOAWAY (RFC 9113 §6.8)
@@ -107,7 +107,7 @@ extension HTTP2Connection {
     package func goAway(_ code: ErrorCode = .noError, lastStreamID: UInt32? = nil, debugData: [UInt8] = []) {
         let last = min(lastStreamID ?? lastPeerStreamID, goAwaySent ?? FrameHeader.maximumStreamID)
         goAwaySent = last
-        output.appendGoAway(lastStreamID: last, code: code, debugData: debugData.span)
+        outbox.bytes.appendGoAway(lastStreamID: last, code: code, debugData: debugData.span)
     }
 
     // MARK: RST_STREAM (RFC 9113 §6.4)
@@ -126,7 +126,7 @@ extension HTTP2Connection {
     /// Gives a stream up. Nothing is reported for it any more. Does nothing when it is closed already.
     package func reset(_ streamID: UInt32, _ code: ErrorCode = .cancel) {
         guard let index = streams.index(of: streamID) else { return }
-        output.appendReset(code, of: streamID)
+        outbox.bytes.appendReset(code, of: streamID)
         close(at: index)
     }
 

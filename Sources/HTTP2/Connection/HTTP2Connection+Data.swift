@@ -41,7 +41,7 @@ extension HTTP2Connection {
         guard receiveWindow >= 0 else { throw .connection(.flowControlError, .windowExceeded) }
         receivedSinceUpdate += count
         guard receivedSinceUpdate >= limits.connectionWindowSize / 2 else { return }
-        output.appendWindowUpdate(receivedSinceUpdate, of: 0)
+        outbox.bytes.appendWindowUpdate(receivedSinceUpdate, of: 0)
         receiveWindow += receivedSinceUpdate
         receivedSinceUpdate = 0
     }
@@ -54,7 +54,7 @@ extension HTTP2Connection {
             throw .stream(streams[index].id, .flowControlError, .windowExceeded)
         }
         guard !isLast, -credit >= max(1, initial / 2) else { return }
-        output.appendWindowUpdate(-credit, of: streams[index].id)
+        outbox.bytes.appendWindowUpdate(-credit, of: streams[index].id)
         streams[index].receiveCredit = 0
     }
 

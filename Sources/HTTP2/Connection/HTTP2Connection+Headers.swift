@@ -152,7 +152,7 @@ extension HTTP2Connection {
         streams[index].flags.insert(.remoteEnded)
         if streams[index].flags.contains(.localEnded) { return close(at: index) }
         guard role == .client else { return }
-        output.appendReset(.cancel, of: streams[index].id)
+        outbox.bytes.appendReset(.cancel, of: streams[index].id)
         close(at: index)
     }
 }

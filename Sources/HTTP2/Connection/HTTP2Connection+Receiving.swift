@@ -8,7 +8,7 @@ extension HTTP2Connection {
         var offset = 0
         do throws(HTTP2Error) {
             if isPrefaceExpected { try receivePreface(bytes, at: &offset) }
-            while offset < bytes.count, failure == nil {
+            while offset < bytes.count, fatalError == nil {
                 if partialFrame.isEmpty {
                     try receiveFrame(bytes, at: &offset, handler)
                 } else {
@@ -127,7 +127,7 @@ extension HTTP2Connection {
     private func resetAfterViolation(
         _ id: UInt32, _ code: ErrorCode, _ error: HTTP2Error, _ handler: some HTTP2Handler
     ) {
-        output.appendReset(code, of: id)
+        outbox.bytes.appendReset(code, of: id)
         guard let index = streams.index(of: id) else { return }
         let reference = StreamReference(streams[index])
         close(at: index)
@@ -136,10 +136,10 @@ extension HTTP2Connection {
 
     /// Gives the connection up: GOAWAY with what was wrong, in words (RFC 9113 §5.4.1).
     func fail(_ error: HTTP2Error, _ handler: some HTTP2Handler) {
-        guard failure == nil else { return }
-        failure = error
+        guard fatalError == nil else { return }
+        fatalError = error
         let debugData = Array(error.violation.rawValue.utf8)
-        output.appendGoAway(lastStreamID: lastPeerStreamID, code: error.code, debugData: debugData.span)
+        outbox.bytes.appendGoAway(lastStreamID: lastPeerStreamID, code: error.code, debugData: debugData.span)
         handler.failed(error)
     }
 

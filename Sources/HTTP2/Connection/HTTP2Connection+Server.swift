@@ -13,10 +13,9 @@ extension HTTP2Connection {
     /// - Returns: whether there is someone to answer; when not, nothing was begun.
     package func openResponse(on streamID: UInt32, _ headers: PreparedHeaders) -> Bool {
         precondition(role == .server, "Only a server answers.")
-        guard failure == nil, let index = streams.index(of: streamID) else { return false }
+        guard fatalError == nil, let index = streams.index(of: streamID) else { return false }
         precondition(!streams[index].flags.contains(.headSent), "A request is answered once.")
-        beginBlock(on: streamID)
-        encoder.append(headers, into: &output)
+        outbox.beginBlock(on: streamID, headers)
         return true
     }
 }

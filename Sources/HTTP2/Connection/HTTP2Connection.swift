@@ -1,6 +1,6 @@
 /// One HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out (RFC 9113). No sockets, no
-/// clock: whoever owns it carries `output` to the peer, hands what comes from there to `receive`, and says what time it
-/// is.
+/// clock: whoever owns it carries the output to the peer, hands what comes from there to `receive`, and says what time
+/// it is.
 ///
 /// It plays the client's role for the APNs gateway and the server's for the simulator. What the roles share is spread
 /// over files by concern: `+Receiving` takes frames apart, `+Headers`, `+Data` and `+Control` hold the rules for them,
@@ -19,23 +19,21 @@ package final class HTTP2Connection {
     package let role: Role
     let limits: Limits
 
-    /// What is to be sent. Read it with `output.withBytes`, and say with `consumeOutput` how much was taken.
-    package internal(set) var output = ByteQueue()
+    // Stored properties are internal and what the owner may read is computed: so the compiler sees every access to them
+    // and can prove that they do not overlap, instead of checking it each time.
 
     // MARK: Settings
 
-    /// What the peer has announced.
-    package internal(set) var peerSettings = Settings()
-    /// Whether the peer's first SETTINGS frame has been read.
-    package internal(set) var hasPeerSettings = false
+    var peerSettings = Settings()
+    var hasPeerSettings = false
     /// What we announced last, and what of it the peer has acknowledged.
-    package internal(set) var announcedSettings: Settings
+    var announcedSettings: Settings
     var settingsInForce = Settings()
     var unacknowledgedSettings: [Settings] = []
 
-    // MARK: Compression
+    // MARK: Frames and compression
 
-    var encoder: HPACKEncoder
+    var outbox: Outbox
     var decoder: HPACKDecoder
     /// Filled by each header block that is read.
     var section = FieldSection()
@@ -56,12 +54,10 @@ package final class HTTP2Connection {
 
     // MARK: The end
 
-    /// The last stream of the newest GOAWAY from the peer; no stream may be opened after one.
-    package internal(set) var goAwayReceived: UInt32?
-    /// The last stream of the newest GOAWAY we sent.
-    package internal(set) var goAwaySent: UInt32?
-    /// Why the connection cannot go on.
-    package internal(set) var failure: HTTP2Error?
+    /// The last stream of the newest GOAWAY from either side.
+    var goAwayReceived: UInt32?
+    var goAwaySent: UInt32?
+    var fatalError: HTTP2Error?
 
     // MARK: Reading
 
@@ -79,10 +75,6 @@ package final class HTTP2Connection {
         var continuationCount = 0
     }
 
-    /// The header block being written: where its frame starts and whose it is.
-    var blockStart: UInt64 = 0
-    var blockStreamID: UInt32 = 0
-
     // MARK: Budgets
 
     var controlFrames: FloodBudget
@@ -91,7 +83,7 @@ package final class HTTP2Connection {
     var windowUpdates: FloodBudget
     var unreadAnswerCount = 0
 
-    /// Starts a connection; its first bytes (the client's preface, SETTINGS) are in the output.
+    /// Starts a connection; its first bytes (the client's preface, SETTINGS) are in the outbox.bytes.
     ///
     /// - Parameters:
     ///   - settings: what to announce. A client always switches push off.
@@ -106,7 +98,7 @@ package final class HTTP2Connection {
         self.limits = limits
         announcedSettings = settings
         if role == .client { announcedSettings.enablePush = false }
-        encoder = HPACKEncoder(names: names)
+        outbox = Outbox(names: names)
         decoder = HPACKDecoder(names: names, limits: limits.headerList)
         nextStreamID = firstStreamID
         isPrefaceExpected = role == .server
@@ -121,26 +113,47 @@ package final class HTTP2Connection {
     static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     private func writePreface() {
-        if role == .client { output.append(Self.preface) }
+        if role == .client { outbox.bytes.append(Self.preface) }
         // Even without entries: each end starts with SETTINGS (RFC 9113 §3.4).
         var initial = Settings()
         if role == .server { initial.enablePush = announcedSettings.enablePush }
-        output.appendSettings(announcedSettings.entries(changedFrom: initial))
+        outbox.bytes.appendSettings(announcedSettings.entries(changedFrom: initial))
         unacknowledgedSettings = [announcedSettings]
         let increment = limits.connectionWindowSize - receiveWindow
         if increment > 0 {
-            output.appendWindowUpdate(increment, of: 0)
+            outbox.bytes.appendWindowUpdate(increment, of: 0)
             receiveWindow += increment
         }
     }
 
     // MARK: Asked by the owner
 
+    /// How many bytes wait to be carried to the peer.
+    package var outputByteCount: Int { outbox.bytes.count }
+
+    /// Calls `body` with the bytes to be carried to the peer. It must not call the connection; say afterwards with
+    /// `consumeOutput` how many were taken.
+    package func withOutput<Result>(_ body: (Span<UInt8>) -> Result) -> Result {
+        outbox.bytes.withBytes(body)
+    }
+
     /// Says that the first `count` bytes of the output have been taken by the transport.
     package func consumeOutput(_ count: Int) {
-        output.consume(count)
-        if output.isEmpty { unreadAnswerCount = 0 }
+        outbox.bytes.consume(count)
+        if outbox.bytes.isEmpty { unreadAnswerCount = 0 }
     }
+
+    /// What the peer has announced, the initial values where it has said nothing.
+    package var settingsOfPeer: Settings { peerSettings }
+
+    /// Whether the peer's first SETTINGS frame has been read.
+    package var hasSettingsOfPeer: Bool { hasPeerSettings }
+
+    /// The last stream of the newest GOAWAY from the peer, after which no stream may be opened; nil before one.
+    package var lastStreamIDOfPeer: UInt32? { goAwayReceived }
+
+    /// Why the connection cannot go on; nil while it can.
+    package var failure: HTTP2Error? { fatalError }
 
     /// How many streams are open.
     package var openStreamCount: Int { streams.count }
@@ -155,14 +168,14 @@ package final class HTTP2Connection {
     /// peer cannot have acted on a request; once the stream is closed it is false as well.
     package func isSent(_ streamID: UInt32) -> Bool {
         guard let index = streams.index(of: streamID) else { return false }
-        return streams[index].endPosition <= output.consumedPosition
+        return streams[index].endPosition <= outbox.bytes.consumedPosition
     }
 
     /// Calls `body` with each open stream and whether all we had to say on it has been taken by the transport: what
     /// there is to settle when the connection is lost. The order is not that of the streams.
     package func forEachOpenStream(_ body: (_ stream: StreamReference, _ isSent: Bool) -> Void) {
         for stream in streams.rows where stream.id != 0 {
-            body(StreamReference(stream), stream.endPosition <= output.consumedPosition)
+            body(StreamReference(stream), stream.endPosition <= outbox.bytes.consumedPosition)
         }
     }
 }

@@ -1,5 +1,8 @@
 /// The open streams of a connection: open addressing by identifier, with at least half of the rows free.
 ///
+/// Of two streams that want one row, the one further from its home gets it (Robin Hood hashing). So behind a stream at
+/// home there is none that was pushed past it, and a removal ends there instead of at the end of the run.
+///
 /// Identifiers come in a row, so nearly every stream lies in the row its number points at. A long-lived stream costs
 /// one row, unlike in a ring, which would have to span everything opened since.
 struct StreamTable {
@@ -35,12 +38,9 @@ struct StreamTable {
     mutating func remove(at index: Int) {
         var gap = index
         var next = (index &+ 1) & mask
-        while rows[next].id != 0 {
-            let distanceFromHome = (next &- home(of: rows[next].id)) & mask
-            if distanceFromHome >= (next &- gap) & mask {
-                rows[gap] = rows[next]
-                gap = next
-            }
+        while rows[next].id != 0, home(of: rows[next].id) != next {
+            rows[gap] = rows[next]
+            gap = next
             next = (next &+ 1) & mask
         }
         rows[gap].id = 0
@@ -53,10 +53,22 @@ struct StreamTable {
     private func home(of id: UInt32) -> Int { Int(id &>> 1) & mask }
 
     private mutating func place(_ stream: Stream) -> Int {
+        var carried = stream
         var index = home(of: stream.id)
-        while rows[index].id != 0 { index = (index &+ 1) & mask }
-        rows[index] = stream
-        return index
+        var distance = 0
+        var place: Int?
+        while rows[index].id != 0 {
+            let otherDistance = (index &- home(of: rows[index].id)) & mask
+            if otherDistance < distance {
+                swap(&carried, &rows[index])
+                place = place ?? index
+                distance = otherDistance
+            }
+            index = (index &+ 1) & mask
+            distance &+= 1
+        }
+        rows[index] = carried
+        return place ?? index
     }
 
     private mutating func grow() {

@@ -2,7 +2,7 @@
 ///
 /// One section is filled again for each header block of a connection, so it costs no allocation. It is valid during the
 /// event that carries it.
-package struct FieldSection {
+package struct FieldSection: ~Copyable {
     /// One field. Name and value lie one behind the other in the section's text.
     package struct Field {
         package let name: FieldName
@@ -61,7 +61,7 @@ extension FieldSection {
     var textByteCount: Int { text.count }
 
     mutating func append(text bytes: Span<UInt8>) { text.append(bytes) }
-    mutating func append(text bytes: [UInt8]) { text.append(contentsOf: bytes) }
+    mutating func append(text bytes: [UInt8], _ range: Range<Int>) { text.append(bytes.span.extracting(range)) }
 
     mutating func appendText(
         upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Violation) -> Void

@@ -77,11 +77,11 @@ package struct HPACKDecoder: ~Copyable {
                 identity: table.number(at: index))
         } else {
             guard index > 0 else { throw .invalidIndex }
-            section.append(text: StaticTable.names[index])
-            let valueStart = section.textByteCount
-            section.append(text: StaticTable.values[index])
+            let entry = StaticTable.entries[index]
+            section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.byteCount))
             section.appendField(
-                names.ofStaticTable[index], from: start, valueFrom: valueStart, isWellFormed: true, identity: 0)
+                names.ofStaticTable[index], from: start, valueFrom: start &+ entry.nameByteCount, isWellFormed: true,
+                identity: 0)
         }
     }
 
@@ -116,7 +116,8 @@ package struct HPACKDecoder: ~Copyable {
             }
         }
         if index <= StaticTable.count {
-            section.append(text: StaticTable.names[index])
+            let entry = StaticTable.entries[index]
+            section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.nameByteCount))
             return (names.ofStaticTable[index], true)
         }
         let index = index - StaticTable.count - 1

@@ -3,9 +3,27 @@ enum StaticTable {
     /// The number of entries; dynamic indices start behind them (RFC 7541 §2.3.3).
     static let count = 61
 
-    /// Name and value by index; index 0 does not exist.
+    /// Where an entry's name, followed by its value, lies in `text`.
+    struct Entry {
+        let start: Int
+        let nameByteCount: Int
+        let byteCount: Int
+    }
+
+    /// By index; index 0 does not exist.
+    static let entries: [Entry] = {
+        var start = 0
+        return [Entry(start: 0, nameByteCount: 0, byteCount: 0)]
+            + table.map { name, value in
+                let byteCount = name.utf8.count + value.utf8.count
+                defer { start += byteCount }
+                return Entry(start: start, nameByteCount: name.utf8.count, byteCount: byteCount)
+            }
+    }()
+    static let text: [UInt8] = table.flatMap { Array($0.name.utf8) + Array($0.value.utf8) }
+
     static let names: [[UInt8]] = [[]] + table.map { Array($0.name.utf8) }
-    static let values: [[UInt8]] = [[]] + table.map { Array($0.value.utf8) }
+    private static let values: [[UInt8]] = [[]] + table.map { Array($0.value.utf8) }
 
     /// The index of the entry with this name and value, if there is one.
     static func index(of name: [UInt8], _ value: [UInt8]) -> Int? {

@@ -149,9 +149,9 @@ import Testing
         let client = Peer.client()
         client.now = 77
         for _ in 0..<3 { client.request(body: "0123456789") }
-        let perRequest = client.connection.output.count
+        let perRequest = client.connection.outputByteCount
         // The first request went out whole, the second but for its last octet.
-        let bytes = client.connection.output.copy
+        let bytes = client.connection.withOutput { Array($0) }
         let firstEnd = bytes.firstRange(of: Array("0123456789".utf8))!.upperBound
         let secondEnd = bytes[firstEnd...].firstRange(of: Array("0123456789".utf8))!.upperBound
         client.connection.consumeOutput(secondEnd - 1)

@@ -15,7 +15,7 @@ private final class Wire {
     }
 
     func run() {
-        while !client.connection.output.isEmpty || !server.connection.output.isEmpty {
+        while client.connection.outputByteCount > 0 || server.connection.outputByteCount > 0 {
             hand(from: client, to: server)
             hand(from: server, to: client)
         }

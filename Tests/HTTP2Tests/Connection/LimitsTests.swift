@@ -9,7 +9,7 @@ import Testing
         for number in 0..<count {
             peer.receive(bytes)
             if peer.failure != nil { return number }
-            peer.connection.consumeOutput(peer.connection.output.count)
+            peer.connection.consumeOutput(peer.connection.outputByteCount)
         }
         return count
     }

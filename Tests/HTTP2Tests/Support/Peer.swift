@@ -61,8 +61,8 @@ final class Peer {
 
     /// Everything written since the last call.
     func output() -> [UInt8] {
-        defer { connection.consumeOutput(connection.output.count) }
-        return connection.output.copy
+        defer { connection.consumeOutput(connection.outputByteCount) }
+        return connection.withOutput { Array($0) }
     }
 
     struct Sent: Equatable, CustomStringConvertible {
