@@ -1,11 +1,14 @@
 #ifndef PUSHQ_CLINUX_H
 #define PUSHQ_CLINUX_H
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-// <pthread.h> declares it for _GNU_SOURCE only, which Swift's importer does not define.
-extern int pthread_setname_np(pthread_t thread, const char *name);
+// <pthread.h> and <sys/socket.h> declare these for _GNU_SOURCE only, which Swift's importer does not define. The headers are not
+// included, since their types would then belong to this module instead of Glibc.
+
+extern int pthread_setname_np(unsigned long thread, const char *name);
+
+extern int accept4(int descriptor, void *address, void *byteCount, int flags);
 
 #endif

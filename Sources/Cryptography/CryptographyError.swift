@@ -54,6 +54,19 @@ extension CryptographyError: CustomStringConvertible {
     }
 }
 
+extension VerificationFailure {
+    // The numbers are those of OpenSSL's x509_vfy.h.
+
+    /// The chain does not lead to an authority that is trusted here.
+    package var isAboutIssuer: Bool { [2, 18, 19, 20, 21, 27].contains(code) }
+
+    /// The certificate is not for the host name or address that was connected to.
+    package var isAboutName: Bool { [62, 64].contains(code) }
+
+    /// The certificate has expired or is not valid yet.
+    package var isAboutTime: Bool { [9, 10].contains(code) }
+}
+
 extension VerificationFailure: CustomStringConvertible {
     package var description: String {
         let place = depth == 0 ? "the server's certificate" : "certificate \(depth) of the chain"

@@ -23,6 +23,7 @@ import Synchronization
     /// What other threads leave for the loop.
     private struct Inbox {
         var jobs: [UnownedJob] = []
+        var actions: [@Sendable () -> Void] = []
         /// The loop is, or is about to be, in the kernel without a time limit of zero: whoever adds a job has to wake it.
         var isAsleep = false
         var isShutDown = false
@@ -43,13 +44,14 @@ import Synchronization
     private var jobs: [UnownedJob] = []
     private var endOfTurn: [() -> Void] = []
     private var turnStart = ContinuousClock.now
+    let resolver = Resolver()
     let readBuffer: UnsafeMutableRawBufferPointer
 
     /// Starts the loop's thread.
     package init(name: String) {
         self.name = name
         unsafe readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 16)
-        startThread()
+        Thread.start { self.run() }
     }
 
     deinit {
@@ -75,6 +77,17 @@ import Synchronization
         guard !isCurrent else { return jobs.append(job) }
         let wasAsleep = inbox.withLock { inbox in
             inbox.jobs.append(job)
+            defer { inbox.isAsleep = false }
+            return inbox.isAsleep
+        }
+        if wasAsleep { poller.wake() }
+    }
+
+    /// Runs `action` on the loop's thread, in its next turn: how a thread of another kind hands over what it has found out.
+    /// Any thread.
+    package func post(_ action: @escaping @Sendable () -> Void) {
+        let wasAsleep = inbox.withLock { inbox in
+            inbox.actions.append(action)
             defer { inbox.isAsleep = false }
             return inbox.isAsleep
         }
@@ -139,22 +152,10 @@ import Synchronization
 
     // MARK: The thread
 
-    private func startThread() {
-        var handle = pthread_t()
-        let retained = unsafe Unmanaged.passRetained(self).toOpaque()
-        let code = unsafe pthread_create(
-            &handle, nil,
-            { loop in
-                unsafe Unmanaged<EventLoop>.fromOpaque(loop!).takeRetainedValue().run()
-                return nil
-            }, retained)
-        precondition(code == 0, "no thread for an event loop: \(SystemCall.text(of: code))")
-        pthread_detach(handle)
-    }
-
     private func run() {
         thread.store(pthread_self(), ordering: .relaxed)
         _ = unsafe pthread_setname_np(pthread_self(), String(name.utf8.prefix(15))!)
+        blockBrokenPipes()
         while !hasEnded() { turn() }
         timers.removeAll()
         poller.unwatchAll()
@@ -162,8 +163,17 @@ import Synchronization
         thread.store(0, ordering: .relaxed)
     }
 
+    /// OpenSSL writes to its socket without MSG_NOSIGNAL. Blocked in this thread alone, the signal of a connection that is gone
+    /// harms nobody, and the process's own disposition stays what it was.
+    private func blockBrokenPipes() {
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe sigaddset(&signals, SIGPIPE)
+        unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
+    }
+
     private func hasEnded() -> Bool {
-        inbox.withLock { $0.isShutDown && $0.jobs.isEmpty } && jobs.isEmpty && endOfTurn.isEmpty
+        inbox.withLock { $0.isShutDown && $0.jobs.isEmpty && $0.actions.isEmpty } && jobs.isEmpty && endOfTurn.isEmpty
     }
 
     private func turn() {
@@ -180,7 +190,7 @@ import Synchronization
         let delay = timers.nextDeadline().map { ContinuousClock.now.duration(to: $0) }
         if let delay, delay <= .zero { return 0 }
         let maySleep = inbox.withLock { inbox in
-            inbox.isAsleep = inbox.jobs.isEmpty && !inbox.isShutDown
+            inbox.isAsleep = inbox.jobs.isEmpty && inbox.actions.isEmpty && !inbox.isShutDown
             return inbox.isAsleep
         }
         return maySleep ? delay.map(Self.milliseconds) ?? -1 : 0
@@ -198,14 +208,16 @@ import Synchronization
     private func runJobs() {
         for _ in 0..<16 {
             var batch: [UnownedJob] = []
+            var actions: [@Sendable () -> Void] = []
             swap(&batch, &jobs)
             inbox.withLock { inbox in
                 inbox.isAsleep = false
-                guard !inbox.jobs.isEmpty else { return }
+                swap(&actions, &inbox.actions)
                 batch.append(contentsOf: inbox.jobs)
                 inbox.jobs.removeAll(keepingCapacity: true)
             }
-            guard !batch.isEmpty else { return }
+            guard !batch.isEmpty || !actions.isEmpty else { return }
+            for action in actions { action() }
             for job in batch {
                 unsafe job.runSynchronously(
                     isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())

@@ -1,0 +1,23 @@
+import Glibc
+
+/// Threads of the system, for loops and for calls that block.
+enum Thread {
+    private final class Body {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    /// Starts a thread that runs `body` and ends. A process that cannot start one is at its limits and ends with it.
+    static func start(_ body: @escaping @Sendable () -> Void) {
+        var handle = pthread_t()
+        let argument = unsafe Unmanaged.passRetained(Body(body)).toOpaque()
+        let code = unsafe pthread_create(
+            &handle, nil,
+            { argument in
+                unsafe Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
+                return nil
+            }, argument)
+        precondition(code == 0, "cannot start a thread: \(SystemCall.text(of: code)); check the limit (ulimit -u)")
+        pthread_detach(handle)
+    }
+}

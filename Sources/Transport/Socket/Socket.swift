@@ -1,0 +1,90 @@
+import CLinux
+import Glibc
+
+/// The one owner of a TCP socket's descriptor: non-blocking, closed with its last reference.
+final class Socket {
+    /// An error number of a failed call.
+    struct Failure: Error {
+        let errno: CInt
+        var reason: String { SystemCall.text(of: errno) }
+    }
+
+    /// Bytes the kernel may hold unsent before the socket stops being writable: what is written later may still be passed by
+    /// something urgent, and what is in the kernel cannot be taken back.
+    private static let notSentLowWaterBytes: CInt = 64 * 1024
+    /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
+    private static let userTimeoutMilliseconds: CInt = 30_000
+
+    let descriptor: CInt
+
+    /// Takes the descriptor over.
+    init(owning descriptor: CInt) {
+        self.descriptor = descriptor
+    }
+
+    convenience init(family: CInt) throws(Failure) {
+        let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(family, kind, 0)
+        guard descriptor >= 0 else { throw Failure(errno: errno) }
+        self.init(owning: descriptor)
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// The options of a connection; a kernel that does not know one goes without it.
+    func setConnectionOptions() {
+        set(CInt(IPPROTO_TCP), TCP_NODELAY, 1)
+        set(CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.notSentLowWaterBytes)
+        set(CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
+    }
+
+    /// Begins to connect; whether it worked shows when the socket is writable, by ``pendingError()``.
+    func beginConnecting(to address: SocketAddress) throws(Failure) {
+        let result = unsafe address.withKernelForm { unsafe connect(descriptor, $0, $1) }
+        if result < 0, errno != EINPROGRESS { throw Failure(errno: errno) }
+    }
+
+    /// The error that the socket has come upon, if any.
+    func pendingError() -> Failure? {
+        var code: CInt = 0
+        var byteCount = socklen_t(MemoryLayout<CInt>.size)
+        let result = unsafe getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &byteCount)
+        if result < 0 { return Failure(errno: errno) }
+        return code == 0 ? nil : Failure(errno: code)
+    }
+
+    /// Binds and listens.
+    func listen(on address: SocketAddress) throws(Failure) {
+        set(SOL_SOCKET, SO_REUSEADDR, 1)
+        let bound = unsafe address.withKernelForm { unsafe bind(descriptor, $0, $1) }
+        guard bound == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else { throw Failure(errno: errno) }
+    }
+
+    /// The next connection that waits, or nil when there is none.
+    func accept() throws(Failure) -> Socket? {
+        let accepted = accept4(descriptor, nil, nil, CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue))
+        if accepted >= 0 { return Socket(owning: accepted) }
+        // A peer that left while it waited is nobody's error.
+        if [EAGAIN, EINTR, ECONNABORTED].contains(errno) { return nil }
+        throw Failure(errno: errno)
+    }
+
+    /// The port this side of the socket is bound to.
+    var localPort: UInt16 {
+        var storage = sockaddr_storage()
+        var byteCount = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return unsafe withUnsafeMutablePointer(to: &storage) { storage in
+            unsafe storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                guard unsafe getsockname(descriptor, address, &byteCount) == 0 else { return 0 }
+                return unsafe SocketAddress(address, byteCount: byteCount).port
+            }
+        }
+    }
+
+    private func set(_ level: CInt, _ option: CInt, _ value: CInt) {
+        var value = value
+        unsafe setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<CInt>.size))
+    }
+}

@@ -1,0 +1,51 @@
+import Glibc
+
+/// An IPv4 or IPv6 address with its port, in the form the kernel wants it.
+struct SocketAddress: Equatable, Sendable {
+    let family: CInt
+    private let bytes: [UInt8]
+
+    /// Copies what getaddrinfo or getsockname wrote.
+    init(_ address: UnsafePointer<sockaddr>, byteCount: socklen_t) {
+        family = unsafe CInt(address.pointee.sa_family)
+        bytes = unsafe Array(UnsafeRawBufferPointer(start: address, count: Int(byteCount)))
+    }
+
+    /// Calls `body` with a pointer to the kernel's form.
+    func withKernelForm<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+        unsafe bytes.withUnsafeBytes { bytes in
+            unsafe body(bytes.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(bytes.count))
+        }
+    }
+
+    /// The port, which stands at the same place in both families, in network order.
+    var port: UInt16 { UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
+
+    /// Asks the system's resolver; this may take as long as the network likes, except with `isNumeric`.
+    /// - Throws: the resolver's words.
+    static func lookUp(host: String, port: UInt16, isNumeric: Bool) throws(ResolverFailure) -> [SocketAddress] {
+        var hints = unsafe addrinfo()
+        unsafe hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
+        unsafe hints.ai_flags = AI_NUMERICSERV | (isNumeric ? AI_NUMERICHOST : AI_ADDRCONFIG)
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = unsafe getaddrinfo(host, String(port), &hints, &list)
+        guard code == 0 else {
+            throw ResolverFailure(reason: unsafe String(cString: gai_strerror(code)))
+        }
+        defer { unsafe freeaddrinfo(list) }
+        var addresses: [SocketAddress] = []
+        var entry = unsafe list
+        while let current = unsafe entry {
+            if let address = unsafe current.pointee.ai_addr {
+                unsafe addresses.append(SocketAddress(address, byteCount: current.pointee.ai_addrlen))
+            }
+            unsafe entry = current.pointee.ai_next
+        }
+        return addresses
+    }
+}
+
+/// The resolver's words for what it did not find.
+struct ResolverFailure: Error, Equatable {
+    let reason: String
+}

@@ -1,0 +1,244 @@
+package import Cryptography
+import Glibc
+
+/// A TCP connection with TLS on it, client's or server's: bytes in by its handler, bytes out by ``write(_:)``. Belongs to its
+/// loop's thread.
+///
+/// The loop keeps an open connection alive, and the connection its handler, until either side closes.
+package final class TLSConnection {
+    private enum Phase {
+        /// The end of the handshake is told once, nil when it went well.
+        case handshaking(deadline: Timer, completion: (TransportError?) -> Void)
+        case open
+        case closed
+    }
+
+    /// A connection that always has something to read gives way to the others of its loop after so many bytes.
+    private static let burstBytes = 1024 * 1024
+    /// Room for one record: with less, the burst is handed over first.
+    private static let recordBytes = 16 * 1024
+
+    /// Who is told what happens. Bytes that arrive without a handler are dropped.
+    package var handler: (any ByteStreamHandler)?
+    /// The peer in words, for messages: `host:port`, or where a client came from.
+    package let peer: String
+    package let loop: EventLoop
+
+    private let socket: Socket
+    private let session: TLSSession
+    private var phase: Phase = .closed
+    private var isReadingPaused = false
+    private var isWriteBlocked = false
+    /// TLS itself has something to send before it can read on (a key update).
+    private var isReadBlockedByWriting = false
+
+    init(
+        socket: Socket, context: TLSContext, host: String?, peer: String, loop: EventLoop
+    ) throws(CryptographyError) {
+        self.socket = socket
+        self.peer = peer
+        self.loop = loop
+        session = try TLSSession(context: context, descriptor: socket.descriptor, host: host)
+    }
+
+    /// Whether bytes can be exchanged.
+    package var isOpen: Bool {
+        if case .open = phase { true } else { false }
+    }
+
+    /// What ALPN came to.
+    package var negotiatedProtocol: String? { session.negotiatedProtocol }
+
+    /// The certificate the peer has shown and which was verified: for a server, its client's, if it asked for one.
+    package var peerCertificate: Certificate? {
+        get throws(CryptographyError) { try session.peerCertificate }
+    }
+
+    // MARK: Handshake
+
+    /// Shakes hands, and tells once how that ended; with an error the connection is closed by then.
+    func handshake(until deadline: ContinuousClock.Instant, completion: @escaping (TransportError?) -> Void) {
+        let timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in
+            endHandshake(.timedOut(peer: peer, during: .handshaking))
+        }
+        phase = .handshaking(deadline: timer, completion: completion)
+        loop.watch(socket.descriptor, for: .readable, handler: self)
+        continueHandshake()
+    }
+
+    private func continueHandshake() {
+        do throws(CryptographyError) {
+            switch try session.handshake() {
+            case .done: endHandshake(nil)
+            case .wantWrite: loop.update(socket.descriptor, interest: .writable)
+            case .wantRead, .closed: loop.update(socket.descriptor, interest: .readable)
+            }
+        } catch {
+            endHandshake(describe(error, isOpen: false))
+        }
+    }
+
+    private func endHandshake(_ error: TransportError?) {
+        guard case .handshaking(let deadline, let completion) = phase else { return }
+        deadline.cancel()
+        phase = .open
+        if error == nil { watchForWhatIsNeeded() } else { close() }
+        completion(error)
+        // The peer's first bytes may have come along with the end of the handshake.
+        if isOpen, session.hasPending { readOn() }
+    }
+
+    // MARK: Reading
+
+    /// Stops reading, and with it the peer, once the kernel's buffers are full.
+    package func pauseReading() {
+        isReadingPaused = true
+        watchForWhatIsNeeded()
+    }
+
+    /// Reads again, from the next turn on.
+    package func resumeReading() {
+        isReadingPaused = false
+        watchForWhatIsNeeded()
+        if isOpen, session.hasPending { readOn() }
+    }
+
+    /// Goes on in the next turn with what is already within TLS, of which the socket says nothing.
+    private func readOn() {
+        loop.schedule(after: .zero) { [self] in readBursts() }
+    }
+
+    private func readBursts() {
+        var byteCount = 0
+        repeat {
+            guard isOpen, !isReadingPaused else { return }
+            let burst = readBurst()
+            byteCount += burst.byteCount
+            if burst.byteCount > 0 { handOver(burst.byteCount) }
+            if let end = burst.end { return close(telling: end) }
+        } while session.hasPending && !isReadBlockedByWriting && byteCount < Self.burstBytes
+        if session.hasPending, isOpen, !isReadBlockedByWriting, byteCount >= Self.burstBytes { readOn() }
+    }
+
+    /// Fills the loop's buffer with the records that are there.
+    private func readBurst() -> (byteCount: Int, end: End?) {
+        let buffer = unsafe loop.readBuffer
+        var byteCount = 0
+        isReadBlockedByWriting = false
+        do throws(CryptographyError) {
+            while byteCount + Self.recordBytes <= buffer.count {
+                let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
+                switch unsafe try session.read(into: rest) {
+                case .done(let count): byteCount += count
+                case .wantRead: return (byteCount, nil)
+                case .wantWrite:
+                    isReadBlockedByWriting = true
+                    watchForWhatIsNeeded()
+                    return (byteCount, nil)
+                case .closed: return (byteCount, .inOrder)
+                }
+                guard session.hasPending else { return (byteCount, nil) }
+            }
+            return (byteCount, nil)
+        } catch {
+            return (byteCount, .failed(describe(error, isOpen: true)))
+        }
+    }
+
+    private func handOver(_ byteCount: Int) {
+        guard let handler else { return }
+        let bytes = unsafe UnsafeBufferPointer(
+            start: loop.readBuffer.baseAddress!.assumingMemoryBound(to: UInt8.self), count: byteCount)
+        unsafe handler.received(bytes.span)
+    }
+
+    // MARK: Writing
+
+    /// Encrypts and sends what the kernel takes, and answers how many bytes that were. The caller keeps the rest, is told by
+    /// `writable()` and then offers the same bytes again, with more behind them if need be. On a connection that is gone
+    /// everything is left with the caller; `closed(_:)` tells.
+    package func write(_ bytes: Span<UInt8>) -> Int {
+        guard isOpen, !bytes.isEmpty else { return 0 }
+        do {
+            return try unsafe bytes.withUnsafeBufferPointer { bytes throws(CryptographyError) in
+                unsafe try write(UnsafeRawBufferPointer(bytes))
+            }
+        } catch {
+            // Not from within the caller's own call: its state is in the middle of something.
+            let end = End.failed(describe(error, isOpen: true))
+            loop.schedule(after: .zero) { [self] in close(telling: end) }
+            return 0
+        }
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> Int {
+        var byteCount = 0
+        var isBlocked = false
+        while byteCount < bytes.count, !isBlocked {
+            switch unsafe try session.write(UnsafeRawBufferPointer(rebasing: bytes[byteCount...])) {
+            case .done(let count): byteCount += count
+            case .wantRead, .wantWrite, .closed: isBlocked = true
+            }
+        }
+        if isBlocked != isWriteBlocked {
+            isWriteBlocked = isBlocked
+            watchForWhatIsNeeded()
+        }
+        return byteCount
+    }
+
+    // MARK: Closing
+
+    private enum End {
+        case inOrder
+        case failed(TransportError)
+    }
+
+    /// Says good-bye (close_notify) as far as the kernel takes it, and closes. The handler is not called any more.
+    package func close() {
+        if case .closed = phase { return }
+        session.shutDown()
+        loop.unwatch(socket.descriptor)
+        shutdown(socket.descriptor, CInt(SHUT_WR))
+        phase = .closed
+        handler = nil
+    }
+
+    private func close(telling end: End) {
+        guard isOpen else { return }
+        let handler = handler
+        close()
+        switch end {
+        case .inOrder: handler?.closed(nil)
+        case .failed(let error): handler?.closed(error)
+        }
+    }
+
+    private func watchForWhatIsNeeded() {
+        guard isOpen else { return }
+        var interest: Interest = isReadingPaused ? [] : .readable
+        if isWriteBlocked || isReadBlockedByWriting { interest.insert(.writable) }
+        loop.update(socket.descriptor, interest: interest)
+    }
+
+    private func describe(_ error: CryptographyError, isOpen: Bool) -> TransportError {
+        guard case .system(let code) = error else { return .tls(peer: peer, error) }
+        let reason = code == 0 ? "it was closed by the peer" : SystemCall.text(of: code)
+        return isOpen ? .lost(peer: peer, reason: reason) : .unreachable(peer: peer, reason: reason)
+    }
+}
+
+extension TLSConnection: ReadinessHandler {
+    package func ready(_ readiness: Interest) {
+        guard isOpen else { return continueHandshake() }
+        if readiness.contains(.writable) { becameWritable() }
+        if readiness.contains(.readable) || isReadBlockedByWriting { readBursts() }
+    }
+
+    private func becameWritable() {
+        guard isWriteBlocked else { return }
+        isWriteBlocked = false
+        handler?.writable()
+        watchForWhatIsNeeded()
+    }
+}

@@ -1,0 +1,56 @@
+package import Cryptography
+
+/// What can go wrong between two sockets. Every case names the peer as `host:port`.
+package enum TransportError: Error, Equatable {
+    /// What a connection was doing when its deadline came.
+    package enum Step: String, Sendable {
+        case resolving = "looking up the name"
+        case connecting = "connecting"
+        case handshaking = "the TLS handshake"
+    }
+
+    /// The name has no address.
+    case unresolved(peer: String, reason: String)
+    /// No address of the peer takes connections; the reason is that of the last one.
+    case unreachable(peer: String, reason: String)
+    case timedOut(peer: String, during: Step)
+    /// TLS refused or was refused.
+    case tls(peer: String, CryptographyError)
+    /// The server does not speak the protocol that was asked for by ALPN.
+    case wrongProtocol(peer: String, wanted: String, got: String?)
+    /// An open connection was lost.
+    case lost(peer: String, reason: String)
+    case cannotListen(address: String, reason: String)
+}
+
+extension TransportError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unresolved(let peer, let reason):
+            "cannot connect to \(peer): the name was not found (\(reason)); check the name and this machine's DNS"
+        case .unreachable(let peer, let reason):
+            "cannot connect to \(peer): \(reason); check the address, the port and the firewall"
+        case .timedOut(let peer, let step):
+            "cannot connect to \(peer): no answer in time while \(step.rawValue); check the network and the firewall"
+        case .tls(let peer, let error): "TLS with \(peer): \(error)\(Self.advice(for: error))"
+        case .wrongProtocol(let peer, let wanted, let got):
+            "\(peer) does not speak \(wanted) (it chose \(got ?? "no protocol") by ALPN); check that it is the right server "
+                + "and that no proxy stands before it"
+        case .lost(let peer, let reason): "the connection to \(peer) was lost: \(reason)"
+        case .cannotListen(let address, let reason): "cannot listen on \(address): \(reason); choose another port"
+        }
+    }
+
+    private static func advice(for error: CryptographyError) -> String {
+        switch error {
+        case .untrusted(let failure) where failure.isAboutIssuer:
+            "; install the authority's root certificate in the system's bundle or name it as an additional CA file"
+        case .untrusted(let failure) where failure.isAboutName:
+            "; connect by a name that the certificate was issued for"
+        case .untrusted(let failure) where failure.isAboutTime:
+            "; renew the certificate, or set this machine's clock"
+        case .alert: "; check that this side's certificate is the right one, valid and not revoked"
+        default: ""
+        }
+    }
+}

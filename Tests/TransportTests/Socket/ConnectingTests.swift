@@ -1,0 +1,100 @@
+import Cryptography
+import Glibc
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(1))) struct `Connecting` {
+    @Test func `to a port where nobody listens is refused at once`() async throws {
+        let client = try TestTrust.client()
+        let error = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
+            listener.close()
+            return await failure(port: listener.port, client: client, on: actor)
+        }
+        #expect(try #require(error).description.contains("Connection refused; check the address"))
+    }
+
+    @Test func `to a name that does not exist tells so`() async throws {
+        let client = try TestTrust.client()
+        let error = try await EventLoop.withEchoServer(TestTrust.server()) { actor, _ in
+            await failure(host: "nowhere.invalid", port: 443, client: client, on: actor)
+        }
+        guard case .unresolved("nowhere.invalid:443", _) = error else {
+            Issue.record("not told: \(String(describing: error))")
+            return
+        }
+    }
+
+    @Test func `to a server that never shakes hands ends with the deadline`() async throws {
+        let client = try TestTrust.client()
+        let silent = try SilentServer()
+        let error = try await EventLoop.withEchoServer(TestTrust.server()) { actor, _ in
+            await failure(
+                host: "127.0.0.1", port: silent.port, client: client, within: .milliseconds(100), on: actor)
+        }
+        #expect(error == .timedOut(peer: "127.0.0.1:\(silent.port)", during: .handshaking))
+    }
+
+    /// `localhost` is ::1 and 127.0.0.1 here; the server listens on the second only.
+    @Test func `goes on to the next address when the first is dead`() async throws {
+        let client = try TestTrust.client()
+        let isOpen = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
+            let connection = try await actor.loop.connect(port: listener.port, context: client)
+            defer { connection.close() }
+            return connection.isOpen
+        }
+        #expect(isOpen)
+    }
+
+    @Test func `many at once all arrive`() async throws {
+        let client = try TestTrust.client()
+        let count = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
+            var peers: [Peer] = []
+            for _ in 0..<50 {
+                peers.append(Peer(try await actor.loop.connect(port: listener.port, context: client)))
+            }
+            for peer in peers { peer.send([1, 2, 3]) }
+            for peer in peers { await peer.until { peer.received.count == 3 } }
+            return peers.count
+        }
+        #expect(count == 50)
+    }
+
+    private func failure(
+        host: String = "localhost", port: UInt16, client: TLSContext, within time: Duration = .seconds(10),
+        on actor: isolated LoopActor
+    ) async -> TransportError? {
+        do throws(TransportError) {
+            try await actor.loop.connect(to: host, port: port, context: client, within: time).close()
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
+
+/// Takes connections, as far as the kernel does it alone, and never says a word.
+private final class SilentServer: Sendable {
+    private let descriptor: CInt
+    let port: UInt16
+
+    init() throws {
+        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        var byteCount = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = descriptor
+        let result = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                unsafe bind(descriptor, address, byteCount) + listen(descriptor, 8)
+                    + getsockname(descriptor, address, &byteCount)
+            }
+        }
+        try #require(result == 0)
+        port = UInt16(bigEndian: address.sin_port)
+    }
+
+    deinit {
+        close(descriptor)
+    }
+}
