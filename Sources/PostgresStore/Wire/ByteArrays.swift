@@ -1,0 +1,43 @@
+/// Many byte strings in one piece of memory: PostgreSQL's `bytea[]`. Thousands of device tokens cost two allocations.
+package struct ByteArrays: Sendable, Equatable {
+    /// All of them, one behind the other.
+    package private(set) var bytes: [UInt8] = []
+    /// Where each one ends in `bytes`.
+    private var ends: [Int] = []
+
+    package init() {}
+
+    package init(_ arrays: some Sequence<[UInt8]>) {
+        for array in arrays { append(array.span) }
+    }
+
+    package var count: Int { ends.count }
+    package var isEmpty: Bool { ends.isEmpty }
+
+    /// Makes room, so that what is appended next is not copied again.
+    package mutating func reserveCapacity(count: Int, bytes byteCount: Int) {
+        ends.reserveCapacity(count)
+        bytes.reserveCapacity(byteCount)
+    }
+
+    package mutating func append(_ array: Span<UInt8>) {
+        unsafe array.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+        ends.append(bytes.count)
+    }
+
+    /// Where the array at `index` lies in ``bytes``.
+    package func range(at index: Int) -> Range<Int> {
+        (index == 0 ? 0 : ends[index - 1])..<ends[index]
+    }
+
+    /// A copy of one of them.
+    package subscript(index: Int) -> [UInt8] {
+        Array(bytes[range(at: index)])
+    }
+}
+
+extension ByteArrays: ExpressibleByArrayLiteral {
+    package init(arrayLiteral arrays: [UInt8]...) {
+        self.init(arrays)
+    }
+}

@@ -1,0 +1,85 @@
+/// What can go wrong between this program and PostgreSQL, sorted by what a caller can do about it.
+///
+/// No text here holds a password or a value that was bound to a statement: errors end up in logs.
+package enum PostgresError: Error, Equatable {
+    /// Whether what failed may have happened all the same.
+    package enum Outcome: Equatable, Sendable {
+        /// The server has not done it, and never will.
+        case notDone
+        /// It was under way when the connection went.
+        case unknown
+    }
+
+    /// The address of the database cannot be read.
+    case badAddress(String)
+    /// Nobody answers, or not yet; trying again later may help.
+    case cannotConnect(address: String, reason: String)
+    /// The server does not let us in: wrong password, user or database. Trying again does not help.
+    case refused(address: String, reason: String)
+    /// The time for it was over. The connection it was running on is gone.
+    case timedOut(String, after: Duration, Outcome)
+    /// The connection broke, or was closed by the server.
+    case connectionLost(String, reason: String, Outcome)
+    /// Two transactions were in each other's way (deadlock, serialization, a lock not had in time): the same again may go well.
+    case contended(ServerError)
+    /// A row with this key is there already.
+    case duplicate(constraint: String, ServerError)
+    /// A value that the named constraint does not allow.
+    case violated(constraint: String, ServerError)
+    /// A table, column or function is missing: the schema is older than the program.
+    case notMigrated(ServerError)
+    /// The role may not do this.
+    case notAllowed(ServerError)
+    /// One of pushq's own functions refused, and says why.
+    case raised(message: String, hint: String?)
+    /// Anything else that the server answered.
+    case server(ServerError)
+
+    /// Whether the statement may have been carried out although it failed.
+    package var isOutcomeUnknown: Bool {
+        switch self {
+        case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
+        default: false
+        }
+    }
+
+    /// Whether it is worth waiting and trying again: nothing has to be changed by anybody first.
+    package var isPassing: Bool {
+        switch self {
+        case .cannotConnect, .timedOut, .connectionLost, .contended: true
+        default: false
+        }
+    }
+}
+
+extension PostgresError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .badAddress(let reason):
+            "the database's address cannot be read: \(reason); "
+                + "write postgresql://user@host:5432/database or host=… dbname=… user=…"
+        case .cannotConnect(let address, let reason):
+            "cannot connect to \(address): \(reason)"
+        case .refused(let address, let reason):
+            "\(address) refuses the connection: \(reason)"
+        case .timedOut(let task, let limit, let outcome):
+            "\(task) took longer than \(limit) and was given up" + outcome.remark
+        case .connectionLost(let task, let reason, let outcome):
+            "the connection to the database was lost during \(task): \(reason)" + outcome.remark
+        case .contended(let error), .duplicate(_, let error), .violated(_, let error), .server(let error):
+            error.description
+        case .notMigrated(let error):
+            "\(error); bring the schema up to date with: pushq-admin migrate"
+        case .notAllowed(let error):
+            "\(error); connect as a role that may, or have it granted"
+        case .raised(let message, let hint):
+            message + (hint.map { "; \($0)" } ?? "")
+        }
+    }
+}
+
+extension PostgresError.Outcome {
+    fileprivate var remark: String {
+        self == .unknown ? " (it may have been carried out)" : ""
+    }
+}

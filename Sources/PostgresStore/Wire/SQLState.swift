@@ -1,0 +1,34 @@
+/// The five characters by which PostgreSQL tells what kind of error it is (manual, appendix A).
+package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
+    package let code: String
+
+    package init(stringLiteral code: String) {
+        self.code = code
+    }
+
+    init(_ code: String) {
+        self.code = code
+    }
+
+    /// The first two characters: the class of the error.
+    var errorClass: Substring { code.prefix(2) }
+
+    static let featureNotSupported: SQLState = "0A000"
+    static let notNullViolation: SQLState = "23502"
+    static let foreignKeyViolation: SQLState = "23503"
+    static let uniqueViolation: SQLState = "23505"
+    static let checkViolation: SQLState = "23514"
+    static let exclusionViolation: SQLState = "23P01"
+    static let invalidStatementName: SQLState = "26000"
+    static let invalidDatabase: SQLState = "3D000"
+    static let invalidSchema: SQLState = "3F000"
+    static let serializationFailure: SQLState = "40001"
+    static let deadlock: SQLState = "40P01"
+    static let insufficientPrivilege: SQLState = "42501"
+    static let undefinedColumn: SQLState = "42703"
+    static let undefinedFunction: SQLState = "42883"
+    static let undefinedTable: SQLState = "42P01"
+    static let duplicatePreparedStatement: SQLState = "42P05"
+    static let lockNotAvailable: SQLState = "55P03"
+    static let raised: SQLState = "P0001"
+}

@@ -1,0 +1,70 @@
+import CPostgres
+
+/// An error as the server told it.
+package struct ServerError: Error, Equatable, Sendable {
+    /// The name of the statement, or what else was tried.
+    package let task: String
+    package let state: SQLState
+    /// The server's primary message. Of errors about data, without what stands in quotes there: that is the data.
+    package let message: String
+    package let hint: String?
+    package let constraint: String?
+    /// The session is over: the server ended it with this error.
+    let endsSession: Bool
+
+    init(task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil, endsSession: Bool = false) {
+        self.task = task
+        self.state = state
+        // Class 22, data exception: "invalid input syntax for type integer: "…"".
+        self.message = state.errorClass == "22" ? message.withoutQuotedParts : message
+        self.hint = hint
+        self.constraint = constraint
+        self.endsSession = endsSession
+    }
+
+    /// Reads the fields of a failed result, which stays the caller's.
+    init(_ result: OpaquePointer, task: String) {
+        func field(_ code: Character) -> String? {
+            unsafe PQresultErrorField(result, CInt(code.asciiValue!)).map { unsafe String(cString: $0) }
+        }
+        // The codes of the fields: libpq's PG_DIAG_… are macros of character constants.
+        let severity = field("V")
+        let wholeMessage = unsafe String(cString: PQresultErrorMessage(result))
+        self.init(
+            task: task, state: SQLState(field("C") ?? "XX000"),
+            message: field("M") ?? wholeMessage.onOneLine,
+            hint: field("H"), constraint: field("n"), endsSession: severity == "FATAL" || severity == "PANIC")
+    }
+
+    /// The case that tells a caller what to do.
+    var sorted: PostgresError {
+        switch state {
+        case .serializationFailure, .deadlock, .lockNotAvailable: .contended(self)
+        case .uniqueViolation, .exclusionViolation: .duplicate(constraint: constraint ?? "", self)
+        case .checkViolation, .foreignKeyViolation, .notNullViolation: .violated(constraint: constraint ?? "", self)
+        case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(self)
+        case .insufficientPrivilege: .notAllowed(self)
+        case .raised: .raised(message: message, hint: hint)
+        default: .server(self)
+        }
+    }
+}
+
+extension ServerError: CustomStringConvertible {
+    package var description: String {
+        "\(task): \(message) (\(state.code))" + (hint.map { "; \($0)" } ?? "")
+    }
+}
+
+extension String {
+    /// Without what stands between double quotes.
+    var withoutQuotedParts: String {
+        split(separator: "\"", omittingEmptySubsequences: false).enumerated()
+            .map { $0.offset.isMultiple(of: 2) ? $0.element : "…" }.joined(separator: "\"")
+    }
+
+    /// libpq's messages have lines, tabs and a line end.
+    var onOneLine: String {
+        split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    }
+}

@@ -1,0 +1,53 @@
+/// The numbers of PostgreSQL's own types (`pg_type.dat`), which never change.
+enum TypeID {
+    static let bool: UInt32 = 16
+    static let bytea: UInt32 = 17
+    static let int8: UInt32 = 20
+    static let int2: UInt32 = 21
+    static let int4: UInt32 = 23
+    static let text: UInt32 = 25
+    static let json: UInt32 = 114
+    static let float8: UInt32 = 701
+    static let date: UInt32 = 1082
+    static let timestamptz: UInt32 = 1184
+    static let interval: UInt32 = 1186
+    static let uuid: UInt32 = 2950
+    static let jsonb: UInt32 = 3802
+
+    /// Types whose binary form is the text itself.
+    static let textual: Set<UInt32> = [text, json, 18, 19, 1042, 1043, 705]
+
+    /// The type of an array by the type of its elements.
+    static func array(of element: UInt32) -> UInt32 {
+        switch element {
+        case bool: 1000
+        case bytea: 1001
+        case int2: 1005
+        case int4: 1007
+        case text: 1009
+        case int8: 1016
+        case float8: 1022
+        case timestamptz: 1185
+        case uuid: 2951
+        default: preconditionFailure("no arrays of type \(element) are sent")
+        }
+    }
+}
+
+/// PostgreSQL counts time from the first of January 2000.
+enum PostgresEpoch {
+    static let microsecondsAfter1970: Int64 = 946_684_800_000_000
+
+    /// From microseconds since 1970. The infinities stay what they are.
+    static func encode(_ microseconds: Int64) -> Int64 {
+        isInfinite(microseconds) ? microseconds : microseconds - microsecondsAfter1970
+    }
+
+    static func decode(_ microseconds: Int64) -> Int64 {
+        isInfinite(microseconds) ? microseconds : microseconds + microsecondsAfter1970
+    }
+
+    private static func isInfinite(_ microseconds: Int64) -> Bool {
+        microseconds == .max || microseconds == .min
+    }
+}
