@@ -30,6 +30,15 @@ import CPostgres
         unsafe String(cString: PQcmdStatus(result))
     }
 
+    var status: ExecStatusType {
+        unsafe PQresultStatus(result)
+    }
+
+    /// What the server said, if this is the result of a failure.
+    var error: ServerError {
+        unsafe ServerError(result, task: task)
+    }
+
     package var columnCount: Int {
         unsafe Int(PQnfields(result))
     }

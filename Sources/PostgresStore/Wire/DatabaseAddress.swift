@@ -1,0 +1,106 @@
+import CPostgres
+import Foundation
+
+/// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by itself in
+/// `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
+package struct DatabaseAddress: Sendable {
+    /// libpq's connection parameters, as far as they were given or come from the environment.
+    private let parameters: [String: String]
+
+    /// - Parameter url: `postgresql://user@host:5432/database`, or libpq's `host=… dbname=…`; nil if none was given.
+    /// - Throws: ``PostgresError/badAddress(_:)``
+    package init(
+        url: String?, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) throws(PostgresError) {
+        let given = [url, environment["PUSHQ_DATABASE_URL"]].compactMap { $0 }.first { !$0.isEmpty }
+        var parameters = unsafe Self.values(PQconndefaults())
+        if let given { parameters.merge(try Self.parse(given)) { _, given in given } }
+        self.parameters = parameters
+    }
+
+    /// Where it leads, for errors and logs: never the password.
+    package var description: String {
+        let places = hosts.map { $0.port == "5432" || $0.isSocket ? $0.name : "\($0.name):\($0.port)" }
+        let place = places.isEmpty ? "on this machine" : "at \(places.joined(separator: ","))"
+        return "database \(self["dbname"] ?? user) \(place) as \(user)"
+    }
+
+    /// A host that libpq is to try.
+    struct Host: Equatable {
+        var name: String
+        var port: String
+        /// A folder with the server's socket; there is no name to look up.
+        var isSocket: Bool { name.hasPrefix("/") || name.hasPrefix("@") }
+    }
+
+    /// The hosts in the order in which they are tried; none if libpq's usual socket is meant.
+    var hosts: [Host] {
+        let names = (self["host"] ?? self["hostaddr"] ?? "").split(separator: ",").map(String.init)
+        let ports = (self["port"] ?? "5432").split(separator: ",").map(String.init)
+        return names.enumerated().map { index, name in
+            Host(name: name, port: ports.count == 1 ? ports[0] : ports.count > index ? ports[index] : "5432")
+        }
+    }
+
+    /// Whether the addresses were given as such: then libpq looks nothing up.
+    var hasNumericAddresses: Bool { self["hostaddr"] != nil }
+
+    private var user: String { self["user"] ?? "" }
+
+    private subscript(name: String) -> String? {
+        parameters[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// What libpq is told.
+    /// - Parameters:
+    ///   - hosts: those of ``hosts``, with the address of each; more than one of the same name if it has several.
+    ///   - applicationName: shown in `pg_stat_activity`.
+    func libpqParameters(
+        hosts addresses: [(host: Host, address: String)]?, applicationName: String
+    ) -> [String: String] {
+        var all = parameters
+        if let addresses {
+            all["host"] = addresses.map(\.host.name).joined(separator: ",")
+            all["port"] = addresses.map(\.host.port).joined(separator: ",")
+            all["hostaddr"] = addresses.map(\.address).joined(separator: ",")
+        }
+        all["application_name"] = applicationName
+        all["client_encoding"] = "UTF8"
+        return all.merging(Self.usual) { given, _ in given }
+    }
+
+    /// Unless they are given: a peer that vanished without a word is noticed within a minute, although nothing is sent (probes)
+    /// or although something is (unacknowledged for so many milliseconds).
+    private static let usual = [
+        "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
+        "tcp_user_timeout": "30000",
+        // Looking for Kerberos tickets reads files and may ask a server, outside of any deadline.
+        "gssencmode": "disable",
+    ]
+
+    // MARK: Reading
+
+    private static func parse(_ text: String) throws(PostgresError) -> [String: String] {
+        var message: UnsafeMutablePointer<CChar>?
+        let options = unsafe PQconninfoParse(text, &message)
+        defer { unsafe PQfreemem(message) }
+        guard let options = unsafe options else {
+            let reason = unsafe message.map { unsafe String(cString: $0) } ?? "out of memory"
+            // libpq quotes what it could not read, and that may be a password.
+            throw .badAddress(reason.onOneLine.withoutQuotedParts)
+        }
+        return unsafe values(options)
+    }
+
+    /// Reads libpq's array, which ends with a null keyword, and frees it.
+    private static func values(_ options: UnsafeMutablePointer<PQconninfoOption>?) -> [String: String] {
+        var found: [String: String] = [:]
+        var next = unsafe options
+        while let option = unsafe next?.pointee, let keyword = unsafe option.keyword {
+            if let value = unsafe option.val { unsafe found[String(cString: keyword)] = String(cString: value) }
+            unsafe next = next?.successor()
+        }
+        unsafe PQconninfoFree(options)
+        return found
+    }
+}

@@ -1,0 +1,142 @@
+import CPostgres
+import Transport
+
+// Stretches in which one task has the connection for itself, outside of the pipeline: scripts and COPY.
+extension PostgresConnection {
+    /// What such a task is about, and until when it has to be done.
+    struct Solo {
+        let task: String
+        let limit: Duration
+        let deadline: ContinuousClock.Instant
+    }
+
+    /// Waits until nothing is under way, and leaves the pipeline. Whoever called it calls ``giveBack()``, whatever happens.
+    func takeAlone(_ task: String, within limit: Duration) async throws(PostgresError) -> Solo {
+        loop.checkIsolated()
+        let solo = Solo(task: task, limit: limit, deadline: loop.now + limit)
+        try await take(solo)
+        return solo
+    }
+
+    // MARK: Results
+
+    /// Runs a text of one or several statements and drains its results. Returns what the last one says it did.
+    @discardableResult
+    func run(_ sql: String, _ solo: Solo) async throws(PostgresError) -> String {
+        guard let session = unsafe session, unsafe PQsendQuery(session, sql) == 1 else { throw brokenOff(solo) }
+        var tag = ""
+        var failure: ServerError?
+        while let result = try await unsafe nextResult(solo) {
+            let rows = unsafe Rows(result, task: solo.task)
+            switch rows.status {
+            case PGRES_FATAL_ERROR: failure = failure ?? rows.error
+            case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH: throw brokenOff(solo, "a script cannot COPY")
+            default: tag = rows.commandTag
+            }
+        }
+        if let failure { throw failure.sorted }
+        return tag
+    }
+
+    /// Waits for the next result, which the caller owns; nil when there is none left. A server that ends the session ends it
+    /// here.
+    func nextResult(_ solo: Solo) async throws(PostgresError) -> OpaquePointer? {
+        try await drain(solo)
+        while true {
+            guard let session = unsafe session else { throw brokenOff(solo) }
+            if unsafe PQisBusy(session) == 0 { break }
+            try await wait(for: .readable, solo)
+            try consumeInput(solo)
+        }
+        guard let session = unsafe session else { throw brokenOff(solo) }
+        let result = unsafe PQgetResult(session)
+        if let failed = unsafe result, unsafe PQstatus(session) == CONNECTION_BAD {
+            let error = unsafe ServerError(failed, task: solo.task)
+            unsafe PQclear(failed)
+            throw brokenOff(solo, error.message)
+        }
+        return unsafe result
+    }
+
+    /// Waits until the kernel has taken all that libpq holds: what makes a fast reader wait for a slow server.
+    func drain(_ solo: Solo) async throws(PostgresError) {
+        while true {
+            guard let session = unsafe session else { throw brokenOff(solo) }
+            switch unsafe PQflush(session) {
+            case 0: return
+            case 1:
+                try await wait(for: [.readable, .writable], solo)
+                // The server may have to get rid of something before it reads on (manual, PQflush).
+                try consumeInput(solo)
+            default: throw brokenOff(solo)
+            }
+        }
+    }
+
+    /// Loses the connection and makes the error that says so.
+    func brokenOff(_ solo: Solo, _ reason: String? = nil) -> PostgresError {
+        let reason = reason ?? lastFailure
+        lose(reason)
+        return .connectionLost(solo.task, reason: reason, .unknown)
+    }
+
+    private func consumeInput(_ solo: Solo) throws(PostgresError) {
+        guard let session = unsafe session, unsafe PQconsumeInput(session) == 1 else { throw brokenOff(solo) }
+    }
+
+    private func wait(for interest: Interest, _ solo: Solo) async throws(PostgresError) {
+        let wait = ReadinessWait(descriptor, on: loop)
+        takersWait = wait
+        let isReady = await wait.wait(for: interest, until: solo.deadline)
+        takersWait = nil
+        guard isOpen else { throw brokenOff(solo) }
+        guard isReady else {
+            lose("\(solo.task) was not done within \(solo.limit)")
+            throw .timedOut(solo.task, after: solo.limit, .unknown)
+        }
+    }
+
+    // MARK: Taking turns
+
+    private func take(_ solo: Solo) async throws(PostgresError) {
+        guard isOpen else { throw .connectionLost(solo.task, reason: "it was lost before", .notDone) }
+        let answer = await withCheckedContinuation { continuation in
+            let taker = Taker(solo.task, continuation)
+            taker.timer = loop.schedule(after: solo.limit) { self.expire(taker, after: solo.limit) }
+            takers.append(taker)
+            planPump()
+        }
+        try answer.get()
+    }
+
+    /// Gives the connection to the task that has waited longest, if nothing is under way.
+    func handOver() {
+        guard let session = unsafe session, !isTaken, inFlight.isEmpty, !takers.isEmpty else { return }
+        let taker = takers.removeFirst()
+        isTaken = true
+        loop.unwatch(descriptor)
+        unsafe PQexitPipelineMode(session)
+        taker.finish(.success(()))
+    }
+
+    /// Goes back into the pipeline; the next task has its turn.
+    func giveBack() {
+        isTaken = false
+        guard let session = unsafe session else { return }
+        guard unsafe PQenterPipelineMode(session) == 1 else {
+            // Left in the middle of something: what came next would get its answers.
+            loop.watch(descriptor, for: .readable, handler: self)
+            return lose(lastFailure)
+        }
+        loop.watch(descriptor, for: .readable, handler: self)
+        takeNotifications()
+        planPump()
+    }
+
+    private func expire(_ taker: Taker, after limit: Duration) {
+        guard let index = takers.firstIndex(where: { $0 === taker }) else { return }
+        takers.remove(at: index)
+        taker.finish(.failure(.timedOut(taker.task, after: limit, .notDone)))
+        planPump()
+    }
+}

@@ -1,0 +1,67 @@
+import CPostgres
+import Transport
+
+/// Takes the rows of a COPY, in the format that its statement names.
+package struct CopyWriter {
+    fileprivate let connection: PostgresConnection
+    fileprivate let solo: PostgresConnection.Solo
+
+    /// Sends bytes; a row may be cut anywhere. Returns when the kernel has taken them, so that a source that is faster than the
+    /// server waits and nothing piles up. Pieces of about ``CopyRows/chunkBytes`` are best.
+    package func write(_ bytes: [UInt8]) async throws(PostgresError) {
+        guard !bytes.isEmpty else { return }
+        while true {
+            guard let session = unsafe connection.session else { throw connection.brokenOff(solo) }
+            let code = unsafe bytes.withUnsafeBytes { piece in
+                unsafe PQputCopyData(
+                    session, piece.baseAddress!.assumingMemoryBound(to: CChar.self), CInt(piece.count))
+            }
+            guard code >= 0 else { throw connection.brokenOff(solo) }
+            try await connection.drain(solo)
+            // Zero: libpq had no room for it, and has now.
+            if code == 1 { return }
+        }
+    }
+}
+
+extension PostgresConnection {
+    /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was copied.
+    /// - Parameter limit: for the whole of it, reading the source included.
+    /// - Returns: how many rows the server took.
+    package func copyIn(
+        _ statement: Statement, within limit: Duration, _ body: (CopyWriter) async throws -> Void
+    ) async throws -> Int {
+        let solo = try await takeAlone(statement.name, within: limit)
+        defer { giveBack() }
+        try await beginCopy(statement.sql, solo)
+        do {
+            try await body(CopyWriter(connection: self, solo: solo))
+        } catch {
+            // The server's answer to this is the error that we ask for.
+            if isOpen { _ = try? await endCopy(solo, because: "the source of the rows failed") }
+            throw error
+        }
+        return try await endCopy(solo, because: nil)
+    }
+
+    private func beginCopy(_ sql: String, _ solo: Solo) async throws(PostgresError) {
+        guard let session = unsafe session, unsafe PQsendQuery(session, sql) == 1 else { throw brokenOff(solo) }
+        guard let result = try await unsafe nextResult(solo) else { throw brokenOff(solo, "COPY was not answered") }
+        let rows = unsafe Rows(result, task: solo.task)
+        if rows.status == PGRES_COPY_IN { return }
+        while let rest = try await unsafe nextResult(solo) { unsafe PQclear(rest) }
+        throw rows.error.sorted
+    }
+
+    private func endCopy(_ solo: Solo, because reason: String?) async throws(PostgresError) -> Int {
+        guard let session = unsafe session, unsafe PQputCopyEnd(session, reason) == 1 else { throw brokenOff(solo) }
+        var count = 0
+        var failure: ServerError?
+        while let result = try await unsafe nextResult(solo) {
+            let rows = unsafe Rows(result, task: solo.task)
+            if rows.status == PGRES_FATAL_ERROR { failure = rows.error } else { count = rows.affectedRows }
+        }
+        if let failure { throw failure.sorted }
+        return count
+    }
+}

@@ -1,0 +1,201 @@
+import CPostgres
+import Transport
+
+extension PostgresConnection {
+    /// Runs a statement and returns its rows. Does not wait for earlier ones; answers come in the order of the calls.
+    ///
+    /// A statement is a transaction of its own, unless it is run inside ``transaction(_:)``.
+    /// - Parameter limit: how long it may take, waiting included. Past it the connection is lost.
+    /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried out.
+    package func execute(
+        _ statement: Statement, _ parameters: [Parameter] = [], within limit: Duration = usualLimit
+    ) async throws(PostgresError) -> Rows {
+        let answer = await withCheckedContinuation { continuation in
+            submit(Call(statement, parameters, limit: limit, continuation))
+        }
+        return try answer.get()
+    }
+
+    private func submit(_ call: Call) {
+        loop.checkIsolated()
+        guard isOpen else {
+            return call.finish(.failure(.connectionLost(call.statement.name, reason: "it was lost before", .notDone)))
+        }
+        call.timer = loop.schedule(after: call.limit) { self.expire(call) }
+        waiting.append(call)
+        planPump()
+    }
+
+    /// All that this turn of the loop asks for goes out together.
+    func planPump() {
+        guard !isPumpPlanned, isOpen, !waiting.isEmpty || !takers.isEmpty else { return }
+        isPumpPlanned = true
+        loop.atEndOfTurn { self.pump() }
+    }
+
+    private func pump() {
+        isPumpPlanned = false
+        guard isOpen, !isTaken else { return }
+        // Who wants the connection alone is not kept waiting by those who came later.
+        guard takers.isEmpty else { return handOver() }
+        while isOpen, !waiting.isEmpty, inFlight.count < Self.mostInFlight { send(waiting.removeFirst()) }
+        flush()
+    }
+
+    // MARK: Sending
+
+    private func send(_ call: Call) {
+        guard let session = unsafe session else { return }
+        inFlight.append(call)
+        encoder.encode(call.parameters)
+        let isSent = unsafe sendsByName(call) ? sendByName(call, session) : sendAsText(call, session)
+        guard isSent, unsafe PQpipelineSync(session) == 1 else { return lose(lastFailure) }
+    }
+
+    private func sendsByName(_ call: Call) -> Bool {
+        preparesStatements && !call.isUnprepared && preparations[call.statement.preparedName] != .outdated
+    }
+
+    /// Prepares the statement before its first execution, in the same round trip.
+    private func sendByName(_ call: Call, _ session: OpaquePointer) -> Bool {
+        let name = call.statement.preparedName
+        if preparations[name] == nil {
+            let types = encoder.types
+            guard unsafe PQsendPrepare(session, name, call.statement.sql, CInt(types.count), types) == 1 else { return false }
+            preparations[name] = .asked
+            call.awaitsPreparation = true
+        }
+        return unsafe withEncodedValues { values in
+            unsafe PQsendQueryPrepared(
+                session, name, CInt(encoder.lengths.count), values, encoder.lengths, encoder.formats, 1) == 1
+        }
+    }
+
+    private func sendAsText(_ call: Call, _ session: OpaquePointer) -> Bool {
+        unsafe withEncodedValues { values in
+            unsafe PQsendQueryParams(
+                session, call.statement.sql, CInt(encoder.lengths.count), encoder.types, values, encoder.lengths,
+                encoder.formats, 1) == 1
+        }
+    }
+
+    /// Lends the encoded parameters as libpq wants them, which copies them.
+    private func withEncodedValues(_ body: (UnsafePointer<UnsafePointer<CChar>?>) -> Bool) -> Bool {
+        unsafe encoder.bytes.withUnsafeBytes { bytes in
+            let start = unsafe bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1)!
+            let values = unsafe encoder.starts.map { place in
+                unsafe place < 0 ? nil : (start + place).assumingMemoryBound(to: CChar.self)
+            }
+            return unsafe values.withUnsafeBufferPointer { values in
+                // libpq does not look at the address where there is nothing.
+                unsafe body(values.baseAddress ?? UnsafePointer(bitPattern: 8)!)
+            }
+        }
+    }
+
+    // MARK: Receiving
+
+    /// Takes results as far as they have arrived in full. For each statement libpq gives its results, a null at the end, and then
+    /// the mark of the sync, without a null (manual, "Pipeline Mode").
+    func takeResults() {
+        var nullsInRow = 0
+        while let session = unsafe session, let call = inFlight.first, unsafe PQisBusy(session) == 0 {
+            guard let result = unsafe PQgetResult(session) else {
+                nullsInRow += 1
+                if nullsInRow > 2 { return lose("libpq has no answer for what was asked") }
+                continue
+            }
+            nullsInRow = 0
+            unsafe take(result, for: call)
+        }
+    }
+
+    private func take(_ result: OpaquePointer, for call: Call) {
+        switch unsafe PQresultStatus(result) {
+        case PGRES_PIPELINE_SYNC:
+            unsafe PQclear(result)
+            complete(call)
+        case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
+            guard call.awaitsPreparation else { return call.rows = unsafe Rows(result, task: call.statement.name) }
+            unsafe PQclear(result)
+            call.awaitsPreparation = false
+            preparations[call.statement.preparedName] = .ready
+        case PGRES_PIPELINE_ABORTED:
+            // The preparation failed, and has told why.
+            unsafe PQclear(result)
+        case PGRES_FATAL_ERROR:
+            let error = unsafe ServerError(result, task: call.statement.name)
+            unsafe PQclear(result)
+            fail(call, error)
+        default:
+            unsafe PQclear(result)
+            lose("the server answered \(call.statement.name) with something else than rows")
+        }
+    }
+
+    private func fail(_ call: Call, _ error: ServerError) {
+        if error.endsSession { return lose(error.message) }
+        if let session = unsafe session, unsafe PQstatus(session) == CONNECTION_BAD { return lose(lastFailure) }
+        if call.awaitsPreparation {
+            call.awaitsPreparation = false
+            preparations[call.statement.preparedName] = nil
+        }
+        call.failure = call.failure ?? error
+    }
+
+    /// Only the sync makes a statement's effects last, so only now is its answer true.
+    private func complete(_ call: Call) {
+        inFlight.removeFirst()
+        if let failure = call.failure {
+            if canGoAsText(call, failure.state) { return sendAgain(call) }
+            call.finish(.failure(failure.sorted))
+        } else if let rows = call.rows {
+            call.finish(.success(rows))
+        } else {
+            lose("the server has not answered \(call.statement.name)")
+        }
+    }
+
+    // MARK: Without preparing
+
+    /// Whether the statement failed only because of its name: the server has not begun to run it.
+    private func canGoAsText(_ call: Call, _ state: SQLState) -> Bool {
+        let name = call.statement.preparedName
+        switch state {
+        case .duplicatePreparedStatement:
+            preparesStatements = false
+        case .invalidStatementName:
+            // Known to be prepared, but not there: a pooler stands between, and this is another server connection. Otherwise the
+            // preparation failed for the call before, and as text this one will say why.
+            if preparations[name] == .ready { preparesStatements = false }
+        case .featureNotSupported where preparations[name] == .ready:
+            // "cached plan must not change result type"
+            preparations[name] = .outdated
+        default:
+            return false
+        }
+        return !call.isUnprepared
+    }
+
+    private func sendAgain(_ call: Call) {
+        call.isUnprepared = true
+        call.failure = nil
+        call.rows = nil
+        waiting.insert(call, at: 0)
+        planPump()
+    }
+
+    // MARK: Deadlines
+
+    private func expire(_ call: Call) {
+        let error = PostgresError.timedOut(call.statement.name, after: call.limit, .unknown)
+        if let index = waiting.firstIndex(where: { $0 === call }) {
+            waiting.remove(at: index)
+            return call.finish(.failure(.timedOut(call.statement.name, after: call.limit, .notDone)))
+        }
+        guard let index = inFlight.firstIndex(where: { $0 === call }) else { return }
+        inFlight.remove(at: index)
+        call.finish(.failure(error))
+        lose("\(call.statement.name) was not answered within \(call.limit)")
+    }
+}

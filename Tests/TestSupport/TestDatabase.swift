@@ -1,0 +1,84 @@
+import LocalStack
+package import PostgresStore
+import Synchronization
+package import Transport
+
+/// A database of one test's own, and the loop that the test runs on.
+package final class TestDatabase {
+    package let name: String
+    package let address: DatabaseAddress
+    package let loop: EventLoop
+    private var connections: [PostgresConnection] = []
+
+    init(name: String, address: DatabaseAddress, loop: EventLoop) {
+        self.name = name
+        self.address = address
+        self.loop = loop
+    }
+
+    /// A new connection, closed when the test ends.
+    package func connect(as applicationName: String = "test") async throws -> PostgresConnection {
+        let connection = try await PostgresConnection.connect(to: address, as: applicationName, on: loop)
+        connections.append(connection)
+        return connection
+    }
+
+    func closeConnections() {
+        for connection in connections { connection.close() }
+    }
+}
+
+/// Runs a test on a loop of its own with an empty database of its own, and throws both away afterwards.
+package func withEmptyDatabase<Success: Sendable>(
+    _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+) async throws -> Success {
+    try await withDatabase(from: "template0", body)
+}
+
+/// Makes a database as a copy of another, and drops it when `body` has returned.
+func withDatabase<Success: Sendable>(
+    from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+) async throws -> Success {
+    let name = "test_\(databaseCount.withLock { $0 += 1; return $0 })"
+    try await administer("create database \(name) template \(template)")
+    let address = try await TestServer.address(database: name)
+    let loop = EventLoop(name: name)
+    defer { loop.shutDown() }
+    let result = await Result {
+        try await loop.run { actor in
+            let database = TestDatabase(name: name, address: address, loop: actor.loop)
+            defer { database.closeConnections() }
+            return try await body(actor, database)
+        }
+    }
+    try await administer("drop database \(name) with (force)")
+    return try result.get()
+}
+
+private let databaseCount = Mutex(0)
+
+/// Runs a statement as superuser, outside of any test's database.
+func administer(_ sql: String) async throws {
+    let address = try await TestServer.address(database: "postgres")
+    let loop = EventLoop(name: "administer")
+    defer { loop.shutDown() }
+    try await loop.run { actor in
+        let connection = try await PostgresConnection.connect(to: address, as: "tests", on: actor.loop)
+        defer { connection.close() }
+        try await connection.runScript(sql, within: .seconds(60))
+    }
+}
+
+extension TestServer {
+    /// How to reach one of the server's databases.
+    package static func address(database: String) async throws -> DatabaseAddress {
+        try DatabaseAddress(url: await shared().connectionString(database: database), environment: [:])
+    }
+}
+
+extension Result where Failure == any Error {
+    /// What `body` returns or throws, so that something can be done before it goes on.
+    fileprivate init(_ body: () async throws -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(error) }
+    }
+}
