@@ -39,7 +39,7 @@ package func withEmptyDatabase<Success: Sendable>(
 func withDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
-    let name = "test_\(databaseCount.withLock { $0 += 1; return $0 })"
+    let name = "test_\(databaseCount.add(1, ordering: .relaxed).newValue)"
     try await administer("create database \(name) template \(template)")
     let address = try await TestServer.address(database: name)
     let loop = EventLoop(name: name)
@@ -55,7 +55,7 @@ func withDatabase<Success: Sendable>(
     return try result.get()
 }
 
-private let databaseCount = Mutex(0)
+private let databaseCount = Atomic(0)
 
 /// Runs a statement as superuser, outside of any test's database.
 func administer(_ sql: String) async throws {

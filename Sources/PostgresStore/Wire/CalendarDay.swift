@@ -2,10 +2,6 @@
 package struct CalendarDay: Hashable, Sendable {
     /// Days since the first of January 2000.
     let daysSince2000: Int32
-
-    init(daysSince2000: Int32) {
-        self.daysSince2000 = daysSince2000
-    }
 }
 
 extension CalendarDay: LosslessStringConvertible {

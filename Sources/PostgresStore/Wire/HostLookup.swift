@@ -7,11 +7,15 @@ import Transport
 /// own and a deadline.
 enum HostLookup {
     /// The numeric addresses of a host, in the order in which they are to be tried. Throws the reason why there are none.
-    static func addresses(of name: String, within limit: Duration, on loop: EventLoop) async throws(LookupError) -> [String] {
+    static func addresses(of name: String, within limit: Duration, on loop: EventLoop) async throws(LookupError)
+        -> [String]
+    {
         let answer = await withCheckedContinuation { continuation in
             let answer = FirstAnswer(continuation)
             Thread.detachNewThread { answer.give(lookUp(name)) }
-            loop.schedule(after: limit) { answer.give(.failure(LookupError(reason: "its name was not resolved in \(limit)"))) }
+            loop.schedule(after: limit) {
+                answer.give(.failure(LookupError(reason: "its name was not resolved in \(limit)")))
+            }
         }
         return try answer.get()
     }

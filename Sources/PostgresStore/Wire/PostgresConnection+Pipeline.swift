@@ -61,7 +61,9 @@ extension PostgresConnection {
         let name = call.statement.preparedName
         if preparations[name] == nil {
             let types = encoder.types
-            guard unsafe PQsendPrepare(session, name, call.statement.sql, CInt(types.count), types) == 1 else { return false }
+            guard unsafe PQsendPrepare(session, name, call.statement.sql, CInt(types.count), types) == 1 else {
+                return false
+            }
             preparations[name] = .asked
             call.awaitsPreparation = true
         }
@@ -116,7 +118,10 @@ extension PostgresConnection {
             unsafe PQclear(result)
             complete(call)
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
-            guard call.awaitsPreparation else { return call.rows = unsafe Rows(result, task: call.statement.name) }
+            guard call.awaitsPreparation else {
+                call.rows = unsafe Rows(result, task: call.statement.name)
+                return
+            }
             unsafe PQclear(result)
             call.awaitsPreparation = false
             preparations[call.statement.preparedName] = .ready

@@ -16,7 +16,7 @@ extension Row {
         let array = ArrayField(self, column, TypeID.text)
         var texts: [String] = []
         texts.reserveCapacity(array.count)
-        array.forEach { texts.append(String(decoding: $0)) }
+        array.visit { texts.append(String(decoding: $0)) }
         return texts
     }
 
@@ -26,7 +26,7 @@ extension Row {
         guard !isNull(column) else { return arrays }
         let field = ArrayField(self, column, TypeID.bytea)
         arrays.reserveCapacity(count: field.count, bytes: field.byteCount - 4 * field.count)
-        field.forEach { arrays.append($0) }
+        field.visit { arrays.append($0) }
         return arrays
     }
 
@@ -70,7 +70,7 @@ extension Row {
 
     var byteCount: Int { unsafe elements.count }
 
-    func forEach(_ body: (Span<UInt8>) -> Void) {
+    func visit(_ body: (Span<UInt8>) -> Void) {
         var offset = 0
         for _ in 0..<count {
             let length = unsafe Self.int4(elements, at: offset)

@@ -12,7 +12,10 @@ package struct ServerError: Error, Equatable, Sendable {
     /// The session is over: the server ended it with this error.
     let endsSession: Bool
 
-    init(task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil, endsSession: Bool = false) {
+    init(
+        task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil,
+        endsSession: Bool = false
+    ) {
         self.task = task
         self.state = state
         // Class 22, data exception: "invalid input syntax for type integer: "…"".

@@ -8,14 +8,18 @@ struct `Binary format` {
     @Test func `scalars come back as they were sent`() async throws {
         try await withEmptyDatabase { _, database in
             let echo = Statement(
-                "echo", "select $1::bool, $2::int2, $3::int4, $4::int8, $5::float8, $6::text, $7::json, $8::jsonb, $9::bytea, $10::uuid")
+                "echo",
+                "select $1::bool, $2::int2, $3::int4, $4::int8, $5::float8, $6::text, $7::json, $8::jsonb, $9::bytea, $10::uuid"
+            )
             let connection = try await database.connect()
             let row = try #require(
                 await connection.execute(
                     echo,
                     [
-                        .bool(true), .int2(-2), .int4(.min), .int8(.max), .float8(-0.1), .text("grüße 🙂 \"\\"), .json(#"{"a" : 1}"#),
-                        .jsonb(#"{"a": [1, null]}"#), .bytea([0, 1, 255]), .uuid(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
+                        .bool(true), .int2(-2), .int4(.min), .int8(.max), .float8(-0.1), .text("grüße 🙂 \"\\"),
+                        .json(#"{"a" : 1}"#),
+                        .jsonb(#"{"a": [1, null]}"#), .bytea([0, 1, 255]),
+                        .uuid(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
                     ]
                 ).first)
             #expect(row.bool(0))
@@ -35,7 +39,8 @@ struct `Binary format` {
     @Test func `nulls of every type stay null`() async throws {
         try await withEmptyDatabase { _, database in
             let parameters: [Parameter] = [
-                .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .json(nil), .jsonb(nil), .bytea(nil),
+                .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .json(nil), .jsonb(nil),
+                .bytea(nil),
                 .timestamptz(nil), .interval(nil), .date(nil), .uuid(nil),
             ]
             let columns = (1...parameters.count).map { "$\($0)" }.joined(separator: ", ")
@@ -74,7 +79,8 @@ struct `Binary format` {
 
     @Test func `infinity is the end of all times`() async throws {
         try await withEmptyDatabase { _, database in
-            let statement = Statement("infinity", "select $1::timestamptz = 'infinity', $2::timestamptz = '-infinity', $1, $2")
+            let statement = Statement(
+                "infinity", "select $1::timestamptz = 'infinity', $2::timestamptz = '-infinity', $1, $2")
             let connection = try await database.connect()
             let row = try #require(await connection.execute(statement, [.timestamptz(.max), .timestamptz(.min)]).first)
             #expect(row.bool(0) && row.bool(1))
@@ -97,8 +103,10 @@ struct `Binary format` {
                 await connection.execute(
                     echo,
                     [
-                        .boolArray([true, false]), .int2Array([1, -1]), .int4Array([.max, .min]), .int8Array([.max, .min, 0]),
-                        .float8Array([0.5, -.infinity]), .textArray(["", "a,b\"{}", "NULL"]), .byteaArray([[0], [1, 2]]),
+                        .boolArray([true, false]), .int2Array([1, -1]), .int4Array([.max, .min]),
+                        .int8Array([.max, .min, 0]),
+                        .float8Array([0.5, -.infinity]), .textArray(["", "a,b\"{}", "NULL"]),
+                        .byteaArray([[0], [1, 2]]),
                         .byteArrays(tokens), .timestamptzArray([.max, 946_684_801_000_000]), .uuidArray([1]),
                     ]
                 ).first)
@@ -128,7 +136,8 @@ struct `Binary format` {
                 await connection.execute(
                     statement,
                     [
-                        .int8Array([]), .optionalInt4Array([1, nil]), .optionalInt8Array([nil]), .optionalTextArray([nil, "a"]),
+                        .int8Array([]), .optionalInt4Array([1, nil]), .optionalInt8Array([nil]),
+                        .optionalTextArray([nil, "a"]),
                         .optionalByteaArray([nil, [1]]), .optionalTimestamptzArray([nil]),
                     ]
                 ).first)
@@ -150,7 +159,8 @@ struct `Binary format` {
     @Test func `arrays of a hundred thousand go both ways`() async throws {
         try await withEmptyDatabase { _, database in
             let numbers = (0..<100_000).map { Int64($0) &* 0x1e37_79b9_7f4a_7c15 }
-            let tokens = ByteArrays(numbers.map { number in (0..<32).map { UInt8(truncatingIfNeeded: number >> ($0 % 8)) } })
+            let tokens = ByteArrays(
+                numbers.map { number in (0..<32).map { UInt8(truncatingIfNeeded: number >> ($0 % 8)) } })
             let connection = try await database.connect()
             let rows = try await connection.execute(
                 Statement("many", "select $1::int8[], $2::bytea[]"), [.int8Array(numbers), .byteArrays(tokens)])
@@ -166,12 +176,15 @@ struct `Binary format` {
         #expect(day.description == text)
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
-            let rows = try await connection.execute(Statement("day", "select to_char($1::date, 'YYYY-MM-DD')"), [.date(day)])
+            let rows = try await connection.execute(
+                Statement("day", "select to_char($1::date, 'YYYY-MM-DD')"), [.date(day)])
             #expect(rows.first?.text(0) == text)
         }
     }
 
-    @Test(arguments: ["2026-02-29", "2026-13-01", "26-01-01", "2026-1-1", "", "2026-11-21 ", "2026-00-10", "+026-01-01"])
+    @Test(arguments: [
+        "2026-02-29", "2026-13-01", "26-01-01", "2026-1-1", "", "2026-11-21 ", "2026-00-10", "+026-01-01",
+    ])
     func `what is no day is none`(text: String) {
         #expect(CalendarDay(text) == nil)
     }
