@@ -1,0 +1,37 @@
+extension Statement {
+    static let takeDuty = Statement(
+        "take_duty",
+        #"""
+        with due as (
+          select name
+          from pushq.duty
+          where next_at <= now() and (deadline is null or deadline < now())
+          order by next_at
+          limit 1
+          for update skip locked)
+        update pushq.duty d
+        set owner = $1, deadline = now() + $2::interval
+        from due
+        where d.name = due.name
+        returning d.name
+        """#)
+    static let finishDuty = Statement(
+        "finish_duty",
+        #"""
+        update pushq.duty
+        set next_at = now() + $3::interval, owner = null, deadline = null
+        where name = $1 and owner = $2
+        """#)
+}
+
+extension PostgresConnection {
+    /// Takes a duty of the fleet that is due, for the time `lease`. Returns its name; nil if none is due.
+    package func takeDuty(owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
+        try await execute(.takeDuty, [.int8(owner), .interval(lease)]).first?.text(0)
+    }
+
+    /// Gives a duty back; it is due again after `pause`.
+    package func finishDuty(_ name: String, owner: Int64, pause: Duration) async throws(PostgresError) {
+        _ = try await execute(.finishDuty, [.text(name), .int8(owner), .interval(pause)])
+    }
+}

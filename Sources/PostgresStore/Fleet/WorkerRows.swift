@@ -1,0 +1,34 @@
+extension Statement {
+    /// Also clears away what a dead worker left: after a minute without a sign of life nobody believes in it.
+    static let showWorker = Statement(
+        "show_worker",
+        #"""
+        with gone as (
+          delete from pushq.worker where seen_at < now() - interval '1 minute' returning incarnation),
+        woken as (
+          delete from pushq.sleeper s using gone g where s.incarnation = g.incarnation)
+        insert into pushq.worker (incarnation, name, version, draining)
+        values ($1, $2, $3, $4)
+        on conflict (incarnation) do update set seen_at = now(), draining = excluded.draining
+        """#)
+    static let removeWorker = Statement(
+        "remove_worker",
+        #"""
+        with woken as (delete from pushq.sleeper where incarnation = $1)
+        delete from pushq.worker where incarnation = $1
+        """#)
+}
+
+extension PostgresConnection {
+    /// Shows a worker to operators, and that it lives. Nothing is decided by it.
+    package func showWorker(
+        _ incarnation: Int64, name: String, version: String, isDraining: Bool
+    ) async throws(PostgresError) {
+        _ = try await execute(.showWorker, [.int8(incarnation), .text(name), .text(version), .bool(isDraining)])
+    }
+
+    /// Takes a worker off the list.
+    package func removeWorker(_ incarnation: Int64) async throws(PostgresError) {
+        _ = try await execute(.removeWorker, [.int8(incarnation)])
+    }
+}

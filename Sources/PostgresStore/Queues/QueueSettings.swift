@@ -1,0 +1,104 @@
+package import QueueCore
+
+extension Statement {
+    /// Everything a worker must know of queues that it sends for. $1 queue_id[].
+    static let queueSettings = Statement(
+        "queue_settings",
+        #"""
+        select q.id, t.name, a.bundle_id, q.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
+               p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
+               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id
+        from pushq.queue q
+        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        left join pushq.pace p on p.queue_id = q.id
+        left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+        where q.id = any ($1::int[])
+        """#)
+
+    /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a repaired
+    /// queue. $1 queue; $2 reason; $3 the credential's version.
+    static let pauseForCredential = Statement(
+        "pause_for_credential",
+        #"""
+        update pushq.queue q
+        set paused_at = now(), paused_reason = $2, paused_credential_version = $3
+        from pushq.credential c
+        where q.id = $1 and q.paused_at is null
+          and c.tenant_id = q.tenant_id and c.id = q.credential_id and c.version = $3
+        returning q.id
+        """#)
+}
+
+/// What a worker knows of a queue.
+package struct QueueSettings: Sendable {
+    package let queueID: Int32
+    package let name: QueueName
+    /// Its share of a worker, against other queues.
+    package let weight: Double
+    /// Connections of one worker, at the most.
+    package let connections: Int
+    /// Answers for each recipient before it has failed.
+    package let maxAttempts: Int
+    /// Whether an alert without a collapse ID gets its recipient's apns-id as one.
+    package let derivesCollapseID: Bool
+    /// Pushes a second; nil: no limit.
+    package let rate: Double?
+    /// Paused, or its tenant is suspended.
+    package var isPaused: Bool
+    /// What APNs knows it by; nil: none was set.
+    package let credential: StoredCredential?
+}
+
+/// A credential as it is stored: its secret is sealed under the master key.
+package struct StoredCredential: Sendable, Equatable {
+    /// How APNs authenticates by it.
+    package enum Kind: Sendable, Equatable {
+        /// A provider certificate with its key.
+        case certificate
+        /// A signing key of a team, by which provider tokens are made.
+        case token(teamID: String, keyID: String)
+    }
+
+    package let id: Int32
+    package let tenantID: Int32
+    /// Grows when it is replaced.
+    package let version: Int32
+    package let kind: Kind
+    package let sealed: [UInt8]
+}
+
+extension PostgresConnection {
+    /// The settings of queues; those that are gone are missing in the answer.
+    package func queueSettings(_ queueIDs: [Int32]) async throws(PostgresError) -> [QueueSettings] {
+        try await execute(.queueSettings, [.int4Array(queueIDs)]).compactMap(QueueSettings.init)
+    }
+
+    /// Pauses a queue with `reason` if its credential still has `version`. Returns whether it did.
+    package func pauseQueue(
+        _ queueID: Int32, reason: String, credentialVersion version: Int32
+    ) async throws(PostgresError) -> Bool {
+        try await execute(.pauseForCredential, [.int4(queueID), .text(reason), .int4(version)]).count > 0
+    }
+}
+
+extension QueueSettings {
+    fileprivate init?(_ row: Row) {
+        guard let environment = Environment(rawValue: row.text(3)) else { return nil }
+        self.init(
+            queueID: row.int4(0),
+            name: QueueName(tenant: row.text(1), app: row.text(2), environment: environment),
+            weight: row.float8(4), connections: Int(row.int2(5)), maxAttempts: Int(row.int2(6)),
+            derivesCollapseID: row.bool(7), rate: row.optionalFloat8(8), isPaused: row.bool(9),
+            credential: StoredCredential(row))
+    }
+}
+
+extension StoredCredential {
+    fileprivate init?(_ row: Row) {
+        guard let id = row.optionalInt4(10) else { return nil }
+        let kind: Kind =
+            if row.text(12) == "token" { .token(teamID: row.text(13), keyID: row.text(14)) } else { .certificate }
+        self.init(id: id, tenantID: row.int4(16), version: row.int4(11), kind: kind, sealed: row.bytes(15))
+    }
+}

@@ -1,0 +1,55 @@
+extension Statement {
+    /// Takes permits from the rate limits of queues (GCRA): moves each queue's theoretical arrival time on by what it grants.
+    ///
+    /// $1 queue_id[]; $2 permits wanted[]; $3 how far ahead permits may lie.
+    static let takePermits = Statement(
+        "take_permits",
+        #"""
+        with asked as materialized (
+          select p.queue_id, p.rate, p.burst, p.tat, a.wanted
+          from unnest($1::int[], $2::int[]) as a(queue_id, wanted)
+          join pushq.pace p on p.queue_id = a.queue_id
+          order by p.queue_id
+          for no key update of p),
+        room as (
+          select queue_id, rate, start,
+                 -- Those due by the horizon, the one at `start` itself among them.
+                 least(wanted, greatest(0, floor(extract(epoch from clock_timestamp() + $3::interval - start) * rate) + 1))::int
+                   as granted
+          from asked
+          -- After a quiet time as many are due at once as the burst allows.
+          cross join lateral (select greatest(tat, clock_timestamp() - (burst - 1) / rate * interval '1 second') as start) s)
+        update pushq.pace p
+        set tat = r.start + r.granted / r.rate * interval '1 second'
+        from room r
+        where p.queue_id = r.queue_id
+        returning p.queue_id, r.granted, p.rate, (extract(epoch from r.start - clock_timestamp()) * 1000000)::bigint as starts_in
+        """#)
+}
+
+/// Permits that a queue's rate limit granted.
+package struct GrantedPermits: Sendable {
+    package let queueID: Int32
+    package let count: Int
+    /// Permits a second.
+    package let rate: Double
+    /// From the database's moment of granting until the first permit's time; below zero by as much as the burst allows.
+    package let startsIn: Duration
+}
+
+extension PostgresConnection {
+    /// Takes up to `wanted` permits for each queue, none of them due later than `horizon` from now. Queues without a limit are
+    /// missing in the answer.
+    package func takePermits(
+        _ wanted: [(queueID: Int32, permits: Int)], horizon: Duration
+    ) async throws(PostgresError) -> [GrantedPermits] {
+        let rows = try await execute(
+            .takePermits,
+            [.int4Array(wanted.map(\.queueID)), .int4Array(wanted.map { Int32($0.permits) }), .interval(horizon)])
+        return rows.map { row in
+            GrantedPermits(
+                queueID: row.int4(0), count: Int(row.int4(1)), rate: row.float8(2), startsIn: .microseconds(row.int8(3))
+            )
+        }
+    }
+}

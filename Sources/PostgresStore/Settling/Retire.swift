@@ -1,0 +1,194 @@
+package import QueueCore
+
+extension Statement {
+    /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so that a lost
+    /// lease contributes no result, no count, no retry and no deactivation.
+    ///
+    /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
+    /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
+    /// devices: job, device, reason, time (null: now), whether it is a suspect only. $26 owner.
+    static let retire = Statement(
+        "retire",
+        #"""
+        with given as materialized (
+          select *
+          from unnest($1::int[], $2::bigint[], $3::int[], $4::bytea[], $5::smallint[],
+                      $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[], $12::smallint[],
+                      $13::smallint[], $14::text[])
+            as g(queue_id, job_id, epoch, outcomes, recipients,
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)),
+        fenced as materialized (
+          delete from pushq.lease l
+          using given g
+          where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
+            and l.recipient_count = g.recipients
+          returning l.queue_id, l.job_id, l.lane, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
+                    l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
+                    g.retried, g.notes),
+        ended as (
+          insert into pushq.result (day, queue_id, job_id, root_id, body_day, attempt, ended_at, outcomes,
+                                    delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
+          select pushq.today(), queue_id, job_id, root_id, body_day, attempt, clock_timestamp(), outcomes,
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
+          from fenced),
+
+        -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose job's fence
+        -- failed finds no row to join and is left to whoever holds the job now.
+        member as materialized (
+          select f.queue_id, f.lane, f.send_by, f.message_id, f.campaign_id, f.root_id, f.at_most_once,
+                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, r.delay, r.part, r.device_id
+          from unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::smallint[], $19::smallint[], $20::smallint[])
+            as r(job_id, device_id, delay, attempts, losses, part)
+          join fenced f on f.job_id = r.job_id),
+        again as materialized (
+          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues,
+                 delay, array_agg(device_id order by device_id) as ids
+          from (
+            select m.*, (row_number() over (
+                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part
+                     order by device_id) - 1) / 500 as chunk
+            from member m) s
+          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay, part, chunk),
+        again_body as (
+          insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+          select pushq.today(), queue_id, id, root_id, -attempt, ids[1], ids[cardinality(ids)], ids
+          from again),
+        again_job as (
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
+                                 attempt, rescues, at_most_once)
+          select queue_id, id, lane, now() + delay * interval '1 microsecond', send_by, message_id, campaign_id, root_id, pushq.today(),
+                 cardinality(ids), attempt, rescues, at_most_once
+          from again),
+
+        -- Dead devices: only those that have not registered again after the reported time.
+        report as materialized (
+          select distinct on (f.queue_id, x.device_id)
+                 f.queue_id, x.device_id, x.reason, coalesce(x.reported_at, now()) as reported_at, x.suspect
+          from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[])
+            as x(job_id, device_id, reason, reported_at, suspect)
+          join fenced f on f.job_id = x.job_id
+          order by f.queue_id, x.device_id, x.reported_at desc),
+        dead as (
+          update pushq.device d
+          set active = false, inactive_since = r.reported_at, inactive_reason = r.reason
+          from report r
+          where d.queue_id = r.queue_id and d.id = r.device_id and d.active and not r.suspect and d.registered_at <= r.reported_at
+          returning d.queue_id, d.id),
+        evidence as (
+          insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+          select r.queue_id, r.device_id, r.reason, r.reported_at,
+                 case when r.suspect then 'suspect' when d.id is null then 'kept' else 'deactivated' end
+          from report r
+          left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
+
+        -- Counts of campaigns, locked in one order so that two settles cannot deadlock.
+        sums as materialized (
+          select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
+                 sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled, sum(unknown) as unknown,
+                 sum(retried) as retried
+          from fenced
+          where campaign_id is not null
+          group by queue_id, campaign_id),
+        locked as materialized (
+          select t.queue_id, t.campaign_id
+          from pushq.campaign_tally t
+          join sums s on s.queue_id = t.queue_id and s.campaign_id = t.campaign_id
+          order by t.queue_id, t.campaign_id
+          for no key update of t),
+        counted as (
+          update pushq.campaign_tally t
+          set delivered = t.delivered + s.delivered, rejected = t.rejected + s.rejected, failed = t.failed + s.failed,
+              suppressed = t.suppressed + s.suppressed, expired = t.expired + s.expired, cancelled = t.cancelled + s.cancelled,
+              unknown = t.unknown + s.unknown, retried = t.retried + s.retried
+          from locked k
+          join sums s on s.queue_id = k.queue_id and s.campaign_id = k.campaign_id
+          where t.queue_id = k.queue_id and t.campaign_id = k.campaign_id)
+        select job_id from fenced
+        """#)
+}
+
+/// A job of which every recipient has an outcome.
+package struct SettledJob: Sendable {
+    package let key: LeaseKey
+    /// One byte a recipient, none of them waiting.
+    package let outcomes: [UInt8]
+    /// The recipients that go on in another job. Their outcome here is `retried`.
+    package let again: [Again]
+    /// What APNs reported of devices.
+    package let reports: [DeviceReport]
+    /// Raw texts of reasons that the table does not know, as a JSON object from ordinal to text; nil for none.
+    package let notes: String?
+
+    /// A recipient that goes on in another job. Those of one settle that agree in all but the device share a job.
+    package struct Again: Sendable {
+        package let deviceID: Int64
+        package let delay: Duration
+        /// Attempts to add: 1 for an answer, 0 where none was spent.
+        package let attempts: Int
+        /// Losses to add: sends that stayed unanswered.
+        package let losses: Int
+        /// Tells jobs apart that are to be split.
+        package let group: Int
+
+        package init(deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0) {
+            self.deviceID = deviceID
+            self.delay = delay
+            self.attempts = attempts
+            self.losses = losses
+            self.group = group
+        }
+    }
+
+    /// What an answer said of a device.
+    package struct DeviceReport: Sendable {
+        package let deviceID: Int64
+        package let reason: Reason
+        /// When APNs found the token dead, in microseconds since 1970; nil: at the time of the answer.
+        package let reportedAt: Int64?
+
+        package init(deviceID: Int64, reason: Reason, reportedAt: Int64?) {
+            self.deviceID = deviceID
+            self.reason = reason
+            self.reportedAt = reportedAt
+        }
+    }
+
+    package init(
+        key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport], notes: String?
+    ) {
+        self.key = key
+        self.outcomes = outcomes
+        self.again = again
+        self.reports = reports
+        self.notes = notes
+    }
+}
+
+extension PostgresConnection {
+    /// Ends jobs. Returns those that were still this owner's; the others contributed nothing.
+    package func retire(_ jobs: [SettledJob], owner: Int64) async throws(PostgresError) -> Set<Int64> {
+        let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
+        func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
+        let again = jobs.flatMap { job in job.again.map { (jobID: job.key.jobID, member: $0) } }
+        let reports = jobs.flatMap { job in job.reports.map { (jobID: job.key.jobID, report: $0) } }
+        let rows = try await execute(
+            .retire,
+            [
+                .int4Array(jobs.map(\.key.queueID)), .int8Array(jobs.map(\.key.jobID)),
+                .int4Array(jobs.map(\.key.epoch)),
+                .byteaArray(jobs.map(\.outcomes)), .int2Array(jobs.map { Int16($0.outcomes.count) }),
+                counts(\.delivered), counts(\.rejected), counts(\.failed), counts(\.suppressed), counts(\.expired),
+                counts(\.cancelled), counts(\.unknown), counts(\.retried), .optionalTextArray(jobs.map(\.notes)),
+                .int8Array(again.map(\.jobID)), .int8Array(again.map(\.member.deviceID)),
+                .int8Array(again.map(\.member.delay.wholeMicroseconds)),
+                .int2Array(again.map { Int16($0.member.attempts) }),
+                .int2Array(again.map { Int16($0.member.losses) }), .int2Array(again.map { Int16($0.member.group) }),
+                .int8Array(reports.map(\.jobID)), .int8Array(reports.map(\.report.deviceID)),
+                .int2Array(reports.map { Int16($0.report.reason.code) }),
+                .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
+                .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
+                .int8(owner),
+            ])
+        return Set(rows.map { $0.int8(0) })
+    }
+}
