@@ -43,6 +43,16 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
+    /// What the server said, if it said something.
+    var serverError: ServerError? {
+        switch self {
+        case .contended(let error), .duplicate(_, let error), .violated(_, let error), .notMigrated(let error),
+            .notAllowed(let error), .server(let error):
+            error
+        default: nil
+        }
+    }
+
     /// Whether it is worth waiting and trying again: nothing has to be changed by anybody first.
     package var isPassing: Bool {
         switch self {

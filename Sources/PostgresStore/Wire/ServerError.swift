@@ -9,12 +9,14 @@ package struct ServerError: Error, Equatable, Sendable {
     package let message: String
     package let hint: String?
     package let constraint: String?
+    /// Where in the statement's text it is, in characters counted from 1.
+    let position: Int?
     /// The session is over: the server ended it with this error.
     let endsSession: Bool
 
     init(
         task: String, state: SQLState, message: String, hint: String? = nil, constraint: String? = nil,
-        endsSession: Bool = false
+        position: Int? = nil, endsSession: Bool = false
     ) {
         self.task = task
         self.state = state
@@ -22,6 +24,7 @@ package struct ServerError: Error, Equatable, Sendable {
         self.message = state.errorClass == "22" ? message.withoutQuotedParts : message
         self.hint = hint
         self.constraint = constraint
+        self.position = position
         self.endsSession = endsSession
     }
 
@@ -36,7 +39,8 @@ package struct ServerError: Error, Equatable, Sendable {
         self.init(
             task: task, state: SQLState(field("C") ?? "XX000"),
             message: field("M") ?? wholeMessage.onOneLine,
-            hint: field("H"), constraint: field("n"), endsSession: severity == "FATAL" || severity == "PANIC")
+            hint: field("H"), constraint: field("n"), position: field("P").flatMap { Int($0) },
+            endsSession: severity == "FATAL" || severity == "PANIC")
     }
 
     /// The case that tells a caller what to do.

@@ -1,0 +1,117 @@
+import LocalStack
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(1)))
+struct `Migrating` {
+    private static let two = [
+        Migration(name: "0001_first", sql: "create table pushq.first (n int)"),
+        Migration(name: "0002_second", sql: "create table pushq.second (n int);\nalter table pushq.first add m int"),
+    ]
+
+    @Test func `applies this program's migrations, then nothing`() async throws {
+        try await withEmptyDatabase { _, database in
+            let migrator = Migrator(try await database.connect())
+            let names = Migration.all.map(\.name)
+            #expect(names.count == Set(Migration.all.map(\.version)).count)
+            #expect(try await migrator.dryRun().applied == names)
+            #expect(try await migrator.run().applied == names)
+            #expect(try await migrator.dryRun().applied == [])
+            #expect(try await migrator.run().applied == [])
+        }
+    }
+
+    @Test func `a dry run changes nothing`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await Migrator(connection, Self.two).dryRun()
+            #expect(try await connection.execute(schemaExists).first?.bool(0) == false)
+        }
+    }
+
+    @Test func `started by several at once, each is applied once`() async throws {
+        try await withEmptyDatabase { actor, database in
+            var runs: [Task<Migrator.Report, any Error>] = []
+            for _ in 0..<4 {
+                let migrator = Migrator(try await database.connect(), Self.two)
+                runs.append(
+                    Task {
+                        _ = actor
+                        return try await migrator.run()
+                    })
+            }
+            var applied: [String] = []
+            for run in runs { applied += try await run.value.applied }
+            #expect(applied.sorted() == ["0001_first", "0002_second"])
+        }
+    }
+
+    @Test func `goes on where another was killed`() async throws {
+        try await withEmptyDatabase { _, database in
+            _ = try await Migrator(try await database.connect(), [Self.two[0]]).run()
+            #expect(try await Migrator(try await database.connect(), Self.two).run().applied == ["0002_second"])
+        }
+    }
+
+    @Test func `leaves a schema alone that is newer than the program`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await Migrator(connection, Self.two).run()
+            let old = Migrator(connection, [Self.two[0]])
+            await #expect(throws: MigrationError.newerSchema("0002_second")) { try await old.run() }
+            await #expect(throws: MigrationError.newerSchema("0002_second")) { try await old.dryRun() }
+        }
+    }
+
+    @Test func `leaves a schema alone whose migration was changed afterwards`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await Migrator(connection, Self.two).run()
+            let changed = [Self.two[0], Migration(name: "0002_second", sql: "select 1")]
+            await #expect(throws: MigrationError.changed(applied: "0002_second", here: "0002_second")) {
+                try await Migrator(connection, changed).run()
+            }
+        }
+    }
+
+    @Test func `one that fails leaves nothing of itself, and its line is told`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            let broken = Migration(name: "0003_broken", sql: "create table pushq.third (n int);\n\nselect nonsense")
+            let error = await #expect(throws: MigrationError.self) {
+                try await Migrator(connection, Self.two + [broken]).run()
+            }
+            let text = "migration 0003_broken failed at line 3, nothing of it was done: "
+            #expect(error?.description == text + #"a script: column "nonsense" does not exist (42703)"#)
+            #expect(try await Migrator(connection, Self.two).run().applied == [])
+            let third = Statement("third", "select to_regclass('pushq.third') is null")
+            #expect(try await connection.execute(third).first?.bool(0) == true)
+        }
+    }
+
+    @Test func `tries again when a lock is not to be had, and does not make others wait behind it`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            _ = try await Migrator(connection, [Self.two[0]]).run()
+            let reader = try await database.connect()
+            try await reader.runScript("begin; select * from pushq.first")
+            let run = Task {
+                _ = actor
+                return try await Migrator(connection, Self.two).run()
+            }
+            let gaveUp = Statement(
+                "gave_up", "select xact_rollback from pg_stat_database where datname = current_database()")
+            let other = try await database.connect()
+            try await eventually("an attempt given up") {
+                try await other.execute(gaveUp).first?.int8(0) ?? 0 > 0
+            }
+            try await reader.runScript("commit")
+            #expect(try await run.value.applied == ["0002_second"])
+        }
+    }
+
+    private let schemaExists = Statement("schema_exists", "select to_regnamespace('pushq') is not null")
+}
