@@ -1,0 +1,190 @@
+/// The lease protocol of `PostgresStore/Leasing` and `Workers/Lease`, reduced to what decides whether a recipient can be lost,
+/// settled twice or, where that is forbidden, sent to twice: one job of two recipients, two workers, and everything that can
+/// happen between them in any order.
+///
+/// A worker that is overtaken by a rescue keeps what it believes and goes on acting by it: that is the zombie.
+struct LeaseModel {
+    static let recipients = 2
+    static let workers = 2
+
+    /// What the model is run with.
+    struct Rules {
+        /// Writes change nothing unless the lease is there with the writer's epoch.
+        var checksEpoch = true
+        var isAtMostOnce = false
+        /// How often workers may die, leases run out and jobs be given back: without a bound there is no last epoch.
+        var mostKills = 1
+        var mostRescues = 2
+        var mostYields = 1
+    }
+
+    enum Fate: UInt8 { case waiting, delivered, unknown }
+
+    /// What the database holds. The job is in exactly one place.
+    struct Database: Hashable {
+        enum Place: Hashable {
+            case job
+            case lease(epoch: UInt8)
+            case result
+        }
+        var place = Place.job
+        var epoch: UInt8 = 0
+        var mark = 0
+        var fates = [Fate](repeating: .waiting, count: recipients)
+        /// How often each recipient was counted by a retire.
+        var counted = [UInt8](repeating: 0, count: recipients)
+    }
+
+    /// What a worker believes.
+    struct Worker: Hashable {
+        var epoch: UInt8
+        var mark: Int
+        var fates: [Fate]
+        var next = 0
+        var inFlight: Set<Int> = []
+    }
+
+    struct State: Hashable {
+        var database = Database()
+        var workers = [Worker?](repeating: nil, count: LeaseModel.workers)
+        /// How often each recipient was sent to, over all workers.
+        var sent = [UInt8](repeating: 0, count: recipients)
+        var kills = 0
+        var rescues = 0
+        var yields = 0
+    }
+
+    let rules: Rules
+
+    /// Every state that can follow, and what led there.
+    func successors(of state: State) -> [(action: String, state: State)] {
+        var all: [(String, State)] = []
+        for index in 0..<Self.workers {
+            if let worker = state.workers[index] {
+                all += steps(of: worker, at: index, in: state)
+            } else if let claimed = claim(by: index, in: state) {
+                all.append(("worker \(index) claims", claimed))
+            }
+        }
+        // Of a worker that is gone the lease always runs out; of one that is only slow, so often.
+        if case .lease(let epoch) = state.database.place,
+            state.rescues < rules.mostRescues || !state.workers.contains(where: { $0?.epoch == epoch })
+        {
+            var next = state
+            next.database.place = .job
+            next.rescues += 1
+            all.append(("the lease runs out", next))
+        }
+        return all
+    }
+
+    private func claim(by index: Int, in state: State) -> State? {
+        guard state.database.place == .job else { return nil }
+        var next = state
+        let uncertainBelow = next.database.mark
+        next.database.epoch += 1
+        next.database.place = .lease(epoch: next.database.epoch)
+        // At most once: one recipient is granted at a time. Else the whole job.
+        next.database.mark = rules.isAtMostOnce ? min(Self.recipients, uncertainBelow + 1) : Self.recipients
+        var fates = next.database.fates
+        if rules.isAtMostOnce {
+            for recipient in 0..<uncertainBelow where fates[recipient] == .waiting { fates[recipient] = .unknown }
+        }
+        next.workers[index] = Worker(epoch: next.database.epoch, mark: next.database.mark, fates: fates)
+        return next
+    }
+
+    private func steps(of worker: Worker, at index: Int, in state: State) -> [(String, State)] {
+        var all: [(String, State)] = []
+        if let next = send(by: worker, at: index, in: state) { all.append(("worker \(index) sends", next)) }
+        for recipient in worker.inFlight {
+            var next = state
+            next.workers[index]?.inFlight.remove(recipient)
+            next.workers[index]?.fates[recipient] = .delivered
+            all.append(("worker \(index) hears of \(recipient)", next))
+        }
+        all.append(("worker \(index) flushes", flush(by: worker, at: index, in: state)))
+        if worker.inFlight.isEmpty {
+            if worker.fates.contains(.waiting) {
+                if state.yields < rules.mostYields {
+                    all.append(("worker \(index) yields", yield(by: worker, at: index, in: state)))
+                }
+            } else {
+                all.append(("worker \(index) retires", retire(by: worker, at: index, in: state)))
+            }
+        }
+        if state.kills < rules.mostKills {
+            var next = state
+            next.workers[index] = nil
+            next.kills += 1
+            all.append(("worker \(index) dies", next))
+        }
+        return all
+    }
+
+    private func send(by worker: Worker, at index: Int, in state: State) -> State? {
+        var recipient = worker.next
+        while recipient < worker.mark, worker.fates[recipient] != .waiting { recipient += 1 }
+        guard recipient < worker.mark else { return nil }
+        var next = state
+        next.workers[index]?.next = recipient + 1
+        next.workers[index]?.inFlight.insert(recipient)
+        next.sent[recipient] += 1
+        return next
+    }
+
+    /// Whether a write of this worker finds its row.
+    private func isHeld(by worker: Worker, in database: Database) -> Bool {
+        guard case .lease(let epoch) = database.place else { return false }
+        return epoch == worker.epoch || !rules.checksEpoch
+    }
+
+    private func flush(by worker: Worker, at index: Int, in state: State) -> State {
+        var next = state
+        guard isHeld(by: worker, in: state.database) else {
+            next.workers[index] = nil
+            return next
+        }
+        let mark = rules.isAtMostOnce ? min(Self.recipients, max(worker.mark, worker.next + 1)) : Self.recipients
+        next.database.mark = mark
+        next.database.fates = worker.fates
+        next.workers[index]?.mark = mark
+        return next
+    }
+
+    private func yield(by worker: Worker, at index: Int, in state: State) -> State {
+        var next = state
+        next.workers[index] = nil
+        next.yields += 1
+        guard isHeld(by: worker, in: state.database) else { return next }
+        next.database.place = .job
+        next.database.fates = worker.fates
+        next.database.mark = worker.fates.firstIndex(of: .waiting) ?? Self.recipients
+        return next
+    }
+
+    private func retire(by worker: Worker, at index: Int, in state: State) -> State {
+        var next = state
+        next.workers[index] = nil
+        guard isHeld(by: worker, in: state.database) else { return next }
+        next.database.place = .result
+        next.database.fates = worker.fates
+        for recipient in 0..<Self.recipients { next.database.counted[recipient] += 1 }
+        return next
+    }
+
+    /// What is wrong with a state; nil if it keeps the promise.
+    func violation(in state: State) -> String? {
+        let database = state.database
+        if database.counted.contains(where: { $0 > 1 }) { return "a recipient was settled twice" }
+        if rules.isAtMostOnce, state.sent.contains(where: { $0 > 1 }) { return "a recipient was sent to twice" }
+        for recipient in 0..<Self.recipients where database.fates[recipient] == .delivered {
+            if state.sent[recipient] == 0 { return "a recipient is recorded as delivered and was never sent to" }
+        }
+        if database.place == .result, database.fates.contains(.waiting) { return "a recipient was lost" }
+        let isQuiet = state.kills == 0 && state.rescues == 0
+        if isQuiet, state.sent.contains(where: { $0 > 1 }) { return "a recipient was sent to twice without need" }
+        if isQuiet, database.fates.contains(.unknown) { return "a recipient became unknown without need" }
+        return nil
+    }
+}
