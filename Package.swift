@@ -55,7 +55,7 @@ let package = Package(
         layer("LocalStack"),
 
         // The executables and what they share.
-        layer("Terminal"),
+        layer("Terminal", on: ["QueueCore", "PostgresStore", "Transport", "Cryptography"]),
         .executableTarget(
             name: "pushq",
             dependencies: [
@@ -96,7 +96,7 @@ let package = Package(
             ],
             as: "WorkersTests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
-        tests(of: ["Terminal"], as: "TerminalTests"),
+        tests(of: ["Terminal", "PostgresStore"], as: "TerminalTests"),
         tests(
             of: ["TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport"],
             as: "EndToEndTests"),

@@ -61,6 +61,13 @@ enum Messages {
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
     static let empty = "is empty"
+    static let notATenant =
+        "is not a tenant's name: 1 to 63 of a-z, 0-9, -, _ and dots, beginning with a letter or digit"
+    static let notABundleID = "is not a bundle ID: 1 to 155 of A-Z, a-z, 0-9, - and dots, such as com.acme.shop"
+
+    static func notAQueue(_ part: String) -> String {
+        "is not a queue of the form tenant/app/environment, such as acme/com.acme.shop/production: \(part)"
+    }
 
     static func outside(_ range: ClosedRange<Int>) -> String {
         "is not between \(range.lowerBound) and \(range.upperBound)"

@@ -1,4 +1,31 @@
+import Terminal
+
+/// The operator's tool: what exists, what it may do, and how it is doing.
 @main
 enum Main {
-    static func main() {}
+    static func main() async {
+        await Program(
+            name: "pushq-admin", version: Version.current,
+            summary:
+                "Sets up and looks after a pushq database: tenants, apps, queues, credentials, devices, campaigns.",
+            commands: [
+                .command(MigrateCommand.self),
+                .command(StatsCommand.self),
+                .group(name: "tenant", summary: "Organisations, which own everything else.", TenantCommands.all),
+                .group(name: "app", summary: "Bundle IDs of a tenant.", AppCommands.all),
+                .group(
+                    name: "queue", summary: "One app in one environment: what is limited and paused.", QueueCommands.all
+                ),
+                .group(
+                    name: "credential", summary: "Certificates and signing keys that APNs knows tenants by.",
+                    CredentialCommands.all),
+                .group(name: "device", summary: "Device tokens of a queue.", DeviceCommands.all),
+                .group(
+                    name: "campaign", summary: "Messages to many devices, and how far they are.", CampaignCommands.all),
+                .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),
+                .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
+                .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),
+            ]
+        ).main()
+    }
 }

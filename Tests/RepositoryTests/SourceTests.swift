@@ -27,7 +27,7 @@ import Testing
     @Test func `says what its types are for`() throws {
         let kinds = ["struct", "class", "enum", "protocol", "actor"]
         for file in try repository.files(in: "Sources", endings: [".swift"]) {
-            let lines = file.lines.map { $0.drop { $0 == " " } }
+            let lines = file.lines
             for (index, line) in lines.enumerated() where line.hasPrefix("package ") {
                 let words = line.split(separator: " ").prefix(3).map(String.init)
                 guard words.contains(where: kinds.contains) else { continue }

@@ -1,15 +1,10 @@
 import Foundation
+import PostgresStore
 import Testing
 
 @testable import Terminal
 
-@Suite struct `The database setting` {
-    @Test func `falls back from the environment to libpq's own variables`() {
-        let options = DatabaseOptions()
-        #expect(options.connectionString(environment: ["PUSHQ_DATABASE_URL": "postgres://a/b"]) == "postgres://a/b")
-        #expect(options.connectionString(environment: [:]).isEmpty)
-    }
-
+@Suite struct `Passwords in a connection string` {
     @Test(arguments: [
         ("postgres://me:secret@host/db", "postgres://me:******@host/db"),
         ("--database-url=postgres://me:secret@host", "--database-url=postgres://me:******@host"),
@@ -18,7 +13,7 @@ import Testing
         ("postgres://me@host:5432/db", "postgres://me@host:5432/db"),
         ("acme/shop/production", "acme/shop/production"),
     ])
-    func `hides passwords`(word: String, expected: String) {
+    func `are found`(word: String, expected: String) {
         var bytes = Array(word.utf8)
         for position in ConnectionPassword.positions(in: bytes) { bytes[position] = UInt8(ascii: "*") }
         #expect(String(decoding: bytes, as: UTF8.self) == expected)
@@ -30,7 +25,7 @@ import Testing
 
     @Test func `is read from the environment`() throws {
         let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY": key])
-        #expect(try setting.bytes() == Array(repeating: 15, count: 32))
+        #expect(try setting.key().hexadecimal == key)
     }
 
     @Test func `is read from a file, with the newline that an editor leaves`() throws {
@@ -38,20 +33,20 @@ import Testing
         try Data((key + "\n").utf8).write(to: url)
         defer { try? FileManager.default.removeItem(at: url) }
         let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY_FILE": url.path])
-        #expect(try setting.bytes().count == 32)
+        #expect(try setting.key().hexadecimal == key)
     }
 
     @Test(arguments: ["", "abc", String(repeating: "zz", count: 32), String(repeating: "0f", count: 16)])
     func `says how to make one without repeating a wrong one`(text: String) {
         let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY": text])
-        let error = #expect(throws: Failure.self) { try setting.bytes() }
+        let error = #expect(throws: Failure.self) { try setting.key() }
         #expect(error?.description.contains("openssl rand -hex 32") == true)
         #expect(text.isEmpty || error?.description.contains(text) == false)
     }
 
     @Test func `says how to set one when there is none`() {
         #expect(!MasterKeySetting(environment: [:]).isPresent)
-        let error = #expect(throws: Failure.self) { try MasterKeySetting(environment: [:]).bytes() }
+        let error = #expect(throws: Failure.self) { try MasterKeySetting(environment: [:]).key() }
         #expect(error?.description.contains("PUSHQ_MASTER_KEY_FILE") == true)
     }
 }

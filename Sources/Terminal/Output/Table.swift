@@ -1,7 +1,7 @@
 /// One column of a listing: its name, which is also the key in JSON, and what stands in it for a row.
 package struct Column<Row> {
-    let name: String
-    let cell: (Row) -> Cell
+    package let name: String
+    package let cell: (Row) -> Cell
 
     /// A column called `name`, in `snake_case`; the table's head shows it with spaces.
     package init(_ name: String, _ cell: @escaping (Row) -> Cell) {

@@ -1,4 +1,5 @@
-import Foundation
+package import PostgresStore
+import Transport
 
 /// Which database a command speaks to.
 package struct DatabaseOptions: ParameterGroup {
@@ -9,14 +10,33 @@ package struct DatabaseOptions: ParameterGroup {
 
     package init() {}
 
-    /// The connection string for libpq. An empty one leaves all to libpq's own variables and defaults.
-    package var connectionString: String {
-        connectionString(environment: ProcessInfo.processInfo.environment)
+    /// Where it is.
+    package var address: DatabaseAddress {
+        get throws(PostgresError) { try DatabaseAddress(url: databaseUrl?.text) }
     }
 
-    func connectionString(environment: [String: String]) -> String {
-        databaseUrl?.text ?? environment["PUSHQ_DATABASE_URL"] ?? ""
+    /// Connects, does `body` and disconnects.
+    ///
+    /// - Parameter body: runs on a loop of its own, to which the connection belongs.
+    package func session<Success: Sendable>(
+        _ body: @Sendable (PostgresConnection) async throws -> Success
+    ) async throws -> Success {
+        let address = try address
+        let loop = EventLoop(name: "store")
+        defer { loop.shutDown() }
+        return try await loop.run { _ in
+            let connection = try await PostgresConnection.connect(to: address, as: "pushq", on: loop)
+            defer { connection.close() }
+            do {
+                return try await body(connection)
+            } catch PostgresError.server(let error) where Self.ownRefusals.contains(error.state) {
+                throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))
+            }
+        }
     }
+
+    /// What pushq's own functions refuse with: something is not there, or a value is wrong. They say it in words for users.
+    private static let ownRefusals: [SQLState] = ["PQ404", "22023"]
 }
 
 /// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.

@@ -1,4 +1,5 @@
 import Foundation
+package import PostgresStore
 
 /// The key under which credentials are sealed in the database: 32 bytes, as 64 hexadecimal digits.
 ///
@@ -20,10 +21,10 @@ package struct MasterKeySetting: Sendable {
         environment["PUSHQ_MASTER_KEY"] != nil || environment["PUSHQ_MASTER_KEY_FILE"] != nil
     }
 
-    /// The key's 32 bytes.
+    /// The key.
     ///
     /// - Throws: ``Failure`` that says where it was looked for and how to make one.
-    package func bytes() throws -> [UInt8] {
+    package func key() throws -> MasterKey {
         if let text = environment["PUSHQ_MASTER_KEY"] {
             return try decode(text, source: "PUSHQ_MASTER_KEY")
         }
@@ -32,10 +33,11 @@ package struct MasterKeySetting: Sendable {
         return try decode(text, source: path)
     }
 
-    private func decode(_ text: String, source: String) throws -> [UInt8] {
-        guard let bytes = Hexadecimal.bytes(of: text.trimmingCharacters(in: .whitespacesAndNewlines)), bytes.count == 32
+    private func decode(_ text: String, source: String) throws -> MasterKey {
+        guard let bytes = Hexadecimal.bytes(of: text.trimmingCharacters(in: .whitespacesAndNewlines)),
+            let key = MasterKey(bytes)
         else { throw Failure(Messages.masterKeyInvalid(source)) }
-        return bytes
+        return key
     }
 }
 

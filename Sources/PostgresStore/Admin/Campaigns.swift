@@ -1,0 +1,119 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    /// $1 queue or null; $2 how many, the latest first.
+    static let campaigns = Statement(
+        "campaigns",
+        #"""
+        select t.name, a.bundle_id, q.environment, c.key, c.campaign_id,
+               case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
+                    when c.paused_at is not null then 'paused' else 'running' end,
+               c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
+               c.finished, c.created_at, c.fanned_out_at
+        from pushq.campaign_progress c
+        join pushq.queue q on q.id = c.queue_id
+        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        join pushq.tenant t on t.id = q.tenant_id
+        where ($1::text is null or c.queue_id = pushq.queue_id($1)) and ($3::text is null or c.key = $3)
+        order by c.campaign_id desc
+        limit $2
+        """#)
+
+    static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($1, $2)")
+    static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($1, $2)")
+    static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($1, $2)")
+
+    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes. $1 queue; $2 root.
+    static let refusals = Statement(
+        "refusals",
+        #"""
+        select get_byte(r.outcomes, i) & 63, count(*)
+        from pushq.result r
+        cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
+        where r.queue_id = pushq.queue_id($1) and r.root_id = $2 and r.rejected + r.failed > 0
+          and get_byte(r.outcomes, i) between 64 and 191
+        group by 1
+        """#)
+
+    /// When the last job of a root ended. $1 queue; $2 root.
+    static let lastEnd = Statement(
+        "last_end",
+        #"""
+        select max(r.ended_at)
+        from pushq.result r where r.queue_id = pushq.queue_id($1) and r.root_id = $2
+        """#)
+}
+
+/// A campaign as an operator sees it: `total` is the sum of the outcomes and of what waits, at every instant.
+package struct CampaignSummary: Sendable {
+    package let queue: QueueName
+    package let key: String
+    package let id: Int64
+    /// `running`, `paused`, `cancelled` or `finished`.
+    package let state: String
+    /// Recipients in jobs so far.
+    package let total: Int
+    package let waiting: Int
+    package let tally: OutcomeTally
+    /// Whether all recipients have an outcome.
+    package let isFinished: Bool
+    package let createdAt: Date
+    /// When its last job was made.
+    package let fannedOutAt: Date?
+}
+
+/// What an operator may do to a campaign.
+package enum CampaignOrder: Sendable {
+    case pause, resume, cancel
+}
+
+extension PostgresConnection {
+    /// The latest campaigns of a queue, or of all.
+    package func campaigns(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [CampaignSummary] {
+        try await execute(.campaigns, [.text(queue), .int8(Int64(limit)), .text(nil)])
+            .compactMap(CampaignSummary.init)
+    }
+
+    /// A campaign of a queue; nil without one of that key.
+    package func campaign(_ key: String, ofQueue queue: String) async throws(PostgresError) -> CampaignSummary? {
+        try await execute(.campaigns, [.text(queue), .int8(1), .text(key)]).first
+            .flatMap(CampaignSummary.init)
+    }
+
+    /// Carries out an order. False if there is no such campaign, or if its state does not allow it.
+    package func order(
+        _ order: CampaignOrder, campaign key: String, ofQueue queue: String
+    ) async throws(PostgresError) -> Bool {
+        let statement: Statement =
+            switch order {
+            case .pause: .pauseCampaign
+            case .resume: .resumeCampaign
+            case .cancel: .cancelCampaign
+            }
+        return try await execute(statement, [.text(queue), .text(key)]).first?.bool(0) ?? false
+    }
+
+    /// Why recipients of a campaign or send were refused for good, and how many of each.
+    package func refusals(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> [(Reason, Int)] {
+        try await execute(.refusals, [.text(queue), .int8(root)]).map { row in
+            (Reason(code: UInt8(truncatingIfNeeded: row.int4(0))), Int(row.int8(1)))
+        }
+    }
+
+    /// When the last job of a campaign or send ended; nil if none has.
+    package func lastEnd(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> Date? {
+        try await execute(.lastEnd, [.text(queue), .int8(root)]).first?.optionalTime(0)
+    }
+}
+
+extension CampaignSummary {
+    fileprivate init?(_ row: Row) {
+        guard let environment = Environment(rawValue: row.text(2)) else { return nil }
+        self.init(
+            queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment), key: row.text(3),
+            id: row.int8(4), state: row.text(5), total: Int(row.int8(6)), waiting: Int(row.int8(7)),
+            tally: OutcomeTally(row, from: 8),
+            isFinished: row.bool(16), createdAt: row.time(17), fannedOutAt: row.optionalTime(18))
+    }
+}

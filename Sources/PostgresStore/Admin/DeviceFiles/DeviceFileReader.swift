@@ -1,0 +1,181 @@
+import QueueCore
+
+/// Reads devices from a CSV with a header (`token`, and `user_key` if it is there), or from bare tokens, one a line.
+///
+/// Bytes in, rows for COPY out: `token bytea, user_key text`. A million devices pass in a fraction of a second, since nothing
+/// is allocated for a line unless it has several columns.
+package struct DeviceFileReader: Sendable {
+    /// Devices read so far.
+    package private(set) var deviceCount = 0
+    /// Columns of the header that are not known, and not read.
+    package private(set) var ignoredColumns: [String] = []
+
+    private let file: String
+    private var line = 0
+    private var columns: Columns?
+    /// The beginning of a line whose end has not come yet.
+    private var rest: [UInt8] = []
+    /// The token that is being read.
+    private var token: [UInt8] = []
+
+    /// Longer lines are no devices: the bound keeps a file without newlines out of memory.
+    private static let longestLine = 64 * 1024
+
+    /// Which field of a line is what.
+    private struct Columns {
+        var token: Int
+        var userKey: Int?
+        var count: Int
+    }
+
+    /// A reader of a file of that name, which errors begin with.
+    package init(file: String) {
+        self.file = file
+        token.reserveCapacity(DeviceToken.maximumBytes)
+    }
+
+    /// Reads a piece of the file and adds its rows to `rows`.
+    package mutating func read(_ piece: [UInt8], into rows: inout CopyRows) throws(DeviceFileError) {
+        let bytes = rest.isEmpty ? piece : rest + piece
+        var start = 0
+        while let end = bytes[start...].firstIndex(of: UInt8(ascii: "\n")) {
+            try readLine(bytes[start..<end], into: &rows)
+            start = end + 1
+        }
+        rest = Array(bytes[start...])
+        guard rest.count <= Self.longestLine else { throw problem("the line is longer than 64 KiB", at: line + 1) }
+    }
+
+    /// Reads what follows the last newline.
+    package mutating func finish(into rows: inout CopyRows) throws(DeviceFileError) {
+        let last = rest
+        rest = []
+        if !last.isEmpty { try readLine(last[...], into: &rows) }
+    }
+
+    private mutating func readLine(_ text: ArraySlice<UInt8>, into rows: inout CopyRows) throws(DeviceFileError) {
+        line += 1
+        var text = text
+        if text.last == UInt8(ascii: "\r") { text.removeLast() }
+        // The byte order mark that spreadsheets write.
+        if line == 1, text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
+        guard !text.isEmpty else { return }
+        if columns == nil, try readHeader(text) { return }
+        guard let columns else { preconditionFailure("a header or a first token sets the columns") }
+        try readDevice(text, columns, into: &rows)
+    }
+
+    /// Returns whether the first line is a header, which has a field `token`. If not, there are only tokens.
+    private mutating func readHeader(_ text: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
+        let names = try fields(of: text).map { field in
+            String(decoding: field, as: UTF8.self).split(separator: " ").joined().lowercased()
+        }
+        guard let token = names.firstIndex(of: "token") else {
+            guard names.count == 1 else { throw problem("there is no column called token in the header") }
+            columns = Columns(token: 0, userKey: nil, count: 1)
+            return false
+        }
+        columns = Columns(token: token, userKey: names.firstIndex(of: "user_key"), count: names.count)
+        ignoredColumns = names.filter { $0 != "token" && $0 != "user_key" }
+        return true
+    }
+
+    private mutating func readDevice(
+        _ text: ArraySlice<UInt8>, _ columns: Columns, into rows: inout CopyRows
+    ) throws(DeviceFileError) {
+        deviceCount += 1
+        rows.startRow(columns: 2)
+        if columns.count == 1 {
+            try readToken(text)
+            rows.add(token.span)
+            return rows.addNull()
+        }
+        let fields = try fields(of: text)
+        guard fields.count == columns.count else {
+            throw problem("the line has \(fields.count) fields, and the header has \(columns.count)")
+        }
+        try readToken(fields[columns.token])
+        rows.add(token.span)
+        guard let userKey = columns.userKey.map({ fields[$0] }), !userKey.isEmpty else { return rows.addNull() }
+        guard let text = String(validating: userKey, as: UTF8.self), !text.utf8.contains(0) else {
+            throw problem("the user key is not UTF-8 text")
+        }
+        rows.add(text)
+    }
+
+    /// Reads hexadecimal digits into `token`; what is anything else is left to `DeviceToken`, which says what is wrong.
+    private mutating func readToken(_ field: ArraySlice<UInt8>) throws(DeviceFileError) {
+        token.removeAll(keepingCapacity: true)
+        var high: UInt8?
+        for byte in field {
+            let digit = Self.digits[Int(byte)]
+            guard digit < 16, token.count < DeviceToken.maximumBytes else { return try readUnusualToken(field) }
+            if let first = high {
+                token.append(first << 4 | digit)
+                high = nil
+            } else {
+                high = digit
+            }
+        }
+        if high != nil || token.isEmpty { try readUnusualToken(field) }
+    }
+
+    private mutating func readUnusualToken(_ field: ArraySlice<UInt8>) throws(DeviceFileError) {
+        do throws(DeviceTokenError) {
+            token = try DeviceToken(hex: String(decoding: field, as: UTF8.self)).bytes
+        } catch {
+            throw problem(error.description)
+        }
+    }
+
+    /// The value of each hexadecimal digit; 255 for other bytes.
+    private static let digits: [UInt8] = (0...255).map { byte in
+        Character(UnicodeScalar(UInt8(byte))).hexDigitValue.map(UInt8.init) ?? 255
+    }
+
+    private func fields(of text: ArraySlice<UInt8>) throws(DeviceFileError) -> [ArraySlice<UInt8>] {
+        guard text.contains(UInt8(ascii: "\"")) else {
+            return text.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false)
+        }
+        guard let fields = QuotedFields.split(text) else { throw problem("a quotation mark is not closed") }
+        return fields
+    }
+
+    private func problem(_ text: String, at line: Int? = nil) -> DeviceFileError {
+        DeviceFileError(file: file, line: line ?? self.line, problem: text)
+    }
+}
+
+/// What is wrong with a line of a file of devices. The text never holds a token.
+package struct DeviceFileError: Error, Equatable, CustomStringConvertible {
+    package let file: String
+    /// Counted from 1, as editors do.
+    package let line: Int
+    package let problem: String
+
+    package var description: String { "\(file):\(line): \(problem)" }
+}
+
+/// A line with quoted fields (RFC 4180 §2; but a field does not go on in the next line).
+private enum QuotedFields {
+    /// Nil if a quotation mark is not closed.
+    static func split(_ line: ArraySlice<UInt8>) -> [ArraySlice<UInt8>]? {
+        let quote = UInt8(ascii: "\"")
+        var fields: [[UInt8]] = [[]]
+        var isQuoted = false
+        var rest = line
+        while let byte = rest.popFirst() {
+            if byte == quote, isQuoted, rest.first == quote {
+                fields[fields.count - 1].append(quote)
+                rest.removeFirst()
+            } else if byte == quote {
+                isQuoted.toggle()
+            } else if byte == UInt8(ascii: ","), !isQuoted {
+                fields.append([])
+            } else {
+                fields[fields.count - 1].append(byte)
+            }
+        }
+        return isQuoted ? nil : fields.map { $0[...] }
+    }
+}

@@ -1,0 +1,121 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    static let registerDevice = Statement("register_device", "select pushq.register_device($1, $2, $3)")
+
+    /// Devices in the order of their ids, a page at a time. $1 queue; $2 the last id of the page before; $3 user or null;
+    /// $4 whether inactive ones are wanted too; $5 how many.
+    static let devices = Statement(
+        "devices",
+        #"""
+        select d.id, d.token, d.user_key, d.active, d.registered_at,
+               d.inactive_since, d.inactive_reason
+        from pushq.device d
+        where d.queue_id = pushq.queue_id($1) and d.id > $2 and ($3::text is null or d.user_key = $3) and (d.active or $4)
+        order by d.id
+        limit $5
+        """#)
+
+    /// $1 queue; $2 token.
+    static let device = Statement(
+        "device",
+        #"""
+        select d.id, d.token, d.user_key, d.active, d.registered_at,
+               d.inactive_since, d.inactive_reason
+        from pushq.device d
+        where d.queue_id = pushq.queue_id($1) and d.token = $2
+        """#)
+
+    /// $1 queue; $2 token. Already inactive ones keep their reason.
+    static let deactivateDevice = Statement(
+        "deactivate_device",
+        #"""
+        with d as materialized (
+          select queue_id, id from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
+        changed as (
+          update pushq.device x set active = false, inactive_since = now(), inactive_reason = null
+          from d where x.queue_id = d.queue_id and x.id = d.id and x.active returning x.id)
+        select exists (select from d), exists (select from changed)
+        """#)
+
+    /// $1 queue; $2 token. An operator's word counts as a registration: a report from before no longer deactivates it.
+    static let reactivateDevice = Statement(
+        "reactivate_device",
+        #"""
+        with d as materialized (
+          select queue_id, id from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
+        changed as (
+          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, registered_at = now()
+          from d where x.queue_id = d.queue_id and x.id = d.id and not x.active returning x.id)
+        select exists (select from d), exists (select from changed)
+        """#)
+}
+
+/// A device as it is stored.
+package struct Device: Sendable {
+    package let id: Int64
+    package let token: DeviceToken
+    package let userKey: String?
+    package let isActive: Bool
+    package let registeredAt: Date
+    /// Nil while it is active.
+    package let inactiveSince: Date?
+    /// Why APNs' answer made it inactive; nil if it is active, or was deactivated by hand.
+    package let inactiveReason: Reason?
+}
+
+/// What came of an order about one device.
+package enum DeviceChange: Sendable {
+    case changed
+    /// It was so already.
+    case unchanged
+    /// There is no such device in the queue.
+    case unknown
+}
+
+extension PostgresConnection {
+    /// Registers a token as its app would report it: makes the device or brings it back. Returns its id.
+    package func registerDevice(
+        _ token: DeviceToken, userKey: String?, inQueue queue: String
+    ) async throws(PostgresError) -> Int64 {
+        let rows = try await execute(.registerDevice, [.text(queue), .text(token.hex), .text(userKey)])
+        return rows.first?.int8(0) ?? 0
+    }
+
+    /// A page of a queue's devices: those with ids above `last`.
+    package func devices(
+        inQueue queue: String, after last: Int64, userKey: String?, includesInactive: Bool, limit: Int
+    ) async throws(PostgresError) -> [Device] {
+        let parameters: [Parameter] = [
+            .text(queue), .int8(last), .text(userKey), .bool(includesInactive), .int8(Int64(limit)),
+        ]
+        return try await execute(.devices, parameters).compactMap(Device.init)
+    }
+
+    /// The device of a token; nil without one.
+    package func device(_ token: DeviceToken, inQueue queue: String) async throws(PostgresError) -> Device? {
+        try await execute(.device, [.text(queue), .bytea(token.bytes)]).first.flatMap(Device.init)
+    }
+
+    /// Takes a device out of all sends to come, or brings it back.
+    package func setDevice(
+        _ token: DeviceToken, inQueue queue: String, isActive: Bool
+    ) async throws(PostgresError) -> DeviceChange {
+        let statement: Statement = isActive ? .reactivateDevice : .deactivateDevice
+        guard let row = try await execute(statement, [.text(queue), .bytea(token.bytes)]).first, row.bool(0) else {
+            return .unknown
+        }
+        return row.bool(1) ? .changed : .unchanged
+    }
+}
+
+extension Device {
+    fileprivate init?(_ row: Row) {
+        guard let token = try? DeviceToken(bytes: row.bytes(1)) else { return nil }
+        self.init(
+            id: row.int8(0), token: token, userKey: row.optionalText(2), isActive: row.bool(3),
+            registeredAt: row.time(4), inactiveSince: row.optionalTime(5),
+            inactiveReason: row.optionalInt2(6).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
+    }
+}

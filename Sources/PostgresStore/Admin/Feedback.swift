@@ -1,0 +1,42 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    /// The latest first. $1 queue; $2 how many.
+    static let feedback = Statement(
+        "feedback",
+        #"""
+        select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict
+        from pushq.feedback f
+        left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
+        where f.queue_id = pushq.queue_id($1)
+        order by f.id desc
+        limit $2
+        """#)
+}
+
+/// A report of APNs about a device.
+package struct FeedbackEntry: Sendable {
+    package let deviceID: Int64
+    /// Nil if the device is gone.
+    package let token: DeviceToken?
+    package let userKey: String?
+    package let reason: Reason
+    /// The time that APNs gave, or that of the answer.
+    package let reportedAt: Date
+    package let recordedAt: Date
+    /// `deactivated`, `kept` or `suspect`.
+    package let verdict: String
+}
+
+extension PostgresConnection {
+    /// The latest reports about devices of a queue.
+    package func feedback(ofQueue queue: String, limit: Int) async throws(PostgresError) -> [FeedbackEntry] {
+        try await execute(.feedback, [.text(queue), .int8(Int64(limit))]).map { row in
+            FeedbackEntry(
+                deviceID: row.int8(0), token: row.optionalBytes(1).flatMap { try? DeviceToken(bytes: $0) },
+                userKey: row.optionalText(2), reason: Reason(code: UInt8(truncatingIfNeeded: row.int2(3))),
+                reportedAt: row.time(4), recordedAt: row.time(5), verdict: row.text(6))
+        }
+    }
+}

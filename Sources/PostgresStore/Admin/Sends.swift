@@ -1,0 +1,146 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    /// The function that every producer calls (migrations/0008_producer_functions.sql).
+    static let send = Statement(
+        "send",
+        #"""
+        select pushq.send(
+          queue => $1, payload => $2::json, tokens => nullif($3::text[], '{}'), user_key => $4, push_type => $5, priority => $6,
+          expiration => $7, collapse_id => $8, at_most_once => $9, urgent => $10, run_at => coalesce($11, now()),
+          send_by => $12, key => $13)
+        """#)
+
+    /// To all active devices of a queue.
+    static let startCampaign = Statement(
+        "start_campaign",
+        #"""
+        select pushq.start_campaign(
+          queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
+          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10)
+        """#)
+
+    /// To the tokens in the stage, in an order that does not depend on that of the file.
+    static let startStagedCampaign = Statement(
+        "start_staged_campaign",
+        #"""
+        select pushq.start_campaign(
+          queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
+          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10,
+          tokens => (select array_agg(token order by token) from (select distinct token from device_stage) s))
+        """#)
+
+    /// The devices that a root's first jobs are for, and what has become of them. $1 queue; $2 root.
+    static let rootProgress = Statement(
+        "root_progress",
+        #"""
+        select (select coalesce(sum(cardinality(b.device_ids)), 0) from pushq.body b
+                where b.queue_id = q.id and b.root_id = $2 and b.slice = 0)::bigint,
+               (select b.device_ids[1] from pushq.body b
+                where b.queue_id = q.id and b.root_id = $2 and b.slice = 0 order by b.first_device_id limit 1),
+               coalesce(sum(r.delivered), 0)::bigint, coalesce(sum(r.rejected), 0)::bigint, coalesce(sum(r.failed), 0)::bigint,
+               coalesce(sum(r.suppressed), 0)::bigint, coalesce(sum(r.expired), 0)::bigint,
+               coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint, coalesce(sum(r.retried), 0)::bigint
+        from (select pushq.queue_id($1) as id) q
+        left join pushq.result r on r.queue_id = q.id and r.root_id = $2
+        group by q.id
+        """#)
+}
+
+/// What to send, for a single send and a campaign alike. PostgreSQL checks it by the rules of QueueCore's `Message`.
+package struct MessageDraft: Sendable {
+    /// JSON, sent byte for byte.
+    package var payload: String
+    package var pushType = PushType.alert
+    /// Nil: no header.
+    package var priority: Int?
+    /// Nil: no header; 0: one attempt; else seconds since 1970.
+    package var expiration: Int64?
+    package var collapseID: String?
+    /// Rather lost than sent twice.
+    package var isSentAtMostOnce = false
+    /// Not before; nil: now.
+    package var startAt: Date?
+    /// Not after; nil: 24 hours after the start.
+    package var sendBy: Date?
+
+    /// A message of a payload.
+    package init(payload: String) {
+        self.payload = payload
+    }
+
+    /// In the order of `start_campaign`'s parameters from $3 on.
+    fileprivate var parameters: [Parameter] {
+        [
+            .text(payload), .text(pushType.rawValue), .int4(priority.map(Int32.init)), .int8(expiration),
+            .text(collapseID), .bool(isSentAtMostOnce), .time(startAt), .time(sendBy),
+        ]
+    }
+}
+
+/// Whom a single send is for.
+package enum Recipients: Sendable {
+    case tokens([DeviceToken])
+    /// All active devices of a user.
+    case user(String)
+
+    fileprivate var tokens: [String]? {
+        if case .tokens(let tokens) = self { tokens.map(\.hex) } else { nil }
+    }
+
+    fileprivate var userKey: String? {
+        if case .user(let key) = self { key } else { nil }
+    }
+}
+
+/// How far a send has come.
+package struct RootProgress: Sendable {
+    package let total: Int
+    /// The recipient, where there is only one.
+    package let firstDeviceID: Int64?
+    package let tally: OutcomeTally
+
+    /// Whether every recipient has an outcome.
+    package var isFinished: Bool { tally.ended == total }
+}
+
+extension PostgresConnection {
+    /// Sends a message to a few devices. Returns the root of the send.
+    ///
+    /// - Parameter key: a repetition under the same key returns the first one's root.
+    package func send(
+        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, isUrgent: Bool, key: String?
+    ) async throws(PostgresError) -> Int64 {
+        let parameters: [Parameter] = [
+            .text(queue), .text(message.payload), .textArray(recipients.tokens ?? []), .text(recipients.userKey),
+            .text(message.pushType.rawValue), .int4(message.priority.map(Int32.init)), .int8(message.expiration),
+            .text(message.collapseID), .bool(message.isSentAtMostOnce), .bool(isUrgent), .time(message.startAt),
+            .time(message.sendBy), .text(key),
+        ]
+        return try await execute(.send, parameters).first?.int8(0) ?? 0
+    }
+
+    /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
+    package func startCampaign(
+        _ message: MessageDraft, key: String, inQueue queue: String
+    ) async throws(PostgresError) -> Int64 {
+        try await execute(.startCampaign, [.text(queue), .text(key)] + message.parameters).first?.int8(0) ?? 0
+    }
+
+    /// Starts a campaign to the tokens in the stage of the transaction.
+    func startStagedCampaign(
+        _ message: MessageDraft, key: String, inQueue queue: String, within limit: Duration
+    ) async throws(PostgresError) -> Int64 {
+        let parameters: [Parameter] = [.text(queue), .text(key)] + message.parameters
+        return try await execute(.startStagedCampaign, parameters, within: limit).first?.int8(0) ?? 0
+    }
+
+    /// How far a send has come.
+    package func progress(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> RootProgress? {
+        try await execute(.rootProgress, [.text(queue), .int8(root)]).first.map { row in
+            RootProgress(
+                total: Int(row.int8(0)), firstDeviceID: row.optionalInt8(1), tally: OutcomeTally(row, from: 2))
+        }
+    }
+}

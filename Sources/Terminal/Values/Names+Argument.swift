@@ -1,0 +1,69 @@
+package import QueueCore
+
+extension QueueName: ArgumentValue {
+    package static var placeholder: String { "QUEUE" }
+    package var shown: String { description }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> QueueName {
+        do throws(NameError) {
+            return try QueueName(parsing: text)
+        } catch {
+            throw InvalidValue(Messages.notAQueue(error.part))
+        }
+    }
+}
+
+/// A tenant's name on a command line.
+package struct TenantName: ArgumentValue, Equatable, Sendable {
+    package let text: String
+
+    package static var placeholder: String { "TENANT" }
+    package var shown: String { text }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> TenantName {
+        guard (try? QueueName.tenant(text)) != nil else { throw InvalidValue(Messages.notATenant) }
+        return TenantName(text: text)
+    }
+}
+
+/// A bundle ID on a command line.
+package struct BundleID: ArgumentValue, Equatable, Sendable {
+    package let text: String
+
+    package static var placeholder: String { "BUNDLE-ID" }
+    package var shown: String { text }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> BundleID {
+        guard (try? QueueName.app(text)) != nil else { throw InvalidValue(Messages.notABundleID) }
+        return BundleID(text: text)
+    }
+}
+
+extension DeviceToken: ArgumentValue {
+    package static var placeholder: String { "HEX" }
+    package static var isConfidential: Bool { true }
+    package var shown: String { redacted }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> DeviceToken {
+        do throws(DeviceTokenError) {
+            return try DeviceToken(hex: text)
+        } catch {
+            throw InvalidValue("does not hold a token: \(error.description)")
+        }
+    }
+}
+
+extension Environment: ArgumentChoice {}
+extension PushType: ArgumentChoice {}
+
+extension NameError {
+    /// The part of a queue's name that is wrong.
+    fileprivate var part: String {
+        switch self {
+        case .queueParts: "it has not three parts"
+        case .tenant: "the tenant's name is not one"
+        case .app: "the app is not a bundle ID"
+        case .environment: "the environment is neither production nor sandbox"
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum CampaignCommands {
+    static let all: [CommandTree] = [
+        .command(List.self), .command(Show.self), .command(Pause.self), .command(Resume.self), .command(Cancel.self),
+    ]
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists campaigns, the latest first."
+        static let examples = ["campaign list", "campaign list acme/com.acme.shop/production --limit 100"]
+
+        @Positional("Only those of this queue.") var queue: QueueName?
+        @Option("How many at the most.") var limit: Int = 20
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, limit) = (queue?.description, limit)
+            console.show(
+                try await database.session { store in try await store.campaigns(ofQueue: queue, limit: limit) },
+                columns: [
+                    Column("queue") { .text("\($0.queue)") },
+                    Column("key") { .text($0.key) },
+                    Column("state") { .text($0.state) },
+                    Column("total") { .count($0.total) },
+                    Column("waiting") { .count($0.waiting) },
+                ] + OutcomeColumns.all { $0.tally } + [Column("started_at") { .time($0.createdAt) }])
+        }
+    }
+
+    struct Show: Command {
+        static let name = "show"
+        static let summary = "Shows how far a campaign is, and why recipients were refused."
+        static let examples = ["campaign show acme/com.acme.shop/production spring-sale"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The campaign's key.") var key: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, key) = ("\(queue)", key)
+            let (campaign, refusals) = try await database.session { store in
+                guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+                    throw Failure.noCampaign(key, inQueue: queue)
+                }
+                return (campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue))
+            }
+            var facts: [(name: String, value: Cell)] = [
+                ("queue", .text(queue)), ("key", .text(key)), ("state", .text(campaign.state)),
+                ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
+            ]
+            facts += OutcomeColumns.all { $0 }.map { ($0.name, $0.cell(campaign.tally)) }
+            facts += refusals.sorted { $0.1 > $1.1 }.map { ($0.0.text, .count($0.1)) }
+            facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
+            console.show(facts)
+        }
+    }
+
+    struct Pause: Command {
+        static let name = "pause"
+        static let summary = "Sets a campaign aside; what is being sent is finished."
+        static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The campaign's key.") var key: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await order(.pause, "paused", key, queue, database, console)
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let summary = "Lets a paused campaign go on."
+        static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The campaign's key.") var key: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await order(.resume, "resumed", key, queue, database, console)
+        }
+    }
+
+    struct Cancel: Command {
+        static let name = "cancel"
+        static let summary = "Ends a campaign for good; whoever has not been sent to is recorded as cancelled."
+        static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The campaign's key.") var key: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await order(.cancel, "cancelled", key, queue, database, console)
+        }
+    }
+
+    private static func order(
+        _ order: CampaignOrder, _ done: String, _ key: String, _ queue: QueueName, _ database: DatabaseOptions,
+        _ console: Console
+    ) async throws {
+        let queue = "\(queue)"
+        try await database.session { store in
+            guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+                throw Failure.noCampaign(key, inQueue: queue)
+            }
+            guard try await store.order(order, campaign: key, ofQueue: queue) else {
+                throw Failure("campaign \(key) is \(campaign.state), so it cannot be \(done)")
+            }
+        }
+        console.show("\(done) \(key)", json: ["queue": .string(queue), "campaign": .string(key)])
+    }
+}
+
+extension Failure {
+    /// There is no campaign of that key.
+    static func noCampaign(_ key: String, inQueue queue: String) -> Failure {
+        Failure("there is no campaign \(key) in \(queue); list them with: pushq-admin campaign list \(queue)")
+    }
+}

@@ -1,0 +1,73 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct CredentialAddCommand: Command {
+    static let name = "add"
+    static let summary = "Adds a credential, sealed under the master key."
+    static let discussion = """
+        The files are read and checked here; what goes to the database is sealed before it does. Queues that it is good \
+        for and that have no credential are sent with it from now on, unless --queue names others.
+
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY; make one with: openssl rand -hex 32
+        """
+    static let examples = [
+        "credential add acme main --p8 AuthKey_ABC123DEFG.p8 --team-id TEAM123456",
+        "credential add acme shop --certificate shop.pem --key shop.key.pem --queue acme/com.acme.shop/production",
+        "credential add acme shop --pkcs12 shop.p12 --password-file password.txt",
+    ]
+
+    @Positional("Whose it is.") var tenant: TenantName
+    @Positional("What to call it.") var credential: String
+    var files = CredentialFiles()
+    @Option("A queue that is sent with it.", "QUEUE") var queue: [QueueName]
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (tenant, name, queues) = (tenant.text, credential, queue)
+        let parsed = try files.read()
+        for queue in queues { try parsed.check(isGoodFor: queue, of: tenant) }
+        let masterKey = try MasterKeySetting().key()
+        let used = try await database.session { store in
+            try await store.transaction {
+                try await Self.add(parsed, name: name, of: tenant, to: queues, under: masterKey, in: store)
+            }
+        }
+        let note = used.isEmpty ? "no queue is sent with it yet" : "used by \(used.joined(separator: ", "))"
+        console.show(
+            "added \(name); \(note)",
+            json: [
+                "tenant": .string(tenant), "credential": .string(name), "queues": .array(used.map(JSON.string)),
+            ])
+    }
+
+    private static func add(
+        _ parsed: ParsedCredential, name: String, of tenant: String, to queues: [QueueName], under masterKey: MasterKey,
+        in store: PostgresConnection
+    ) async throws -> [String] {
+        guard let place = try await store.newCredentialID(name, of: tenant) else { throw Failure.noTenant(tenant) }
+        let sealed = try parsed.sealed(under: masterKey, for: place.id)
+        guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {
+            throw Failure(
+                "\(tenant) has a credential \(name) already; put another one in its place with: "
+                    + "pushq-admin credential replace \(tenant) \(name)")
+        }
+        guard !queues.isEmpty else { return try await store.useCredentialWhereNone(place.id) }
+        for queue in queues where try await !store.useCredential(name, forQueue: "\(queue)") {
+            throw Failure.noCredential(name, of: queue.tenant)
+        }
+        return queues.map(\.description)
+    }
+}
+
+extension ParsedCredential {
+    /// Throws unless APNs would take the credential for that queue of its tenant.
+    func check(isGoodFor queue: QueueName, of tenant: String) throws {
+        guard queue.tenant == tenant else { throw UsageError("\(queue) does not belong to \(tenant)") }
+        guard environments.contains(queue.environment) else {
+            throw Failure("the credential is not for \(queue.environment.rawValue), and \(queue) is")
+        }
+        guard case .certificate(let topics, _, _) = kind, !topics.contains(queue.app) else { return }
+        throw Failure("the certificate is for \(topics.joined(separator: ", ")), and not for \(queue.app)")
+    }
+}

@@ -1,0 +1,65 @@
+import PostgresStore
+import Terminal
+
+enum CredentialCommands {
+    static let all: [CommandTree] = [
+        .command(CredentialAddCommand.self), .command(List.self), .command(CredentialCheckCommand.self),
+        .command(CredentialReplaceCommand.self), .command(Remove.self),
+    ]
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists credentials; never their secrets."
+        static let examples = ["credential list", "credential list acme"]
+
+        @Positional("Only those of this tenant.") var tenant: TenantName?
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let tenant = tenant?.text
+            console.show(
+                try await database.session { store in try await store.credentials(of: tenant) },
+                columns: [
+                    Column("tenant") { .text($0.tenant) },
+                    Column("name") { .text($0.name) },
+                    Column("kind") { .text($0.kind) },
+                    Column("version") { .count($0.version) },
+                    Column("key_id") { .text($0.keyID) },
+                    Column("team_id") { .text($0.teamID) },
+                    Column("topics") { .text($0.topics.isEmpty ? nil : $0.topics) },
+                    Column("environments") { .text($0.environments) },
+                    Column("expires_at") { .time($0.notAfter) },
+                    Column("queues") { .count($0.queueCount) },
+                ])
+        }
+    }
+
+    struct Remove: Command {
+        static let name = "remove"
+        static let summary = "Removes a credential that no queue is sent with."
+        static let examples = ["credential remove acme old-certificate"]
+
+        @Positional("Whose it is.") var tenant: TenantName
+        @Positional("Its name.") var credential: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (tenant, name) = (tenant.text, credential)
+            switch try await database.session({ store in try await store.removeCredential(name, of: tenant) }) {
+            case nil: throw Failure.noCredential(name, of: tenant)
+            case 0: console.show("removed \(name)", json: ["tenant": .string(tenant), "credential": .string(name)])
+            case let count?:
+                throw Failure(
+                    "\(count) queues are sent with \(name); give them another one first with: "
+                        + "pushq-admin queue set QUEUE --credential NAME")
+            }
+        }
+    }
+}
+
+extension Failure {
+    /// There is no credential of that name.
+    static func noCredential(_ name: String, of tenant: String) -> Failure {
+        Failure("\(tenant) has no credential \(name); list them with: pushq-admin credential list \(tenant)")
+    }
+}

@@ -1,0 +1,125 @@
+import Cryptography
+import Foundation
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// The files that a credential comes in: a signing key, a certificate with its key, or both in one PKCS#12 file.
+struct CredentialFiles: ParameterGroup {
+    @Option("A signing key as Apple hands it out: AuthKey_KEYID.p8.", "FILE") var p8: InputFile?
+    @Option("The key's ID; by default the one in the file's name.", "ID") var keyId: String?
+    @Option("The team that the key belongs to.", "ID") var teamId: String?
+    @Option("A provider certificate in PEM.", "FILE") var certificate: InputFile?
+    @Option("Its private key in PEM, if that is a file of its own.", "FILE") var key: InputFile?
+    @Option("A certificate with its private key in PKCS#12 (.p12).", "FILE") var pkcs12: InputFile?
+    @Option("A file that holds the password of --key or --pkcs12; - is standard input.", "FILE") var passwordFile:
+        InputFile?
+    @Option("Where it may be used; by default where its certificate says, or in both.", "NAME") var environment:
+        [Environment]
+
+    /// Reads and checks the files.
+    func read() throws -> ParsedCredential {
+        switch (p8, certificate, pkcs12) {
+        case (let p8?, nil, nil): try readSigningKey(p8)
+        case (nil, let certificate?, nil): try readCertificate(certificate)
+        case (nil, nil, let pkcs12?): try readPKCS12(pkcs12)
+        default: throw UsageError("give one of --p8, --certificate and --pkcs12")
+        }
+    }
+
+    private func readSigningKey(_ file: InputFile) throws -> ParsedCredential {
+        guard let keyID = keyId ?? Self.keyID(inNameOf: file) else { throw UsageError("--key-id ID is missing") }
+        guard let teamID = teamId else { throw UsageError("--team-id ID is missing") }
+        for (name, text) in [("--key-id", keyID), ("--team-id", teamID)] where !Self.isAppleID(text) {
+            throw UsageError("\(name) is not ten capital letters and digits, as Apple's are")
+        }
+        let key = try naming(file) { try PrivateKey(signingKeyPEM: $0) }
+        return ParsedCredential(
+            kind: .token(teamID: teamID, keyID: keyID), secret: Array(try key.pem().utf8),
+            environments: environment.isEmpty ? Environment.allCases : environment)
+    }
+
+    private func readCertificate(_ file: InputFile) throws -> ParsedCredential {
+        let password = try password()
+        let identity = try naming(file) { pem in
+            let key = try self.key.map { [UInt8](try $0.contents()) } ?? []
+            return try TLSIdentity(pem: pem + [UInt8(ascii: "\n")] + key, password: password)
+        }
+        return try parsed(identity, from: file)
+    }
+
+    private func readPKCS12(_ file: InputFile) throws -> ParsedCredential {
+        let password = try password()
+        return try parsed(naming(file) { try TLSIdentity(pkcs12: $0, password: password) }, from: file)
+    }
+
+    private func parsed(_ identity: TLSIdentity, from file: InputFile) throws -> ParsedCredential {
+        let certificate = identity.certificate
+        guard certificate.notAfter > Date.now else {
+            throw Failure("\(file.name): the certificate expired at \(certificate.notAfter.formatted(.iso8601))")
+        }
+        guard !certificate.topics.isEmpty else {
+            throw Failure(
+                "\(file.name): the certificate \(certificate.subjectName) is not one for APNs: it names no topic")
+        }
+        let allowed = certificate.environments
+        if let other = environment.first(where: { !allowed.contains($0) }) {
+            throw Failure("\(file.name): the certificate is not for \(other.rawValue)")
+        }
+        return ParsedCredential(
+            kind: .certificate(
+                topics: certificate.topics, fingerprint: certificate.sha256Fingerprint, notAfter: certificate.notAfter),
+            secret: Array(try identity.pem().utf8), environments: environment.isEmpty ? allowed : environment)
+    }
+
+    /// Reads a file and says whose contents were wrong.
+    private func naming<Value>(_ file: InputFile, _ read: ([UInt8]) throws -> Value) throws -> Value {
+        let contents = [UInt8](try file.contents())
+        do {
+            return try read(contents)
+        } catch let error as CryptographyError {
+            throw Failure("\(file.name): \(error.description)")
+        }
+    }
+
+    private func password() throws -> String? {
+        try passwordFile.map { file in
+            String(decoding: try file.contents(), as: UTF8.self).trimmingCharacters(in: .newlines)
+        }
+    }
+
+    /// Apple names the file after the key: `AuthKey_ABC123DEFG.p8`.
+    private static func keyID(inNameOf file: InputFile) -> String? {
+        let name = URL(fileURLWithPath: file.path).deletingPathExtension().lastPathComponent
+        let parts = name.split(separator: "_")
+        return parts.count == 2 && parts[0] == "AuthKey" && isAppleID(String(parts[1])) ? String(parts[1]) : nil
+    }
+
+    private static func isAppleID(_ text: String) -> Bool {
+        text.utf8.count == 10 && text.utf8.allSatisfy { (48...57).contains($0) || (65...90).contains($0) }
+    }
+}
+
+/// A credential that was read and found to be one, not yet sealed.
+struct ParsedCredential: Sendable {
+    let kind: NewCredential.Kind
+    /// PEM. A secret: it goes nowhere but into a sealed box.
+    let secret: [UInt8]
+    let environments: [Environment]
+
+    /// The credential as it may go to the database, into the row of that id.
+    func sealed(under masterKey: MasterKey, for id: CredentialID) throws -> NewCredential {
+        NewCredential(
+            kind: kind, environments: environments.map(\.rawValue),
+            sealed: try masterKey.seal(secret, for: id.secretOwner))
+    }
+}
+
+extension Certificate {
+    /// Where APNs takes it: a certificate with neither mark, as for passes, is good for production.
+    var environments: [Environment] {
+        let marked = [(apns.isForProduction, Environment.production), (apns.isForSandbox, .sandbox)]
+            .filter(\.0).map(\.1)
+        return marked.isEmpty ? [.production] : marked
+    }
+}

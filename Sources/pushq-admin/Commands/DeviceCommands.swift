@@ -1,0 +1,147 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum DeviceCommands {
+    static let all: [CommandTree] = [
+        .command(Register.self), .command(DeviceImportCommand.self), .command(DeviceExportCommand.self),
+        .command(List.self),
+        .command(Show.self), .command(Deactivate.self), .command(Reactivate.self),
+    ]
+
+    struct Register: Command {
+        static let name = "register"
+        static let summary = "Registers a device token, as its app would report it."
+        static let examples = [
+            "device register acme/com.acme.shop/production \(exampleToken) --user-key 4711"
+        ]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The device token, in hexadecimal.") var token: DeviceToken
+        @Option("Your key of the user whose device it is.", "KEY") var userKey: String?
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, token, userKey) = ("\(queue)", token, userKey)
+            let id = try await database.session { store in
+                try await store.registerDevice(token, userKey: userKey, inQueue: queue)
+            }
+            console.show("registered as device \(id)", json: ["queue": .string(queue), "device": .integer(Int(id))])
+        }
+    }
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists devices of a queue; 'export' gives all of them with their whole tokens."
+        static let examples = [
+            "device list acme/com.acme.shop/production", "device list acme/com.acme.shop/production --user-key 4711",
+        ]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Option("Only those of this user.", "KEY") var userKey: String?
+        @Flag("Inactive ones too.") var all
+        @Option("How many at the most.") var limit: Int = 50
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, userKey, all, limit) = ("\(queue)", userKey, all, limit)
+            let devices = try await database.session { store in
+                try await store.devices(inQueue: queue, after: 0, userKey: userKey, includesInactive: all, limit: limit)
+            }
+            console.show(
+                devices,
+                columns: [
+                    Column("device") { .text("\($0.id)") },
+                    Column("token") { .text($0.token.redacted) },
+                    Column("user_key") { .text($0.userKey) },
+                    Column("active") { .yes($0.isActive) },
+                    Column("registered_at") { .time($0.registeredAt) },
+                    Column("inactive_since") { .time($0.inactiveSince) },
+                    Column("reason") { .text($0.inactiveReason?.text) },
+                ])
+        }
+    }
+
+    struct Show: Command {
+        static let name = "show"
+        static let summary = "Shows the device of a token."
+        static let examples = ["device show acme/com.acme.shop/production \(exampleToken)"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The device token, in hexadecimal.") var token: DeviceToken
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, token) = ("\(queue)", token)
+            let found = try await database.session { store in try await store.device(token, inQueue: queue) }
+            guard let device = found else { throw Failure.noDevice(token, inQueue: queue) }
+            console.show([
+                ("device", .text("\(device.id)")), ("token", .text(device.token.hex)),
+                ("user_key", .text(device.userKey)),
+                ("active", .yes(device.isActive)), ("registered_at", .time(device.registeredAt)),
+                ("inactive_since", .time(device.inactiveSince)), ("reason", .text(device.inactiveReason?.text)),
+            ])
+        }
+    }
+
+    struct Deactivate: Command {
+        static let name = "deactivate"
+        static let summary = "Takes devices out of all sends to come."
+        static let examples = ["device deactivate acme/com.acme.shop/production \(exampleToken)"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await setDevices(tokens, isActive: false, queue: queue, database: database, console: console)
+        }
+    }
+
+    struct Reactivate: Command {
+        static let name = "reactivate"
+        static let summary = "Brings inactive devices back."
+        static let examples = ["device reactivate acme/com.acme.shop/production \(exampleToken)"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await setDevices(tokens, isActive: true, queue: queue, database: database, console: console)
+        }
+    }
+
+    fileprivate static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
+
+    /// All of them or, if one is not there, none.
+    private static func setDevices(
+        _ tokens: [DeviceToken], isActive: Bool, queue: QueueName, database: DatabaseOptions, console: Console
+    ) async throws {
+        guard !tokens.isEmpty else { throw UsageError("TOKENS is missing") }
+        let queue = "\(queue)"
+        let changed = try await database.session { store in
+            try await store.transaction {
+                var changed = 0
+                for token in tokens {
+                    switch try await store.setDevice(token, inQueue: queue, isActive: isActive) {
+                    case .changed: changed += 1
+                    case .unchanged: break
+                    case .unknown: throw Failure.noDevice(token, inQueue: queue)
+                    }
+                }
+                return changed
+            }
+        }
+        console.show(
+            "\(isActive ? "reactivated" : "deactivated") \(changed) of \(tokens.count)",
+            json: ["queue": .string(queue), "devices": .integer(tokens.count), "changed": .integer(changed)])
+    }
+}
+
+extension Failure {
+    /// The token is not known in that queue.
+    static func noDevice(_ token: DeviceToken, inQueue queue: String) -> Failure {
+        Failure("there is no device \(token.redacted) in \(queue); register it with: pushq-admin device register")
+    }
+}

@@ -1,0 +1,50 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct DeviceExportCommand: Command {
+    static let name = "export"
+    static let summary = "Writes the devices of a queue as CSV, in a form that 'import' reads."
+    static let examples = ["device export acme/com.acme.shop/production --all"]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Flag("Inactive ones too.") var all
+    var database = DatabaseOptions()
+
+    /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
+    private static let pageSize = 20_000
+
+    func run(_ console: Console) async throws {
+        let (queue, all) = ("\(queue)", all)
+        try await database.session { store in
+            if !console.speaksJSON { console.print("token,user_key,active") }
+            var last: Int64 = 0
+            while true {
+                let page = try await store.devices(
+                    inQueue: queue, after: last, userKey: nil, includesInactive: all, limit: Self.pageSize)
+                guard let end = page.last else { return }
+                console.print(page.map { console.speaksJSON ? Self.json($0) : Self.csv($0) }.joined(separator: "\n"))
+                last = end.id
+            }
+        }
+    }
+
+    private static func csv(_ device: Device) -> String {
+        let userKey = device.userKey ?? ""
+        let isPlain = !userKey.contains { $0 == "," || $0 == "\"" || $0.isNewline }
+        let quoted =
+            isPlain
+            ? userKey
+            : "\"\(userKey.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
+        return "\(device.token.hex),\(quoted),\(device.isActive)"
+    }
+
+    /// An object a line: a million in one array would have to be held in memory by whoever reads it.
+    private static func json(_ device: Device) -> String {
+        let value: JSON = [
+            "token": .string(device.token.hex), "user_key": Cell.text(device.userKey).json,
+            "active": .bool(device.isActive),
+        ]
+        return value.text
+    }
+}

@@ -1,0 +1,43 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct DeviceImportCommand: Command {
+    static let name = "import"
+    static let summary = "Registers the devices of a CSV file, all or none."
+    static let discussion = """
+        The file has a header with a column 'token', and 'user_key' if there are user keys; or it holds bare tokens, one a \
+        line. Devices that are there stay as they are, except for a new user key. Inactive ones stay inactive, unless \
+        --reactivate is given.
+        """
+    static let examples = [
+        "device import acme/com.acme.shop/production devices.csv",
+        "device import acme/com.acme.shop/production - --reactivate",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("The file; - is standard input.") var file: InputFile
+    @Flag("Bring inactive devices back.") var reactivate
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (queue, reactivates) = ("\(queue)", reactivate)
+        let devices = try file.devices()
+        let started = ContinuousClock.now
+        let summary = try await database.session { store in
+            let bar = ProgressBar("reading", total: nil, on: console)
+            defer { bar.finish() }
+            return try await store.importDevices(from: devices, inQueue: queue, reactivates: reactivates) { count in
+                bar.update(count)
+            }
+        }
+        let seconds = (ContinuousClock.now - started).seconds
+        if !summary.ignoredColumns.isEmpty {
+            console.note("columns that were not read: \(summary.ignoredColumns.joined(separator: ", "))")
+        }
+        console.show([
+            ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
+            ("unchanged", .count(summary.unchanged)), ("seconds", .decimal(seconds, places: 2)),
+        ])
+    }
+}

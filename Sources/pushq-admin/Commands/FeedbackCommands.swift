@@ -1,0 +1,32 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum FeedbackCommands {
+    static let all: [CommandTree] = [.command(List.self)]
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists what APNs reported about devices of a queue, the latest first."
+        static let examples = ["feedback list acme/com.acme.shop/production --limit 1000 --json"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Option("How many at the most.") var limit: Int = 50
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, limit) = ("\(queue)", limit)
+            console.show(
+                try await database.session { store in try await store.feedback(ofQueue: queue, limit: limit) },
+                columns: [
+                    Column("device") { .text("\($0.deviceID)") },
+                    Column("token") { .text($0.token?.redacted) },
+                    Column("user_key") { .text($0.userKey) },
+                    Column("reason") { .text($0.reason.text) },
+                    Column("verdict") { .text($0.verdict) },
+                    Column("reported_at") { .time($0.reportedAt) },
+                    Column("recorded_at") { .time($0.recordedAt) },
+                ])
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum QueueCommands {
+    static let all: [CommandTree] = [
+        .command(Create.self), .command(List.self), .command(Pause.self), .command(Resume.self),
+        .command(QueueSetCommand.self),
+    ]
+
+    struct Create: Command {
+        static let name = "create"
+        static let summary = "Makes the queue of an app in one environment."
+        static let discussion = """
+            If exactly one credential of the tenant is good for it, the queue is sent with that one.
+            """
+        static let examples = [
+            "queue create acme/com.acme.shop/production", "queue create acme/com.acme.shop/sandbox --rate 50",
+        ]
+
+        @Positional("Its name: tenant/app/environment.") var queue: QueueName
+        @Option("Pushes a second at the most, over all workers; without it there is no limit.") var rate: Rate?
+        @Option("Pushes at once after a quiet time, with --rate; a tenth of the rate if not given.") var burst: Double?
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, rate, burst) = (queue, rate?.perSecond, burst)
+            guard burst == nil || rate != nil else { throw UsageError("--burst belongs to a --rate") }
+            let creation = try await database.session { store in
+                let creation = try await store.createQueue(queue)
+                if creation == .created, let rate { try await store.setRate(rate, burst: burst, of: queue) }
+                return creation
+            }
+            switch creation {
+            case .created: console.show("created queue \(queue)", json: ["queue": .string("\(queue)")])
+            case .exists: throw Failure("there is a queue \(queue) already")
+            case .parentMissing:
+                throw Failure(
+                    "\(queue.tenant) has no app \(queue.app); make it with: "
+                        + "pushq-admin app create \(queue.tenant) \(queue.app)")
+            }
+        }
+    }
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists queues, their settings and what waits in them."
+        static let examples = ["queue list", "queue list acme"]
+
+        @Positional("Only those of this tenant.") var tenant: TenantName?
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let tenant = tenant?.text
+            console.show(
+                try await database.session { store in try await store.queues(of: tenant) },
+                columns: [
+                    Column("queue") { .text("\($0.name)") },
+                    Column("rate") { .decimal($0.rate, places: $0.rate.map { $0 == $0.rounded() } ?? true ? 0 : 3) },
+                    Column("burst") { .decimal($0.burst, places: 0) },
+                    Column("weight") { .decimal($0.weight, places: 1) },
+                    Column("connections") { .count($0.connections) },
+                    Column("attempts") { .count($0.maxAttempts) },
+                    Column("waiting_jobs") { .count($0.waitingJobs) },
+                    Column("waiting_recipients") { .count($0.waitingRecipients) },
+                    Column("credential") { .text($0.credential) },
+                    Column("paused_because") { .text($0.pausedReason) },
+                ])
+        }
+    }
+
+    struct Pause: Command {
+        static let name = "pause"
+        static let summary = "Stops sending of a queue; what waits goes on waiting."
+        static let examples = ["queue pause acme/com.acme.shop/production --reason 'wrong badge'"]
+
+        @Positional("Its name: tenant/app/environment.") var queue: QueueName
+        @Option("Why, for others to read.") var reason: String = "by hand"
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, reason) = (queue, reason)
+            try await database.session { store in try await store.pauseQueue(queue, reason: reason) }
+            console.show("paused \(queue)", json: ["queue": .string("\(queue)"), "paused_because": .string(reason)])
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let summary = "Lets a paused queue go on, whoever paused it."
+        static let examples = ["queue resume acme/com.acme.shop/production"]
+
+        @Positional("Its name: tenant/app/environment.") var queue: QueueName
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let queue = queue
+            try await database.session { store in try await store.resumeQueue(queue) }
+            console.show("resumed \(queue)", json: ["queue": .string("\(queue)")])
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct QueueSetCommand: Command {
+    static let name = "set"
+    static let summary = "Changes settings of a queue; workers heed them within seconds."
+    static let examples = [
+        "queue set acme/com.acme.shop/production --rate 250 --burst 50",
+        "queue set acme/com.acme.shop/production --weight 3 --connections 8",
+        "queue set acme/com.acme.shop/production --no-rate",
+    ]
+
+    @Positional("Its name: tenant/app/environment.") var queue: QueueName
+    @Option("Pushes a second at the most, over all workers; fractions are kept.") var rate: Rate?
+    @Option("Pushes at once after a quiet time; a tenth of the rate if only that is given.") var burst: Double?
+    @Flag("Take the limit away.") var noRate
+    @Option("Its share of a worker, against other queues: 0.001 to 1000.") var weight: Double?
+    @Option("Connections to APNs of one worker, at the most: 1 to 100.") var connections: Int?
+    @Option("Answers for a recipient before it has failed: 1 to 100.") var attempts: Int?
+    @Option("Whether an alert without a collapse ID gets one, so that a repeat replaces its twin.")
+    var deriveCollapseId: Toggle?
+    @Option("The credential that it is sent with.", "NAME") var credential: String?
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let settings = try Settings(self)
+        let queue = queue
+        try await database.session { store in try await settings.apply(to: queue, in: store) }
+        console.show("set \(queue)", json: ["queue": .string("\(queue)")])
+    }
+
+    /// What is to change, checked before anything does.
+    private struct Settings: Sendable {
+        var change = QueueChange()
+        let rate: Double?
+        let burst: Double?
+        let liftsRate: Bool
+        let credential: String?
+
+        init(_ command: QueueSetCommand) throws(UsageError) {
+            rate = command.rate?.perSecond
+            burst = command.burst
+            liftsRate = command.noRate
+            credential = command.credential
+            change.weight = try Self.bounded(command.weight, 0.001...1000, "--weight")
+            change.connections = try Self.bounded(command.connections, 1...100, "--connections")
+            change.maxAttempts = try Self.bounded(command.attempts, 1...100, "--attempts")
+            change.derivesCollapseID = command.deriveCollapseId.map { $0 == .on }
+            guard !liftsRate || (rate == nil && burst == nil) else {
+                throw UsageError("--no-rate does not go with --rate or --burst")
+            }
+            _ = try Self.bounded(burst, 1...1_000_000, "--burst")
+            guard rate != nil || burst != nil || liftsRate || credential != nil || !change.isEmpty else {
+                throw UsageError("there is nothing to set")
+            }
+        }
+
+        private static func bounded<Value>(
+            _ value: Value?, _ range: ClosedRange<Value>, _ option: String
+        ) throws(UsageError) -> Value? {
+            guard let value, !range.contains(value) else { return value }
+            throw UsageError("\(option) \(value) is not between \(range.lowerBound) and \(range.upperBound)")
+        }
+
+        func apply(to queue: QueueName, in store: PostgresConnection) async throws {
+            try await store.setQueue(queue, to: change)
+            if liftsRate { try await store.liftRate(of: queue) }
+            if let rate {
+                try await store.setRate(rate, burst: burst, of: queue)
+            } else if let burst, try await !store.setBurst(burst, of: queue) {
+                throw Failure("\(queue) has no rate, so a burst means nothing; give --rate with it")
+            }
+            if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
+                throw Failure(
+                    "\(queue.tenant) has no credential \(credential); list them with: "
+                        + "pushq-admin credential list \(queue.tenant)")
+            }
+        }
+    }
+}
+
+/// A setting that is on or off.
+enum Toggle: String, ArgumentChoice {
+    case on, off
+}
+
+extension QueueChange {
+    fileprivate var isEmpty: Bool {
+        weight == nil && connections == nil && maxAttempts == nil && derivesCollapseID == nil
+    }
+}

@@ -1,0 +1,88 @@
+import PostgresStore
+import Terminal
+
+enum TenantCommands {
+    static let all: [CommandTree] = [
+        .command(Create.self), .command(List.self), .command(Suspend.self), .command(Resume.self),
+    ]
+
+    struct Create: Command {
+        static let name = "create"
+        static let summary = "Makes a tenant."
+        static let examples = ["tenant create acme"]
+
+        @Positional("Its name: a-z, 0-9, -, _ and a dot.") var tenant: TenantName
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let name = tenant.text
+            guard try await database.session({ store in try await store.createTenant(name) }) else {
+                throw Failure("there is a tenant \(name) already")
+            }
+            console.show("created tenant \(name)", json: ["tenant": .string(name)])
+        }
+    }
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists all tenants."
+        static let examples = ["tenant list"]
+
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let tenants = try await database.session { store in try await store.tenants() }
+            console.show(
+                tenants,
+                columns: [
+                    Column("tenant") { .text($0.name) },
+                    Column("apps") { .count($0.appCount) },
+                    Column("queues") { .count($0.queueCount) },
+                    Column("credentials") { .count($0.credentialCount) },
+                    Column("suspended") { .yes($0.isSuspended) },
+                    Column("created_at") { .time($0.createdAt) },
+                ])
+        }
+    }
+
+    struct Suspend: Command {
+        static let name = "suspend"
+        static let summary = "Stops everything that is sent for a tenant; nothing is lost."
+        static let examples = ["tenant suspend acme"]
+
+        @Positional("Its name.") var tenant: TenantName
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await setTenant(tenant, isSuspended: true, in: database)
+            console.show("suspended \(tenant.text)", json: ["tenant": .string(tenant.text), "suspended": true])
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let summary = "Lets a suspended tenant go on."
+        static let examples = ["tenant resume acme"]
+
+        @Positional("Its name.") var tenant: TenantName
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await setTenant(tenant, isSuspended: false, in: database)
+            console.show("resumed \(tenant.text)", json: ["tenant": .string(tenant.text), "suspended": false])
+        }
+    }
+
+    private static func setTenant(_ tenant: TenantName, isSuspended: Bool, in database: DatabaseOptions) async throws {
+        let name = tenant.text
+        let isThere = try await database.session { store in try await store.setTenant(name, isSuspended: isSuspended) }
+        guard isThere else { throw Failure.noTenant(name) }
+    }
+}
+
+extension Failure {
+    /// There is no tenant of that name.
+    static func noTenant(_ name: String) -> Failure {
+        Failure("there is no tenant \(name); list them with: pushq-admin tenant list")
+    }
+}

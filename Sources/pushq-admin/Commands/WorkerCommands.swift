@@ -1,0 +1,28 @@
+import PostgresStore
+import Terminal
+
+enum WorkerCommands {
+    static let all: [CommandTree] = [.command(List.self)]
+
+    struct List: Command {
+        static let name = "list"
+        static let summary = "Lists the workers that have shown themselves of late."
+        static let examples = ["worker list"]
+
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            console.show(
+                try await database.session { store in try await store.workers() },
+                columns: [
+                    Column("worker") { .text($0.name) },
+                    Column("state") { .text($0.isDraining ? "draining" : $0.isAsleep ? "asleep" : "awake") },
+                    Column("held_jobs") { .count($0.heldJobs) },
+                    Column("held_recipients") { .count($0.heldRecipients) },
+                    Column("version") { .text($0.version) },
+                    Column("started_at") { .time($0.startedAt) },
+                    Column("seen_at") { .time($0.seenAt) },
+                ])
+        }
+    }
+}
