@@ -70,7 +70,9 @@ language sql stable as $$
   join pg_class c on c.oid = i.inhrelid
   join pg_class p on p.oid = i.inhparent
   join pg_namespace n on n.oid = p.relnamespace
-  cross join lateral (select to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
+  -- Indexes inherit too, and their names end otherwise.
+  cross join lateral (
+    select case when c.relname ~ '^(body|result)_[0-9]{8}$' then to_date(right(c.relname, 8), 'YYYYMMDD') end as day) d
   where n.nspname = 'pushq' and p.relname in ('body', 'result') and d.day < $1 - $2
     and (p.relname = 'result'
       or not exists (select from pushq.job j where j.body_day = d.day)

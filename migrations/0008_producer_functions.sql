@@ -66,7 +66,7 @@ declare
   new_id  bigint;
 begin
   if problem is not null then
-    raise exception using errcode = '22023', message = problem;
+    raise exception using errcode = 'PQ400', message = problem;
   end if;
   insert into pushq.message (queue_id, payload, push_type, priority, expiration, collapse_id, at_most_once)
   values ($1, $2, $3, coalesce($4, case when $3 = 'background' then 5 end), $5, $6, $7)
@@ -110,9 +110,9 @@ declare
   ids     bigint[];
 begin
   if (tokens is null) = (user_key is null) then
-    raise exception using errcode = '22023', message = 'a send needs either tokens or a user_key';
+    raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
   elsif send_by is not null and send_by <= now() then
-    raise exception using errcode = '22023', message = format('send_by %s has passed', send_by);
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
   end if;
 
   if key is not null then
@@ -120,7 +120,7 @@ begin
     if not found then
       select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
       if known.digest <> asked then
-        raise exception using errcode = '22023', message = format('key “%s” was used for another send', key),
+        raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
           hint = 'use a new key for what is not a repetition';
       end if;
       return known.root_id;
@@ -169,7 +169,7 @@ declare
   known   pushq.campaign;
 begin
   if send_by is not null and send_by <= greatest(start_at, now()) then
-    raise exception using errcode = '22023', message = format('send_by %s lies before the start', send_by);
+    raise exception using errcode = 'PQ400', message = format('send_by %s lies before the start', send_by);
   end if;
   message := pushq.new_message(q, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, key, digest, message_id) values (q, new_campaign.key, new_campaign.digest, message)
@@ -179,7 +179,7 @@ begin
   if not new then
     select * into known from pushq.campaign c where c.queue_id = q and c.key = new_campaign.key;
     if known.digest <> new_campaign.digest then
-      raise exception using errcode = '22023', message = format('key “%s” was used for another campaign', new_campaign.key),
+      raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', new_campaign.key),
         hint = 'use a new key for what is not a repetition';
     end if;
     delete from pushq.message m where m.queue_id = q and m.id = message;
@@ -240,7 +240,7 @@ declare
   started record;
 begin
   if coalesce(cardinality(tokens), 0) = 0 then
-    raise exception using errcode = '22023', message = 'the list of tokens is empty';
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
   end if;
   select * into started from pushq.new_campaign(q, key,
     sha256(convert_to(row(payload::text, tokens, push_type, priority, expiration, collapse_id, at_most_once)::text, 'UTF8')),

@@ -28,7 +28,7 @@ extension Statement {
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, attempt, ended_at, outcomes,
                                     delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
-          select pushq.today(), queue_id, job_id, root_id, body_day, attempt, clock_timestamp(), outcomes,
+          select pushq.today(), queue_id, job_id, root_id, body_day, attempt, now(), outcomes,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
           from fenced),
 

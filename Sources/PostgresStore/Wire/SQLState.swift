@@ -13,6 +13,10 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     /// The first two characters: the class of the error.
     var errorClass: Substring { code.prefix(2) }
 
+    /// Whether a function raised it on purpose: P0001, or class PQ, which pushq's own functions use (PQ400 bad request, PQ404 not
+    /// found, PQ409 conflict; migrations/0008_producer_functions.sql).
+    var isRaisedByFunction: Bool { code == "P0001" || errorClass == "PQ" }
+
     static let featureNotSupported: SQLState = "0A000"
     static let notNullViolation: SQLState = "23502"
     static let foreignKeyViolation: SQLState = "23503"
@@ -30,5 +34,4 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     static let undefinedTable: SQLState = "42P01"
     static let duplicatePreparedStatement: SQLState = "42P05"
     static let lockNotAvailable: SQLState = "55P03"
-    static let raised: SQLState = "P0001"
 }

@@ -51,7 +51,7 @@ package struct ServerError: Error, Equatable, Sendable {
         case .checkViolation, .foreignKeyViolation, .notNullViolation: .violated(constraint: constraint ?? "", self)
         case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(self)
         case .insufficientPrivilege: .notAllowed(self)
-        case .raised: .raised(message: message, hint: hint)
+        case _ where state.isRaisedByFunction: .raised(message: message, hint: hint)
         default: .server(self)
         }
     }

@@ -47,7 +47,8 @@ package struct Reason: Hashable, Sendable {
         package let blamesMessage: Bool
 
         init(
-            _ text: String, _ status: Int, _ action: Action, replacesConnection: Bool = false, blamesMessage: Bool = false
+            _ text: String, _ status: Int, _ action: Action, replacesConnection: Bool = false,
+            blamesMessage: Bool = false
         ) {
             self.text = text
             self.status = status

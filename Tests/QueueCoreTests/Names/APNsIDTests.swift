@@ -2,12 +2,13 @@ import QueueCore
 import Testing
 
 @Suite struct `An apns-id` {
-    @Test(arguments: [
-        (0, 0, "00000000-0000-8000-8000-000000000000"),
-        (1, 1, "00000000-0000-8001-8000-000000000001"),
-        (0x123456789ABCDEF, 0x3EDCBA9876543210, "12345678-9abc-8def-bedc-ba9876543210"),
-        ((1 << 60) - 1, (1 << 62) - 1, "ffffffff-ffff-8fff-bfff-ffffffffffff"),
-    ] as [(Int64, Int64, String)])
+    @Test(
+        arguments: [
+            (0, 0, "00000000-0000-8000-8000-000000000000"),
+            (1, 1, "00000000-0000-8001-8000-000000000001"),
+            (0x123_4567_89AB_CDEF, 0x3EDC_BA98_7654_3210, "12345678-9abc-8def-bedc-ba9876543210"),
+            ((1 << 60) - 1, (1 << 62) - 1, "ffffffff-ffff-8fff-bfff-ffffffffffff"),
+        ] as [(Int64, Int64, String)])
     func `P7: is a UUID of version 8 in lower case, made of root and key`(root: Int64, key: Int64, text: String) {
         #expect(APNsID(root: root, key: key).description == text)
     }

@@ -34,7 +34,8 @@ import Testing
         (400, Reason.Action.reject), (402, .reject), (403, .pause), (410, .deactivate), (413, .reject), (418, .reject),
         (429, .retry), (500, .retry), (503, .retry), (520, .retry),
     ])
-    func `case 45 and 46: goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action) {
+    func `case 45 and 46: goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action)
+    {
         #expect(Reason(status: status, text: nil).row.action == action)
         #expect(Reason(status: status, text: "SomethingNew").row.action == action)
     }
@@ -68,7 +69,10 @@ import Testing
         var tally = OutcomeTally()
         for outcome in outcomes { tally.add(outcome) }
         #expect(tally.delivered == 2)
-        #expect([tally.rejected, tally.failed, tally.suppressed, tally.expired, tally.cancelled, tally.unknown] == [1, 1, 1, 1, 1, 1])
+        #expect(
+            [tally.rejected, tally.failed, tally.suppressed, tally.expired, tally.cancelled, tally.unknown] == [
+                1, 1, 1, 1, 1, 1,
+            ])
         #expect(tally.retried == 2)
         #expect(tally.ended + tally.retried == outcomes.count)
     }

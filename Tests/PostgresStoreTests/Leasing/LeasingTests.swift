@@ -1,0 +1,200 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(2))) struct `Leasing a job` {
+    @Test func `moves it with its recipients and the tokens of those that are active`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.run(
+                "update pushq.device set active = false, inactive_since = now() where token = int8send(2)")
+            let campaign = try await queue.startCampaign()
+            try await queue.run(
+                "update pushq.device set active = true, inactive_since = null where token = int8send(2)")
+            try await queue.fanOut(campaign)
+            try await queue.run(
+                "update pushq.device set active = false, inactive_since = now() where token = int8send(4)")
+
+            let job = try #require(try await queue.claim().first)
+            #expect(job.deviceIDs.count == 5)
+            #expect(job.activeIDs == job.deviceIDs.enumerated().filter { $0.offset != 3 }.map(\.element))
+            #expect((0..<job.tokens.count).map { job.tokens[$0].last } == [1, 2, 3, 5])
+            #expect(job.key.epoch == 1)
+            #expect(job.rootID == campaign)
+            #expect(job.message.pushType == .alert)
+            #expect(job.message.payload == Array(#"{"aps":{"alert":"x"}}"#.utf8))
+            #expect(job.sendWithin > .seconds(86_000))
+            #expect(try await queue.number("select count(*) from pushq.job") == 0)
+            #expect(try await queue.number("select count(*) from pushq.lease") == 1)
+        }
+    }
+
+    @Test func `takes sparse recipients too, in the order of their ids`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3000)
+            _ = try await queue.connection.execute(
+                Statement(
+                    "send",
+                    #"""
+                    select pushq.send('acme/com.acme/sandbox', '{"aps":{"alert":"x"}}',
+                                      (select array_agg(encode(int8send(i), 'hex')) from generate_series(10, 3000, 100) i))
+                    """#))
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            #expect(job.activeIDs == job.deviceIDs)
+            #expect(job.deviceIDs == job.deviceIDs.sorted())
+            #expect(job.tokens.count == 30)
+        }
+    }
+
+    @Test func `is done by one worker only, whoever else claims at the same time`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 50)
+            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.fanOut(try await queue.startCampaign())
+            #expect(try await queue.number("select count(*) from pushq.job") == 50)
+            var claims: [Task<[Int64], any Error>] = []
+            for owner in 1...5 {
+                let connection = try await database.connect()
+                let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 30)
+                claims.append(
+                    Task {
+                        _ = actor
+                        return try await connection.claim(
+                            [quota], owner: Int64(owner), lease: .seconds(15), atMostOnceWindow: 100
+                        ).map(\.key.jobID)
+                    })
+            }
+            var all: [Int64] = []
+            for claim in claims { all += try await claim.value }
+            #expect(all.count == 50)
+            #expect(Set(all).count == 50)
+        }
+    }
+
+    @Test func `leaves alone what is not due, and goes by lane and time`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await queue.run("update pushq.job set run_at = now() + interval '1 hour'")
+            #expect(try await queue.claim().isEmpty)
+            let work = try await queue.connection.ready(countingTo: 10)
+            #expect(work.jobs.map(\.lane) == [.bulk])
+            let dueIn = try #require(work.jobs.first?.dueIn)
+            #expect((.seconds(3590)...(.seconds(3600))).contains(dueIn))
+            try await queue.run("update pushq.job set run_at = 'infinity'")
+            #expect(try await queue.connection.ready(countingTo: 10).jobs.isEmpty)
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `A lease` {
+    /// A queue with one leased job of `recipients`.
+    private func withLease(
+        recipients: Int = 3,
+        _ body: @escaping @Sendable (isolated LoopActor, QueueFixture, ClaimedJob) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: recipients)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await body(actor, queue, try #require(try await queue.claim().first))
+        }
+    }
+
+    @Test func `is renewed by a flush, which keeps what is known`() async throws {
+        try await withLease { _, queue, job in
+            try await queue.run("update pushq.lease set deadline = now() + interval '1 second'")
+            let kept = try await queue.connection.flush(
+                [LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 66, 0])], owner: 1, lease: .seconds(15))
+            #expect(kept.jobIDs == [job.key.jobID])
+            #expect(kept.stopped.isEmpty)
+            #expect(try await queue.number("select dispatched from pushq.lease") == 2)
+            #expect(try await queue.number("select count(*) from pushq.lease where outcomes = '\\x014200'") == 1)
+            #expect(
+                try await queue.number("select count(*) from pushq.lease where deadline > now() + interval '10 s'") == 1
+            )
+        }
+    }
+
+    @Test(arguments: ["epoch", "owner", "gone"])
+    func `that is another's is not written, whatever is tried`(difference: String) async throws {
+        try await withLease { _, queue, job in
+            let key =
+                difference == "epoch"
+                ? LeaseKey(queueID: job.key.queueID, jobID: job.key.jobID, epoch: job.key.epoch - 1) : job.key
+            let owner: Int64 = difference == "owner" ? 2 : 1
+            if difference == "gone" {
+                try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+                #expect(try await queue.connection.rescue(grace: .seconds(2)) == 1)
+            }
+            let progress = LeaseProgress(key: key, dispatched: 3, outcomes: [1, 1, 1])
+            #expect(try await queue.connection.flush([progress], owner: owner, lease: .seconds(1)).jobIDs.isEmpty)
+            #expect(try await queue.connection.renew([key], owner: owner, lease: .seconds(1)).jobIDs.isEmpty)
+            try await queue.connection.yield([YieldedLease(progress: progress)], owner: owner)
+            let settled = SettledJob(
+                key: key, outcomes: [1, 192, 66],
+                again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
+                reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil)], notes: nil)
+            #expect(try await queue.connection.retire([settled], owner: owner).isEmpty)
+
+            #expect(try await queue.number("select count(*) from pushq.result") == 0)
+            #expect(try await queue.number("select count(*) from pushq.job") == (difference == "gone" ? 1 : 0))
+            #expect(try await queue.number("select count(*) from pushq.lease") == (difference == "gone" ? 0 : 1))
+            #expect(try await queue.number("select sum(delivered + retried) from pushq.campaign_tally") == 0)
+            #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
+            #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
+        }
+    }
+
+    @Test func `that ran out goes back with its progress, once its grace is over`() async throws {
+        try await withLease { _, queue, job in
+            _ = try await queue.connection.flush(
+                [LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 0, 0])], owner: 1, lease: .seconds(15))
+            #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
+            try await queue.run("update pushq.lease set deadline = now() - interval '1 second'")
+            #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
+            #expect(try await queue.connection.rescue(grace: .zero) == 1)
+
+            let again = try #require(try await queue.claim(owner: 2).first)
+            #expect(again.key.epoch == job.key.epoch + 1)
+            #expect(again.rescues == 1)
+            #expect(again.attempt == 1)
+            #expect(again.uncertainBelow == 3)
+            #expect(again.outcomes == [1, 0, 0])
+        }
+    }
+
+    @Test func `that is yielded goes back with its attempt and nothing uncertain`() async throws {
+        try await withLease { _, queue, job in
+            let progress = LeaseProgress(key: job.key, dispatched: 1, outcomes: [1, 0, 0])
+            try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
+            let again = try #require(try await queue.claim(owner: 2).first)
+            #expect(again.uncertainBelow == 1)
+            #expect([again.attempt, again.rescues] == [1, 0])
+            #expect(again.key.epoch == 2)
+        }
+    }
+
+    @Test func `whose claim had no answer is found by its owner`() async throws {
+        try await withLease { _, queue, job in
+            #expect(try await queue.connection.unknownLeases(owner: 1, known: [job.key.jobID]).isEmpty)
+            #expect(try await queue.connection.unknownLeases(owner: 2, known: []).isEmpty)
+            let found = try await queue.connection.unknownLeases(owner: 1, known: [])
+            #expect(found.map(\.key) == [job.key])
+            try await queue.connection.yield(found.map { YieldedLease(progress: $0) }, owner: 1)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
+    @Test func `at most once is granted a window at a time`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
+            let job = try #require(try await queue.claim().first)
+            #expect(job.isAtMostOnce)
+            #expect(try await queue.number("select dispatched from pushq.lease") == 2)
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(4))) struct `The plans of the hot statements` {
+    /// The rows that PostgreSQL had to read of `job` in whole-table scans while `body` ran.
+    private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
+        let count =
+            "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|body|device)'"
+        try await queue.run("select pg_stat_force_next_flush()")
+        let before = try await queue.number(count)
+        try await body()
+        try await queue.run("select pg_stat_force_next_flush()")
+        return try await queue.number("\(count) -- afterwards") - before
+    }
+
+    /// A large backlog whose statistics are those of empty tables, and a neighbour that has much more of it.
+    private func withBacklog(
+        _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 2000)
+            try await queue.run(
+                """
+                alter table pushq.job set (autovacuum_enabled = off);
+                analyze pushq.job; analyze pushq.device; analyze pushq.body;
+                set plan_cache_mode = force_generic_plan;
+                """)
+            try await queue.fanOut(try await queue.startCampaign())
+            // A saturated neighbour, scheduled jobs of another lane, and history of other days.
+            try await queue.run(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select 1000 + i % 10, i, i % 3, now() - interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                from generate_series(1, 100000) i;
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select \(queue.id), 1000000 + i, 0, now() + interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                from generate_series(1, 50000) i;
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                select pushq.today() + i % 3, 999, i, i, 1, 1, '{1}' from generate_series(1, 30000) i;
+                """)
+            try await body(actor, queue)
+        }
+    }
+
+    @Test func `read no table from end to end, whatever the backlog and however stale the statistics`() async throws {
+        try await withBacklog { _, queue in
+            var jobs: [ClaimedJob] = []
+            let claimed = try await rowsScanned(in: queue) { jobs = try await queue.claim(2) }
+            #expect(jobs.count == 2)
+            #expect(claimed < 1000, "claim")
+            let looked = try await rowsScanned(in: queue) { _ = try await queue.connection.ready(countingTo: 400) }
+            #expect(looked < 1000, "ready")
+            let flushed = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.flush(
+                    jobs.map {
+                        LeaseProgress(
+                            key: $0.key, dispatched: 1, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
+                    },
+                    owner: 1, lease: .seconds(15))
+            }
+            #expect(flushed < 1000, "flush")
+            let retired = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+            }
+            #expect(retired < 1000, "retire")
+        }
+    }
+}

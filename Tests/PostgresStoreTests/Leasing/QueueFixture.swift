@@ -1,0 +1,66 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Transport
+
+/// A queue `acme/com.acme/sandbox` with devices, made by plain SQL: the tests here are about what workers do with it.
+struct QueueFixture {
+    static let name = "acme/com.acme/sandbox"
+    let connection: PostgresConnection
+    let id: Int32
+
+    /// Makes the queue and `devices` active devices.
+    init(_ database: TestDatabase, devices: Int = 0) async throws {
+        connection = try await database.connect()
+        try await connection.runScript(
+            """
+            insert into pushq.tenant (name) values ('acme');
+            insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
+            insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app;
+            insert into pushq.device (queue_id, token)
+            select q.id, int8send(i) from pushq.queue q, generate_series(1, \(devices)) i;
+            """)
+        id = try await connection.execute(Statement("queue", "select id from pushq.queue")).first!.int4(0)
+    }
+
+    /// Runs a query that gives one number.
+    func number(_ sql: String) async throws -> Int {
+        let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
+        return Int(rows.first?.optionalInt8(0) ?? -1)
+    }
+
+    /// Runs statements.
+    func run(_ sql: String) async throws { try await connection.runScript(sql) }
+
+    /// Starts a campaign to all devices and returns its id.
+    func startCampaign(key: String = "k", options: String = "") async throws -> Int64 {
+        let statement = Statement(
+            "start \(options)",
+            #"select pushq.start_campaign('\#(Self.name)', $1, '{"aps":{"alert":"x"}}'\#(options))"#)
+        return try await connection.execute(statement, [.text(key)]).first!.int8(0)
+    }
+
+    /// Fans a campaign out to its end.
+    func fanOut(_ campaign: Int64) async throws {
+        while try await connection.fanOutStep(queueID: id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000) != nil
+        {}
+    }
+
+    /// Claims up to `jobs` of the bulk lane.
+    func claim(
+        _ jobs: Int32 = 10, lane: Lane = .bulk, owner: Int64 = 1, lease: Duration = .seconds(15)
+    ) async throws -> [ClaimedJob] {
+        try await connection.claim(
+            [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], owner: owner, lease: lease, atMostOnceWindow: 2)
+    }
+
+    /// The job with everybody delivered but those of `other`.
+    func settled(
+        _ job: ClaimedJob, other: [Int: Outcome] = [:], again: [SettledJob.Again] = [],
+        reports: [SettledJob.DeviceReport] = []
+    ) -> SettledJob {
+        var outcomes = [UInt8](repeating: Outcome.delivered.rawValue, count: job.deviceIDs.count)
+        for (ordinal, outcome) in other { outcomes[ordinal] = outcome.rawValue }
+        return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil)
+    }
+}

@@ -1,0 +1,135 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(2))) struct `Producers` {
+    private let alert = #"'{"aps":{"alert":"x"}}'"#
+
+    private func send(_ arguments: String, in queue: QueueFixture) async throws -> Int64 {
+        try await queue.connection.execute(
+            Statement("send \(arguments.hashValue)", "select pushq.send('\(QueueFixture.name)', \(arguments))")
+        ).first!.int8(0)
+    }
+
+    @Test func `send to tokens, which become devices, each recipient once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await send("\(alert), array['00ff', '<00 FF>', 'ab12']", in: queue)
+            #expect(try await queue.number("select count(*) from pushq.device") == 2)
+            #expect(try await queue.number("select recipient_count from pushq.job where lane = 1") == 2)
+            _ = try await send("\(alert), array['00ff'], urgent => true", in: queue)
+            #expect(try await queue.number("select count(*) from pushq.device") == 2)
+            #expect(try await queue.number("select recipient_count from pushq.job where lane = 0") == 1)
+        }
+    }
+
+    @Test func `P55: send once under a key, and are told when they use it for something else`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let first = try await send("\(alert), array['00ff'], key => 'k'", in: queue)
+            #expect(try await send("\(alert), array['00ff'], key => 'k'", in: queue) == first)
+            await #expect(throws: PostgresError.self) {
+                try await send("\(alert), array['00fe'], key => 'k'", in: queue)
+            }
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            #expect(try await queue.number("select count(*) from pushq.device") == 1, "the refused call left nothing")
+        }
+    }
+
+    @Test func `P55: start a campaign once under a key`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 10)
+            let first = try await queue.startCampaign()
+            #expect(try await queue.startCampaign() == first)
+            #expect(try await queue.number("select count(*) from pushq.campaign") == 1)
+            #expect(try await queue.number("select count(*) from pushq.message") == 1)
+            await #expect(throws: PostgresError.self) { try await queue.startCampaign(options: ", priority => 5") }
+        }
+    }
+
+    @Test func `start a campaign for a list, whose jobs are made later`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            let campaign = try await queue.connection.execute(
+                Statement(
+                    "list",
+                    #"""
+                    select pushq.start_campaign('acme/com.acme/sandbox', 'list', '{"aps":{"alert":"x"}}',
+                                                (select array_agg(int8send(i % 1200)) from generate_series(3, 1203) i))
+                    """#)
+            ).first!.int8(0)
+            #expect(try await queue.number("select count(*) from pushq.job") == 0)
+            #expect(try await queue.number("select count(*) from pushq.device") == 1200)
+            try await queue.fanOut(campaign)
+            #expect(try await queue.number("select sum(recipient_count) from pushq.job") == 1200)
+            #expect(try await queue.number("select total from pushq.campaign_progress") == 1200)
+        }
+    }
+
+    @Test func `cancel a campaign: nothing more is made, and what waits is due at once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1200)
+            let campaign = try await queue.startCampaign()
+            _ = try await queue.connection.fanOutStep(
+                queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 600)
+            let held = try #require(try await queue.claim().first)
+            _ = try await queue.connection.execute(
+                Statement("cancel", "select pushq.cancel_campaign('\(QueueFixture.name)', 'k')"))
+            #expect(
+                try await queue.connection.fanOutStep(
+                    queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
+            let kept = try await queue.connection.renew([held.key], owner: 1, lease: .seconds(9))
+            #expect(kept.stopped == [held.key.jobID])
+        }
+    }
+
+    @Test func `pause a campaign and let it go on`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 600)
+            try await queue.fanOut(try await queue.startCampaign())
+            _ = try await queue.connection.execute(
+                Statement("pause", "select pushq.pause_campaign('\(QueueFixture.name)', 'k')"))
+            #expect(try await queue.claim().isEmpty)
+            _ = try await queue.connection.execute(
+                Statement("resume", "select pushq.resume_campaign('\(QueueFixture.name)', 'k')"))
+            #expect(try await queue.claim().count == 2)
+        }
+    }
+
+    @Test(arguments: [
+        (#"'[]', array['00ff']"#, "the payload is not a JSON object"),
+        (#"'{"aps":{"alert":"x"}}', array['00f']"#, "the device token has 3 hexadecimal digits"),
+        (#"'{"aps":{"alert":"x"}}', array['00fg']"#, "the device token has a character that is not hexadecimal"),
+        (#"'{"aps":{"alert":"x"}}', array['']"#, "the device token is empty"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], push_type => 'alerts'"#, "push type “alerts” is unknown"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], priority => 7"#, "priority 7 is unknown"),
+        (
+            #"'{"aps":{"content-available":1}}', array['00ff'], push_type => 'background', priority => 10"#,
+            "priority 10 is not"
+        ),
+        (
+            #"'{"aps":{"content-available":1,"sound":"x"}}', array['00ff'], push_type => 'background'"#,
+            "aps has alert, badge"
+        ),
+        (#"'{"aps":{}}', array['00ff']"#, "aps has none of alert, badge and sound"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], expiration => 300"#, "expiration 300 has passed"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], collapse_id => repeat('é', 33)"#, "the collapse ID has 66 bytes"),
+        (
+            #"json_build_object('aps', json_build_object('alert', repeat('x', 4096))), array['00ff']"#,
+            "the payload has 41"
+        ),
+        (#"'{"aps":{"alert":"x"}}'"#, "a send needs either tokens or a user_key"),
+        (#"'{"aps":{"alert":"x"}}', user_key => 'nobody'"#, "user “nobody” has no active device"),
+    ])
+    func `are told in one line what is wrong, and nothing is done`(arguments: String, message: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            await #expect { try await send(arguments, in: queue) } throws: { error in
+                "\(error)".hasPrefix(message)
+            }
+            #expect(try await queue.number("select count(*) from pushq.device") == 0)
+            #expect(try await queue.number("select count(*) from pushq.message") == 0)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(2))) struct `Taking permits` {
+    private func withRate(
+        _ rate: Double, burst: Double, _ body: @escaping @Sendable (QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                "insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), \(rate), \(burst))")
+            try await body(queue)
+        }
+    }
+
+    private func take(_ permits: Int, of queue: QueueFixture, horizon: Duration = .milliseconds(250)) async throws
+        -> GrantedPermits
+    {
+        try await queue.connection.takePermits([(queueID: queue.id, permits: permits)], horizon: horizon)[0]
+    }
+
+    @Test func `grants the burst at once after a quiet time, then what the rate brings within the horizon`()
+        async throws
+    {
+        try await withRate(100, burst: 10) { queue in
+            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
+            let first = try await take(1000, of: queue)
+            // Ten at once, and 25 more due within a quarter of a second.
+            #expect((34...36).contains(first.count))
+            #expect(first.startsIn <= .milliseconds(-85))
+            let second = try await take(1000, of: queue)
+            #expect(second.count <= 3, "what the time between the two calls brought")
+        }
+    }
+
+    @Test func `grants no more than is wanted, and the rest to the next who asks`() async throws {
+        try await withRate(100, burst: 1) { queue in
+            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
+            #expect(try await take(5, of: queue).count == 5)
+            #expect(try await take(5, of: queue).count == 5)
+        }
+    }
+
+    @Test func `grants a slow queue its one permit when it comes within the horizon`() async throws {
+        try await withRate(0.7, burst: 1) { queue in
+            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
+            #expect(try await take(1, of: queue).count == 1)
+            let none = try await take(1, of: queue)
+            #expect(none.count == 0)
+            #expect((.milliseconds(1100)...(.milliseconds(1429))).contains(none.startsIn))
+        }
+    }
+
+    @Test func `says nothing of queues without a limit`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let granted = try await queue.connection.takePermits(
+                [(queueID: queue.id, permits: 5)], horizon: .seconds(1))
+            #expect(granted.isEmpty)
+        }
+    }
+}

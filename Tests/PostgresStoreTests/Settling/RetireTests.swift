@@ -1,0 +1,114 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(2))) struct `Retiring jobs` {
+    @Test func `records results and counts, once`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 700)
+            try await queue.fanOut(try await queue.startCampaign())
+            let jobs = try await queue.claim()
+            #expect(jobs.count == 2)
+            let settled = jobs.map {
+                queue.settled(
+                    $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherPassing)])
+            }
+            #expect(try await queue.connection.retire(settled, owner: 1) == Set(jobs.map(\.key.jobID)))
+            // Its answer was lost, perhaps: the same again changes nothing.
+            #expect(try await queue.connection.retire(settled, owner: 1).isEmpty)
+
+            let progress = try #require(
+                try await queue.connection.execute(
+                    Statement(
+                        "progress",
+                        """
+                        select total, delivered, suppressed, expired, cancelled, unknown, failed, waiting, finished
+                        from pushq.campaign_progress
+                        """)
+                ).first)
+            #expect((0..<8).map { progress.int8($0) } == [700, 690, 2, 2, 2, 2, 2, 0])
+            #expect(progress.bool(8))
+            #expect(try await queue.number("select sum(delivered) from pushq.result") == 690)
+            #expect(try await queue.number("select count(*) from pushq.lease") == 0)
+        }
+    }
+
+    @Test func `gathers what is sent again across jobs, one job for each delay and attempt`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1500)
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            let jobs = try await queue.claim()
+            let settled = jobs.map { job in
+                queue.settled(
+                    job, other: [7: .retried(.otherPassing), 9: .retried(.otherPassing), 11: .retried(.noAnswer)],
+                    again: [
+                        .init(deviceID: job.deviceIDs[7], delay: .seconds(3), attempts: 1, losses: 0),
+                        .init(deviceID: job.deviceIDs[9], delay: .seconds(3), attempts: 1, losses: 0),
+                        .init(deviceID: job.deviceIDs[11], delay: .zero, attempts: 0, losses: 2, group: 1),
+                    ])
+            }
+            _ = try await queue.connection.retire(settled, owner: 1)
+            #expect(try await queue.number("select count(*) from pushq.job") == 2)
+            #expect(try await queue.number("select count(*) from pushq.job where run_at > now() + interval '2 s'") == 1)
+
+            let now = try await queue.claim()
+            #expect(now.map(\.attempt) == [1])
+            #expect(now.map(\.rescues) == [2])
+            #expect(now.map(\.deviceIDs.count) == [3])
+            try await queue.run("update pushq.job set run_at = now()")
+            let later = try #require(try await queue.claim().first)
+            #expect(later.attempt == 2)
+            #expect(later.deviceIDs.count == 6)
+            #expect(later.rootID == campaign)
+            #expect(later.uncertainBelow == 0)
+            #expect(try await queue.number("select retried from pushq.campaign_tally") == 9)
+            #expect(try await queue.number("select waiting from pushq.campaign_progress") == 9)
+        }
+    }
+
+    @Test func `cases 2, 3 and P14: a dead token is deactivated unless it registered again later`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 4)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let now = Int64(try await queue.number("select extract(epoch from now()) * 1000000"))
+            let registered = [now - 5_000_000, now + 5_000_000, now, now + 1]
+            for (device, time) in zip(job.deviceIDs, registered) {
+                try await queue.run(
+                    """
+                    update pushq.device set registered_at = 'epoch'::timestamptz + \(time) * interval '1 microsecond'
+                    where id = \(device)
+                    """)
+            }
+            let reports = job.deviceIDs.map {
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: now)
+            }
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<4).map { ($0, Outcome.rejected(.unregistered)) })
+            _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
+
+            let inactive = try await queue.connection.execute(
+                Statement("inactive", "select id, inactive_reason from pushq.device where not active order by id"))
+            #expect(inactive.map { $0.int8(0) } == [job.deviceIDs[0], job.deviceIDs[2]])
+            #expect(inactive.allSatisfy { $0.int2(1) == Int16(Reason.unregistered.code) })
+            #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == 2)
+            #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'kept'") == 2)
+        }
+    }
+
+    @Test func `keeps the raw text of a reason that nobody knows`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let settled = SettledJob(
+                key: job.key, outcomes: [Outcome.rejected(.other).rawValue], again: [], reports: [],
+                notes: #"{"0": "SomethingNew"}"#)
+            _ = try await queue.connection.retire([settled], owner: 1)
+            #expect(
+                try await queue.number("select count(*) from pushq.result where notes ->> '0' = 'SomethingNew'") == 1)
+        }
+    }
+}
