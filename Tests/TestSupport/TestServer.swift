@@ -7,6 +7,9 @@ package enum TestServer {
 
     private static let starting = Task { try await PrivatePostgres.start(settings, minder: Minder()) }
 
+    /// Who is not asked for a password.
+    package static let superuser = PrivatePostgres.superuser
+
     /// The server, once it answers.
     package static func shared() async throws -> PrivatePostgres {
         try await starting.value

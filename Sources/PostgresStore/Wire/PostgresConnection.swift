@@ -1,4 +1,5 @@
 import CPostgres
+import Glibc
 package import Transport
 
 /// A connection to PostgreSQL, served by an event loop. It belongs to that loop: all its methods are called there.
@@ -33,6 +34,8 @@ package import Transport
     package let loop: EventLoop
     /// libpq's connection; nil once it is closed.
     var session: OpaquePointer?
+    /// A duplicate of libpq's socket, which libpq closes in the middle of a call when the connection breaks: the loop watches one
+    /// that stays open until ``end(_:)``.
     let descriptor: CInt
 
     /// Not sent yet, the oldest first.
@@ -52,6 +55,9 @@ package import Transport
     /// What the task that has it waits for.
     var takersWait: ReadinessWait?
 
+    /// What the server said when it ended the session, while nothing was asked of it.
+    fileprivate var farewell: String?
+
     /// Called for each notification with its channel.
     package var onNotification: ((String) -> Void)?
     /// Called once when the connection is lost or closed, after all its calls have got their errors.
@@ -65,18 +71,24 @@ package import Transport
         loop.checkIsolated()
         let connecting = Connecting(
             address: address, applicationName: applicationName, loop: loop, deadline: loop.now + limit, limit: limit)
-        return unsafe PostgresConnection(try await connecting.open(), on: loop)
+        let session = try await unsafe connecting.open()
+        let descriptor = unsafe fcntl(PQsocket(session), F_DUPFD_CLOEXEC, 0)
+        guard descriptor >= 0 else {
+            let reason = unsafe String(cString: strerror(errno))
+            unsafe PQfinish(session)
+            throw .cannotConnect(address: address.description, reason: reason)
+        }
+        return unsafe PostgresConnection(session, descriptor, on: loop)
     }
 
     /// Takes over a session that is ready and idle.
-    private init(_ session: OpaquePointer, on loop: EventLoop) {
+    private init(_ session: OpaquePointer, _ descriptor: CInt, on loop: EventLoop) {
         self.loop = loop
         unsafe self.session = session
-        descriptor = unsafe PQsocket(session)
+        self.descriptor = descriptor
         unsafe PQsetnonblocking(session, 1)
-        // The default receiver prints to the standard error output.
-        unsafe PQsetNoticeReceiver(session, { _, _ in }, nil)
         unsafe PQenterPipelineMode(session)
+        unsafe PQsetNoticeReceiver(session, noteNotice, Unmanaged.passUnretained(self).toOpaque())
         loop.watch(descriptor, for: .readable, handler: self)
     }
 
@@ -102,9 +114,10 @@ package import Transport
         end { .connectionLost($0, reason: reason, $1) }
     }
 
-    /// Reads what libpq says of its last failure.
+    /// Why the connection has failed: what the server said, else what libpq says.
     var lastFailure: String {
-        unsafe session.map { unsafe String(cString: PQerrorMessage($0)).onOneLine } ?? "it is closed"
+        if let farewell { return farewell }
+        return unsafe session.map { unsafe String(cString: PQerrorMessage($0)).onOneLine } ?? "it is closed"
     }
 
     /// - Parameter error: makes the error of a call from its name and what is known of its outcome.
@@ -115,6 +128,7 @@ package import Transport
         takersWait?.cancel()
         if !isTaken { loop.unwatch(descriptor) }
         unsafe PQfinish(ending)
+        Glibc.close(descriptor)
         let (sent, unsent, wanting) = (inFlight, waiting, takers)
         (inFlight, waiting, takers) = ([], [], [])
         for call in sent { call.finish(.failure(error(call.statement.name, .unknown))) }
@@ -158,4 +172,14 @@ extension PostgresConnection: ReadinessHandler {
             onNotification?(channel)
         }
     }
+}
+
+/// Takes notices in place of libpq's own receiver, which prints them. An error that comes unasked is one of them: the server
+/// tells an idle client why it closes.
+private func noteNotice(_ connection: UnsafeMutableRawPointer?, _ notice: OpaquePointer?) {
+    guard let connection = unsafe connection, let notice = unsafe notice else { return }
+    let error = unsafe ServerError(notice, task: "waiting")
+    guard error.endsSession else { return }
+    // Called by libpq, inside of a method of this connection: it is alive.
+    unsafe Unmanaged<PostgresConnection>.fromOpaque(connection).takeUnretainedValue().farewell = error.message
 }

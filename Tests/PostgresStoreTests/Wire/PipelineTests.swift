@@ -1,33 +1,56 @@
-import LocalStack
+import Glibc
 import PostgresStore
+import Synchronization
 import TestSupport
 import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(1)))
 struct `A pipelined connection` {
+    private static let add = Statement("add", "select $1::int4 + $2::int4")
+
     @Test func `answers in the order of the calls, whatever fails between`() async throws {
         try await withEmptyDatabase { actor, database in
             let connection = try await database.connect()
-            let calls = (0..<300).map { number in
+            let divide = Statement("divide", "select $1::int4 / $2::int4")
+            let calls = (0..<300).map { (number: Int32) in
                 Task {
                     _ = actor
-                    let divisor = Int32(number % 3)
-                    return try await connection.execute(
-                        Statement("divide", "select $1::int4 / $2::int4"), [.int4(Int32(number)), .int4(divisor)]
-                    ).first?.int4(0)
+                    return try await connection.execute(divide, [.int4(number), .int4(number % 3)]).first?.int4(0)
                 }
             }
-            for (number, call) in calls.enumerated() {
+            for (number, call) in zip(Int32(0)..., calls) {
                 let result = await call.result
                 if number % 3 == 0 {
                     #expect(throws: PostgresError.self) { try result.get() }
                 } else {
-                    #expect(try result.get() == Int32(number / (number % 3)))
+                    #expect(try result.get() == number / (number % 3))
                 }
             }
             #expect(connection.isOpen)
         }
+    }
+
+    /// The proxy holds the server's answers back until it has seen what all calls send.
+    @Test func `sends what one turn asks for in one round trip`() async throws {
+        let calls = 20
+        let gate = Gate(syncsNeeded: calls)
+        let proxy = try await DatabaseProxy { gate.pass($0) }
+        defer { proxy.close() }
+        try await withEmptyDatabase { actor, database in
+            let connection = try await PostgresConnection.connect(
+                to: try proxy.address(of: database), as: "test", on: database.loop)
+            defer { connection.close() }
+            gate.shut()
+            let sums = (1...Int32(calls)).map { number in
+                Task {
+                    _ = actor
+                    return try await connection.execute(Self.add, [.int4(number), .int4(1)]).first?.int4(0)
+                }
+            }
+            for (number, sum) in zip(Int32(1)..., sums) { #expect(try await sum.value == number + 1) }
+        }
+        #expect(gate.parses == 1)
     }
 
     @Test func `a failed statement aborts no other, and is told with its kind`() async throws {
@@ -48,5 +71,150 @@ struct `A pipelined connection` {
             #expect(try await calls[2].value.affectedRows == 1)
             #expect(try await connection.execute(Statement("count", "select count(*) from kept")).first?.int8(0) == 2)
         }
+    }
+
+    @Test func `more calls than may be under way are all answered`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            let calls = (0..<2000).map { (number: Int32) in
+                Task {
+                    _ = actor
+                    return try await connection.execute(Self.add, [.int4(number), .int4(0)]).first?.int4(0)
+                }
+            }
+            for (number, call) in zip(Int32(0)..., calls) { #expect(try await call.value == number) }
+        }
+    }
+
+    @Test func `much goes both ways at once`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            let echo = Statement("echo", "select $1::bytea")
+            let calls = (0..<40).map { (number: UInt8) in
+                Task {
+                    _ = actor
+                    let bytes = [UInt8](repeating: number, count: 1_000_000)
+                    return try await connection.execute(echo, [.bytea(bytes)]).first?.bytes(0) == bytes
+                }
+            }
+            for call in calls { #expect(try await call.value) }
+        }
+    }
+
+    @Test func `scripts and statements of several tasks take turns`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            try await connection.runScript("create table step (n int)")
+            let insert = Statement("insert", "insert into step values (1)")
+            let tasks = (0..<60).map { number in
+                Task {
+                    _ = actor
+                    guard number.isMultiple(of: 3) else {
+                        _ = try await connection.execute(insert)
+                        return
+                    }
+                    try await connection.runScript("insert into step values (10); insert into step values (10)")
+                }
+            }
+            for task in tasks { try await task.value }
+            let sum = Statement("sum", "select sum(n) from step")
+            #expect(try await connection.execute(sum).first?.int8(0) == 40 + 400)
+        }
+    }
+
+    // MARK: Preparing
+
+    @Test func `a statement whose preparation failed is prepared once it can be`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            let count = Statement("count", "select count(*) from later")
+            let calls = (0..<3).map { _ in
+                Task {
+                    _ = actor
+                    return try await connection.execute(count)
+                }
+            }
+            for call in calls {
+                await #expect { try await call.value } throws: { error in
+                    if case .notMigrated = error as? PostgresError { true } else { false }
+                }
+            }
+            try await connection.runScript("create table later ()")
+            #expect(try await connection.execute(count).first?.int8(0) == 0)
+            #expect(try await preparedStatements(of: connection).contains { $0.contains("count") })
+        }
+    }
+
+    @Test func `goes on as text when the server forgets what was prepared, as behind a pooler`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await connection.execute(Self.add, [.int4(1), .int4(2)])
+            try await connection.runScript("deallocate all")
+            #expect(try await connection.execute(Self.add, [.int4(1), .int4(2)]).first?.int4(0) == 3)
+            let other = Statement("other", "select 1")
+            #expect(try await connection.execute(other).first?.int4(0) == 1)
+            #expect(try await preparedStatements(of: connection).isEmpty)
+        }
+    }
+
+    @Test func `goes on as text when the name is taken, as behind a pooler`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await connection.execute(Self.add, [.int4(1), .int4(2)])
+            let name = try #require(try await preparedStatements(of: connection).first)
+            let other = try await database.connect()
+            try await other.runScript("prepare \"\(name)\" as select 'not this'")
+            #expect(try await other.execute(Self.add, [.int4(1), .int4(2)]).first?.int4(0) == 3)
+        }
+    }
+
+    @Test func `goes on as text when a migration changes what a statement returns`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript("create table changing as select 1 as a")
+            let all = Statement("all", "select * from changing")
+            #expect(try await connection.execute(all).columnCount == 1)
+            try await connection.runScript("alter table changing add b int")
+            #expect(try await connection.execute(all).columnCount == 2)
+            #expect(try await connection.execute(all).columnCount == 2)
+        }
+    }
+
+    private func preparedStatements(of connection: PostgresConnection) async throws -> [String] {
+        try await connection.runScript("create temp table if not exists seen (name text)")
+        try await connection.runScript("truncate seen; insert into seen select name from pg_prepared_statements")
+        let names = Statement("names", "select name from seen")
+        return try await connection.execute(names).map { $0.text(0) }
+    }
+}
+
+/// Lets no answer through from ``shut()`` on until it has seen so many syncs of the client.
+private final class Gate: Sendable {
+    private struct State {
+        var isShut = false
+        var syncs = 0
+        var parses = 0
+    }
+
+    private let state = Mutex(State())
+    private let syncsNeeded: Int
+
+    init(syncsNeeded: Int) { self.syncsNeeded = syncsNeeded }
+
+    var parses: Int { state.withLock { $0.parses } }
+
+    func shut() { state.withLock { $0.isShut = true } }
+
+    func pass(_ message: DatabaseProxy.Message) -> DatabaseProxy.Action {
+        if message.isFromClient {
+            state.withLock { state in
+                if state.isShut, message.type == "S" { state.syncs += 1 }
+                if state.isShut, message.type == "P" { state.parses += 1 }
+            }
+        } else {
+            // Spins: it is a matter of milliseconds, and the test's time limit ends it.
+            while state.withLock({ $0.isShut && $0.syncs < syncsNeeded }) { usleep(200) }
+        }
+        return .pass
     }
 }

@@ -1,0 +1,165 @@
+package import QueueCore
+package import Transport
+
+/// A connection that comes back: whoever asks gets the one that is open, or waits until there is one again.
+///
+/// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time however many
+/// wait. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here: only the caller knows
+/// whether that does harm.
+///
+/// Belongs to an event loop, like the connections it opens.
+package final class StoreConnection {
+    /// How long one attempt may take; a machine that answers at all answers sooner.
+    private static let attemptLimit = Duration.seconds(5)
+
+    /// Called once when an open connection is lost, with the reason.
+    package var onLost: ((PostgresError) -> Void)?
+    /// Called once when there is a connection again.
+    package var onBack: (() -> Void)?
+
+    private let address: DatabaseAddress
+    private let applicationName: String
+    private let loop: EventLoop
+    private let backoff: Backoff
+
+    private var connection: PostgresConnection?
+    private var waiters: [Waiter] = []
+    private var attempts: Task<Void, Never>?
+    private var failures = 0
+    private var lastFailure: PostgresError?
+    private var nextAttempt: ContinuousClock.Instant
+    private var isLost = false
+    private var isClosed = false
+
+    /// Connects to nothing yet.
+    package init(
+        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, backoff: Backoff = .store
+    ) {
+        self.address = address
+        self.applicationName = applicationName
+        self.loop = loop
+        self.backoff = backoff
+        nextAttempt = .now
+    }
+
+    /// The open connection.
+    /// - Parameter limit: how long to wait for one.
+    /// - Throws: why there is none: at once if the server refuses us, since waiting does not change that; else at the limit.
+    package func current(
+        within limit: Duration = PostgresConnection.usualLimit
+    ) async throws(PostgresError) -> PostgresConnection {
+        loop.checkIsolated()
+        let deadline = loop.now + limit
+        while true {
+            if let connection, connection.isOpen { return connection }
+            let answer = await withCheckedContinuation { continuation in
+                wait(as: Waiter(continuation), until: deadline)
+                attemptInTurn()
+            }
+            try answer.get()
+        }
+    }
+
+    /// Closes the connection, and opens none any more. Whoever waits or has a statement under way gets an error.
+    package func close() {
+        isClosed = true
+        attempts?.cancel()
+        connection?.close()
+        tellWaiters(.failure(.connectionLost("connecting", reason: "it was closed by this program", .notDone)))
+    }
+
+    // MARK: Waiting
+
+    /// A task that waits for a connection.
+    private final class Waiter {
+        private let continuation: CheckedContinuation<Result<Void, PostgresError>, Never>
+        var timer: Timer?
+
+        init(_ continuation: CheckedContinuation<Result<Void, PostgresError>, Never>) {
+            self.continuation = continuation
+        }
+
+        func finish(_ answer: Result<Void, PostgresError>) {
+            timer?.cancel()
+            continuation.resume(returning: answer)
+        }
+    }
+
+    private func wait(as waiter: Waiter, until deadline: ContinuousClock.Instant) {
+        guard !isClosed else {
+            return waiter.finish(
+                .failure(.connectionLost("connecting", reason: "it was closed by this program", .notDone)))
+        }
+        waiters.append(waiter)
+        waiter.timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in
+            waiters.removeAll { $0 === waiter }
+            waiter.finish(.failure(lastFailure ?? noAnswer))
+        }
+    }
+
+    private var noAnswer: PostgresError {
+        .cannotConnect(address: address.description, reason: "it has not answered yet")
+    }
+
+    private func tellWaiters(_ answer: Result<Void, PostgresError>) {
+        let waiting = waiters
+        waiters = []
+        for waiter in waiting { waiter.finish(answer) }
+    }
+
+    // MARK: Connecting
+
+    /// Starts the attempts, unless they are under way.
+    private func attemptInTurn() {
+        guard attempts == nil, !isClosed else { return }
+        // Whoever asks may be any task of the loop; the attempts go on after it. Sound, since `run` puts them on the same loop.
+        nonisolated(unsafe) let store = self
+        attempts = Task {
+            await unsafe store.loop.run { _ in
+                await unsafe store.attemptWhileWanted()
+                unsafe store.attempts = nil
+            }
+        }
+    }
+
+    private func attemptWhileWanted() async {
+        while !waiters.isEmpty, !isClosed {
+            let pause = ContinuousClock.now.duration(to: nextAttempt)
+            if pause > .zero { try? await Task.sleep(for: pause) }
+            guard !isClosed else { return }
+            do throws(PostgresError) {
+                opened(
+                    try await PostgresConnection.connect(
+                        to: address, as: applicationName, on: loop, within: Self.attemptLimit))
+            } catch {
+                failed(error)
+            }
+        }
+    }
+
+    private func opened(_ new: PostgresConnection) {
+        guard !isClosed else { return new.close() }
+        connection = new
+        failures = 0
+        lastFailure = nil
+        new.onClose = { [self] error in closed(error) }
+        if isLost { onBack?() }
+        isLost = false
+        tellWaiters(.success(()))
+    }
+
+    private func failed(_ error: PostgresError) {
+        failures += 1
+        lastFailure = error
+        var generator = SystemRandomNumberGenerator()
+        nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
+        if !error.isPassing { tellWaiters(.failure(error)) }
+    }
+
+    private func closed(_ error: PostgresError) {
+        connection = nil
+        guard !isClosed, !isLost else { return }
+        isLost = true
+        onLost?(error)
+    }
+}

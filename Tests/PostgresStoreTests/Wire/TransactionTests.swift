@@ -1,0 +1,155 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(1)))
+struct `A transaction` {
+    private struct Refusal: Error, Equatable {}
+
+    private static let insert = Statement("insert", "insert into row values ($1)")
+    private static let count = Statement("count", "select count(*) from row")
+
+    private func withTable(
+        _ body: @Sendable @escaping (isolated LoopActor, TestDatabase, PostgresConnection) async throws -> Void
+    ) async throws {
+        try await withEmptyDatabase { actor, database in
+            let connection = try await database.connect()
+            try await connection.runScript("create table row (n int constraint row_positive check (n > 0))")
+            try await body(actor, database, connection)
+        }
+    }
+
+    @Test func `is committed when its body returns`() async throws {
+        try await withTable { _, database, connection in
+            let answer = try await connection.transaction {
+                _ = try await connection.execute(Self.insert, [.int4(1)])
+                _ = try await connection.execute(Self.insert, [.int4(2)])
+                let other = try await database.connect()
+                #expect(try await other.execute(Self.count).first?.int8(0) == 0)
+                return 42
+            }
+            #expect(answer == 42)
+            #expect(try await connection.execute(Self.count).first?.int8(0) == 2)
+        }
+    }
+
+    @Test func `is rolled back when its body throws`() async throws {
+        try await withTable { _, _, connection in
+            await #expect(throws: Refusal()) {
+                try await connection.transaction {
+                    _ = try await connection.execute(Self.insert, [.int4(1)])
+                    throw Refusal()
+                }
+            }
+            let count = try await connection.execute(Self.count).first?.int8(0)
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `is not taken for committed when one of its statements had failed`() async throws {
+        try await withTable { _, _, connection in
+            await #expect {
+                try await connection.transaction {
+                    _ = try? await connection.execute(Self.insert, [.int4(-1)])
+                }
+            } throws: { error in
+                if case .server(let error) = error as? PostgresError { error.state == "25P02" } else { false }
+            }
+            let count = try await connection.execute(Self.count).first?.int8(0)
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `whose commit is not answered has an unknown outcome`() async throws {
+        let proxy = try await DatabaseProxy { message in
+            message.isFromClient && message.bytes.starts(with: Array("Q\0\0\0\u{b}commit".utf8)) ? .cut : .pass
+        }
+        defer { proxy.close() }
+        try await withTable { _, database, _ in
+            let connection = try await PostgresConnection.connect(
+                to: try proxy.address(of: database), as: "test", on: database.loop)
+            await #expect {
+                try await connection.transaction { _ = try await connection.execute(Self.insert, [.int4(1)]) }
+            } throws: { error in
+                (error as? PostgresError)?.isOutcomeUnknown == true
+            }
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct `Errors of the server` {
+    private func error(of sql: String, after script: String = "select 1") async throws -> PostgresError? {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript(script)
+            do throws(PostgresError) {
+                _ = try await connection.execute(Statement("tried", sql))
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    @Test func `name the constraint`() async throws {
+        let table = "create table t (n int constraint t_positive check (n > 0) constraint t_once unique)"
+        guard case .violated("t_positive", _) = try await error(of: "insert into t values (-7)", after: table) else {
+            Issue.record("not a violation")
+            return
+        }
+        let again = "insert into t values (1), (1)"
+        guard case .duplicate("t_once", _) = try await error(of: again, after: table) else {
+            Issue.record("not a duplicate")
+            return
+        }
+    }
+
+    @Test(arguments: [
+        "select nowhere()", "select * from nowhere", "select * from nowhere.at_all", "select nowhere from pg_class",
+    ])
+    func `of things that are missing say what to do`(sql: String) async throws {
+        let error = try #require(await error(of: sql))
+        guard case .notMigrated = error else { throw error }
+        #expect(error.description.hasSuffix("; bring the schema up to date with: pushq-admin migrate"))
+    }
+
+    @Test func `of our own functions are said as they stand`() async throws {
+        let raise =
+            "create function refuse() returns int language plpgsql as $$ begin raise 'no queue a/b/c' using hint = 'create it'; end $$"
+        #expect(
+            try await error(of: "select refuse()", after: raise)
+                == .raised(message: "no queue a/b/c", hint: "create it"))
+    }
+
+    @Test func `never hold the data`() async throws {
+        let error = try #require(await error(of: "select 'my secret'::int"))
+        #expect(error.description == #"tried: invalid input syntax for type integer: "…" (22P02)"#)
+    }
+
+    @Test func `of two that were in each other's way ask to try again`() async throws {
+        try await withEmptyDatabase { _, database in
+            let (one, two) = (try await database.connect(), try await database.connect())
+            try await one.runScript("create table t (n int); insert into t values (1)")
+            try await one.runScript("begin; update t set n = 2")
+            try await two.runScript("set lock_timeout = '10ms'")
+            await #expect { try await two.execute(Statement("late", "update t set n = 3")) } throws: { error in
+                if case .contended = error as? PostgresError {
+                    (error as? PostgresError)?.isPassing == true
+                } else {
+                    false
+                }
+            }
+        }
+    }
+
+    @Test func `of a role without the right name it`() async throws {
+        let setUp =
+            "do $$ begin create role powerless; exception when duplicate_object then null; end $$; create table t (); set role powerless"
+        guard case .notAllowed = try await error(of: "select * from t", after: setUp) else {
+            Issue.record("it was allowed")
+            return
+        }
+    }
+}
