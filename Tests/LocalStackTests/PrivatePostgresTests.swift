@@ -24,7 +24,7 @@ struct `A private PostgreSQL` {
         let postgres = try await PrivatePostgres.start(minder: minder)
         let processID = try #require(postgres.processID)
         await minder.end()
-        #expect(ProcessTimes(of: processID) == nil)
+        #expect(!ProcessTimes.isRunning(processID))
         #expect(!FileManager.default.fileExists(atPath: postgres.socketFolder))
     }
 
@@ -116,7 +116,7 @@ struct `A private PostgreSQL` {
             try await Task.sleep(for: .milliseconds(10))
         }
         #expect(!FileManager.default.fileExists(atPath: folder))
-        #expect(ProcessTimes(of: processID) == nil)
+        #expect(!ProcessTimes.isRunning(processID))
     }
 }
 
