@@ -44,6 +44,8 @@ import Synchronization
     private var jobs: [UnownedJob] = []
     private var endOfTurn: [() -> Void] = []
     private var turnStart = ContinuousClock.now
+    private let epoch = ContinuousClock.now
+    private var turnStartNanoseconds: UInt64 = 0
     let resolver = Resolver()
     let readBuffer: UnsafeMutableRawBufferPointer
 
@@ -117,6 +119,12 @@ import Synchronization
         return turnStart
     }
 
+    /// The same in nanoseconds since the loop was made, for who keeps a time with each of many things.
+    package var nowNanoseconds: UInt64 {
+        checkIsolated()
+        return turnStartNanoseconds
+    }
+
     /// Calls `handler` whenever `descriptor` is ready. The handler is kept until ``unwatch(_:)``, which has to come before the
     /// descriptor is closed.
     package func watch(_ descriptor: CInt, for interest: Interest, handler: any ReadinessHandler) {
@@ -177,10 +185,16 @@ import Synchronization
     }
 
     private func turn() {
-        poller.wait(milliseconds: timeToSleep()) { turnStart = .now }
+        poller.wait(milliseconds: timeToSleep()) { readClock() }
         timers.fireDue(at: turnStart)
         runJobs()
         runEndOfTurn()
+    }
+
+    private func readClock() {
+        turnStart = .now
+        let (seconds, attoseconds) = epoch.duration(to: turnStart).components
+        turnStartNanoseconds = UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
     }
 
     /// How long the kernel may hold the thread; announces the sleep to ``enqueue(_:)`` in the same step in which the inbox is

@@ -11,6 +11,10 @@ package actor LoopActor {
     package init(loop: EventLoop) {
         self.loop = loop
     }
+
+    fileprivate func perform(_ body: () async -> Void) async {
+        await body()
+    }
 }
 
 extension EventLoop {
@@ -21,5 +25,16 @@ extension EventLoop {
     ) async throws(Failure) -> Success {
         let actor = LoopActor(loop: self)
         return try await withTaskExecutorPreference(self) { () throws(Failure) in try await body(actor) }
+    }
+
+    /// Starts `body` as a task of the loop, from code that runs on the loop: what it captures may belong to the loop. The
+    /// owner of the work sees to it that it ends; the loop itself waits for nobody.
+    package func startTask(_ body: @escaping () async -> Void) {
+        checkIsolated()
+        // Sound, since the closure does not leave the loop's thread: it was made on it, and it runs isolated to an actor of the
+        // loop, with the loop as the task's preferred executor.
+        nonisolated(unsafe) let body = body
+        let actor = LoopActor(loop: self)
+        Task(executorPreference: self) { unsafe await actor.perform(body) }
     }
 }

@@ -72,8 +72,9 @@ final class Peer: ByteStreamHandler {
     }
 
     func until(_ isDue: @escaping () -> Bool) async {
-        guard !isDue() else { return }
-        await withCheckedContinuation { wakeUp = (isDue, $0) }
+        await withCheckedContinuation { continuation in
+            if isDue() { continuation.resume() } else { wakeUp = (isDue, continuation) }
+        }
     }
 
     /// Why the connection ended; nil for an end in order.

@@ -1,0 +1,124 @@
+/// What is of interest in the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
+///
+/// A scanner of its own, because a campaign may bring a hundred thousand of these: it walks the bytes once and makes no
+/// objects. It follows RFC 8259 as far as it goes and finds nothing in what is no JSON object.
+struct RefusalBody: Equatable {
+    private(set) var reason: String?
+    private(set) var timestamp: Int64?
+
+    init(_ bytes: [UInt8]) {
+        var scanner = Scanner(bytes: bytes)
+        scanner.object { name, scanner in
+            switch name {
+            case "reason": reason = scanner.string()
+            case "timestamp": timestamp = scanner.integer()
+            default: break
+            }
+        }
+    }
+
+    /// The timestamp if it can be one: in milliseconds, between the start of APNs (2009) and the end of this century. A number of
+    /// seconds, taken for milliseconds, is a day in 1970.
+    var deadSinceMilliseconds: Int64? {
+        timestamp.flatMap { (1_230_768_000_000..<4_102_444_800_000).contains($0) ? $0 : nil }
+    }
+}
+
+extension RefusalBody {
+    private struct Scanner {
+        /// Nobody nests deeper in an answer, and the recursion has to end somewhere.
+        private static let maximumDepth = 16
+
+        let bytes: [UInt8]
+        private var position = 0
+        private var depth = 0
+
+        init(bytes: [UInt8]) {
+            self.bytes = bytes
+        }
+
+        private var current: UInt8 { position < bytes.count ? bytes[position] : 0 }
+
+        private mutating func skipSpace() {
+            while current == 0x20 || current == 0x09 || current == 0x0A || current == 0x0D { position += 1 }
+        }
+
+        private mutating func take(_ character: Unicode.Scalar) -> Bool {
+            skipSpace()
+            guard current == UInt8(ascii: character) else { return false }
+            position += 1
+            return true
+        }
+
+        /// Calls `member` at the value of each member. A value that `member` has not taken is skipped.
+        @discardableResult
+        mutating func object(_ member: (String, inout Scanner) -> Void) -> Bool {
+            guard take("{"), depth < Self.maximumDepth else { return false }
+            depth += 1
+            defer { depth -= 1 }
+            if take("}") { return true }
+            repeat {
+                guard let name = string(), take(":") else { return false }
+                let start = position
+                member(name, &self)
+                if position == start, !skipValue() { return false }
+            } while take(",")
+            return take("}")
+        }
+
+        /// The string here, with nothing taken when there is none.
+        mutating func string() -> String? {
+            let start = position
+            guard take("\"") else {
+                position = start
+                return nil
+            }
+            let first = position
+            while position < bytes.count, current != UInt8(ascii: "\"") {
+                position += current == UInt8(ascii: "\\") ? 2 : 1
+            }
+            guard position < bytes.count else {
+                position = start
+                return nil
+            }
+            defer { position += 1 }
+            // No reason of Apple's needs an escape; one that has some stays as it was written.
+            return String(decoding: bytes[first..<position], as: UTF8.self)
+        }
+
+        /// The integer here; a fraction or an exponent is cut off.
+        mutating func integer() -> Int64? {
+            let start = position
+            skipSpace()
+            let first = position
+            if current == UInt8(ascii: "-") { position += 1 }
+            while (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(current) { position += 1 }
+            let value = Int64(String(decoding: bytes[first..<position], as: UTF8.self))
+            if value == nil { position = start } else { skipRestOfNumber() }
+            return value
+        }
+
+        private mutating func skipRestOfNumber() {
+            while "+-.eE0123456789".utf8.contains(current) { position += 1 }
+        }
+
+        private mutating func skipValue() -> Bool {
+            if string() != nil || object({ _, _ in }) { return true }
+            if take("[") { return skipArray() }
+            let start = position
+            while position < bytes.count, !",]} \t\r\n".utf8.contains(current) { position += 1 }
+            return position > start
+        }
+
+        private mutating func skipArray() -> Bool {
+            guard depth < Self.maximumDepth else { return false }
+            depth += 1
+            defer { depth -= 1 }
+            if take("]") { return true }
+            repeat {
+                guard skipValue() else { return false }
+            } while take(",")
+            return take("]")
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import HTTP2
+import QueueCore
+import Transport
+
+/// An answer other than 200 whose body is still coming.
+struct PartialRefusal {
+    /// Of a body no more is kept; the rest is dropped as it comes.
+    static let maximumBodyBytes = 64 * 1024
+
+    let status: Int
+    let retryAfter: Duration?
+    var body: [UInt8] = []
+}
+
+/// Reads what comes back. Called while the connection receives; the batch is handed over afterwards.
+extension GatewayConnection: HTTP2Handler {
+    func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
+        hasAnswered = true
+        lastAnswer = loop.nowNanoseconds
+        timeoutsInARow = 0
+        let status = section.status
+        if status == 200 {
+            answers.append(Answer(ticket: stream.tag, result: .accepted))
+            // Whatever else comes on the stream: the push was accepted.
+            if !isLast { acceptedEarly.insert(stream.id) }
+            return
+        }
+        let retryAfter = section.withValue(of: APNsFields.retryAfter) { String(decoding: Array($0), as: UTF8.self) }
+        let partial = PartialRefusal(
+            status: status, retryAfter: retryAfter.flatMap { RetryAfter.delay(from: $0, now: gateway.wallClock()) })
+        if isLast { refuse(stream.tag, partial) } else { partials[stream.id] = partial }
+    }
+
+    func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
+        if !acceptedEarly.isEmpty, acceptedEarly.contains(stream.id) {
+            if isLast { acceptedEarly.remove(stream.id) }
+            return
+        }
+        let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
+        partials[stream.id]?.body.append(body.extracting(first: min(room, body.count)))
+        if isLast, let partial = partials.removeValue(forKey: stream.id) { refuse(stream.tag, partial) }
+    }
+
+    func ended(_ stream: StreamReference, by ending: StreamEnding) {
+        if acceptedEarly.remove(stream.id) != nil { return }
+        // The status counts, also when the body was cut off.
+        if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream.tag, partial) }
+        switch ending {
+        case .aboveGoAway, .reset(.refusedStream):
+            answers.append(Answer(ticket: stream.tag, result: .untouched))
+        case .reset, .violation:
+            answers.append(Answer(ticket: stream.tag, result: .unanswered))
+        }
+    }
+
+    func peerSettingsChanged() {
+        guard phase == .awaitingSettings else { return }
+        phase = .open
+        gateway.opened(self)
+    }
+
+    func settingsAcknowledged() {}
+
+    func pingAnswered(_ payload: UInt64) {}
+
+    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
+        let debug = Array(debugData)
+        // Usually JSON like that of an answer, but plain text, "null" and nothing have been seen.
+        let text = RefusalBody(debug).reason ?? String(decoding: debug.prefix(Refusal.maximumTextBytes), as: UTF8.self)
+        let words = text.isEmpty ? "\(code)" : "\(code), \(text)"
+        let ending = "\(stream.peer) ended the connection: \(words)"
+        let reason = Reason(status: 0, text: text)
+        if [.pause, .renewToken].contains(reason.row.action) { news.refusedCredential = (reason, ending) }
+        news.ending = .asked(ending)
+    }
+
+    func failed(_ error: HTTP2Error) {}
+
+    /// Settles what is open when the connection ends. A request whose end never left the process cannot have been acted on.
+    func giveUpOpenStreams() {
+        http.forEachOpenStream { stream, isSent in
+            if acceptedEarly.contains(stream.id) { return }
+            if let partial = partials[stream.id] { return refuse(stream.tag, partial) }
+            answers.append(Answer(ticket: stream.tag, result: isSent ? .unanswered : .untouched))
+        }
+    }
+
+    private func refuse(_ ticket: UInt64, _ partial: PartialRefusal) {
+        let refusal = refusal(partial)
+        answers.append(Answer(ticket: ticket, result: .refused(refusal)))
+        if refusal.reason.row.replacesConnection {
+            news.ending = .asked("\(stream.peer) answered \(refusal.status) \(refusal.reason.text)")
+        }
+    }
+
+    /// Many refusals of one campaign are the same to the byte; they share an object.
+    private func refusal(_ partial: PartialRefusal) -> Refusal {
+        if partial.retryAfter == nil, let last = lastRefusal, last.status == partial.status, last.body == partial.body {
+            return last.refusal
+        }
+        let body = RefusalBody(partial.body)
+        let excerpt = String(decoding: partial.body.prefix(Refusal.maximumTextBytes), as: UTF8.self)
+        let refusal = Refusal(
+            status: partial.status, text: body.reason ?? (excerpt.isEmpty ? nil : excerpt),
+            retryAfter: partial.retryAfter,
+            deadSinceMilliseconds: partial.status == 410 ? body.deadSinceMilliseconds : nil)
+        if partial.retryAfter == nil { lastRefusal = (partial.status, partial.body, refusal) }
+        return refusal
+    }
+}

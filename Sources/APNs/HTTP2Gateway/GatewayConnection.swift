@@ -1,0 +1,247 @@
+import HTTP2
+import QueueCore
+import Transport
+
+/// One connection of a gateway: requests in, answers out in batches, one per read burst. What becomes of the streams when the
+/// connection ends is decided here; whether there is to be another connection is the gateway's affair.
+///
+/// `+Answers` reads what comes back, `+Health` keeps the clocks.
+final class GatewayConnection {
+    enum Phase {
+        /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.
+        case awaitingSettings
+        case open
+        /// No new requests; the answers that are due are awaited.
+        case draining
+        case closed
+    }
+
+    /// Why a connection takes no more requests.
+    enum Ending {
+        /// The gateway is done with it: idle, or drained.
+        case unneeded
+        /// The server asked for it, or an answer said so.
+        case asked(String)
+        /// Broken, silent, or against the rules.
+        case failed(String)
+    }
+
+    /// Output is sent before the end of the turn once there is so much of it: four full TLS records.
+    private static let flushBytes = 64 * 1024
+    private static let path = Array("/3/device/".utf8)
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    let http: HTTP2Connection
+    let settings: GatewaySettings
+    let gateway: HTTP2Gateway
+    let stream: TLSConnection
+    let openedAt: ContinuousClock.Instant
+    var phase = Phase.awaitingSettings
+
+    /// What was read and concerns the whole connection. It is acted upon when the burst has been read: the HTTP/2 machine must not
+    /// be closed from within its own calls.
+    struct News {
+        var ending: Ending?
+        var refusedCredential: (reason: Reason, detail: String)?
+    }
+
+    // Answers; see +Answers.
+    var news = News()
+    var answers: [Answer] = []
+    private var spareAnswers: [Answer] = []
+    var partials: [UInt32: PartialRefusal] = [:]
+    var acceptedEarly: Set<UInt32> = []
+    var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
+    var hasAnswered = false
+    /// When the last answer came, by the clock of the streams.
+    var lastAnswer: UInt64 = 0
+
+    // Clocks; see +Health.
+    var clock: Transport.Timer?
+    var drainTimer: Transport.Timer?
+    var lastReceived: ContinuousClock.Instant
+    /// When a request was last sent.
+    var lastRequest: ContinuousClock.Instant
+    var pingSent: ContinuousClock.Instant?
+    var timeoutsInARow = 0
+
+    // Output.
+    private var isFlushDue = false
+    private var isBlocked = false
+    private var pathBytes: [UInt8]
+
+    init(stream: TLSConnection, gateway: HTTP2Gateway, settings: GatewaySettings, firstStreamID: UInt32 = 1) {
+        var announced = Settings()
+        announced.maximumHeaderListSize = 16 * 1024
+        http = HTTP2Connection(
+            role: .client, settings: announced, names: APNsFields.names, firstStreamID: firstStreamID)
+        self.stream = stream
+        self.gateway = gateway
+        self.settings = settings
+        openedAt = stream.loop.now
+        lastReceived = openedAt
+        lastRequest = openedAt
+        pathBytes = Self.path + [UInt8](repeating: 0, count: 2 * DeviceToken.maximumBytes)
+        stream.handler = self
+        startClock()
+        scheduleFlush()
+    }
+
+    var loop: EventLoop { stream.loop }
+
+    /// How many requests it takes now.
+    var freeSlots: Int {
+        guard phase == .open, unsentByteCount < settings.maximumUnsentBytes else { return 0 }
+        return http.availableStreamCount
+    }
+
+    var isBusy: Bool { http.openStreamCount > 0 }
+
+    private var unsentByteCount: Int { http.outputByteCount + http.blockedBodyByteCount }
+
+    // MARK: Sending
+
+    /// Writes a request. To be called only while there are free slots.
+    func send(
+        _ push: PreparedPush, _ headers: PreparedHeaders, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8],
+        ticket: UInt64
+    ) {
+        let pathByteCount = writePath(token)
+        http.openRequest(
+            headers, path: pathBytes.span.extracting(..<pathByteCount), tag: ticket, now: loop.nowNanoseconds)
+        var id = InlineArray<36, UInt8>(repeating: 0)
+        apnsID.write(into: &id)
+        http.add(APNsFields.apnsID, id.span)
+        let (expiration, collapseID) = (push.expiration, push.collapseID)
+        if !expiration.isEmpty { http.add(APNsFields.expiration, expiration.span) }
+        if push.isCollapsedByAPNsID {
+            http.add(APNsFields.collapseID, id.span)
+        } else if !collapseID.isEmpty {
+            http.add(APNsFields.collapseID, collapseID.span)
+        }
+        http.finish(body: body)
+        lastRequest = loop.now
+        if http.outputByteCount >= Self.flushBytes { flush() } else { scheduleFlush() }
+        // Stream identifiers are not used again: who has had them all makes room for another (RFC 9113 §5.1.1).
+        if http.remainingStreamIDCount == 0 { retire(.asked("its stream identifiers are used up")) }
+    }
+
+    private func writePath(_ token: Span<UInt8>) -> Int {
+        precondition(token.count <= DeviceToken.maximumBytes, "a device token is checked when it is registered")
+        var position = Self.path.count
+        for index in token.indices {
+            pathBytes[position] = Self.digits[Int(token[index] >> 4)]
+            pathBytes[position &+ 1] = Self.digits[Int(token[index] & 15)]
+            position &+= 2
+        }
+        return position
+    }
+
+    /// Sends what has been written at the end of the turn: one flush for all requests of the turn.
+    func scheduleFlush() {
+        guard !isFlushDue, http.outputByteCount > 0 else { return }
+        isFlushDue = true
+        loop.atEndOfTurn { [self] in
+            isFlushDue = false
+            flush()
+        }
+    }
+
+    private func flush() {
+        guard !isBlocked, stream.isOpen, http.outputByteCount > 0 else { return }
+        let taken = http.withOutput { stream.write($0) }
+        isBlocked = taken < http.outputByteCount
+        http.consumeOutput(taken)
+    }
+
+    // MARK: Ending
+
+    /// Takes no more requests, awaits the answers that are due, and closes.
+    func retire(_ ending: Ending) {
+        guard phase == .open || phase == .awaitingSettings else { return }
+        phase = .draining
+        drainTimer = loop.schedule(after: settings.drainTime) { [self] in close() }
+        gateway.retired(self, ending)
+    }
+
+    func closeIfDrained() {
+        if phase == .draining, !isBusy { close() }
+    }
+
+    /// Ends the connection in order: GOAWAY and close_notify. Requests without an answer are given up.
+    func close() {
+        guard phase != .closed else { return }
+        if http.failure == nil { http.goAway() }
+        flush()
+        stream.close()
+        finish()
+    }
+
+    /// Ends a connection that broke.
+    func lose(_ error: String) {
+        guard phase != .closed else { return }
+        let wasDraining = phase == .draining
+        if stream.isOpen { stream.close() }
+        phase = .closed
+        if !wasDraining { gateway.retired(self, .failed(error)) }
+        finish()
+    }
+
+    private func finish() {
+        phase = .closed
+        clock?.cancel()
+        drainTimer?.cancel()
+        giveUpOpenStreams()
+        deliverAnswers()
+        gateway.closed(self)
+    }
+
+    /// Hands the answers over, as one batch. The arrays are used again, so that a burst costs no allocation.
+    func deliverAnswers() {
+        guard !answers.isEmpty else { return }
+        var batch = spareAnswers
+        spareAnswers = []
+        swap(&batch, &answers)
+        gateway.deliver(batch)
+        batch.removeAll(keepingCapacity: true)
+        spareAnswers = batch
+    }
+}
+
+extension GatewayConnection: ByteStreamHandler {
+    func received(_ bytes: Span<UInt8>) {
+        let hadNoSlots = freeSlots == 0
+        lastReceived = loop.now
+        pingSent = nil
+        http.receive(bytes, now: loop.nowNanoseconds, handler: self)
+        actOnNews()
+        let hadAnswers = !answers.isEmpty
+        deliverAnswers()
+        if let failure = http.failure {
+            flush()
+            return lose("\(stream.peer): \(failure)")
+        }
+        closeIfDrained()
+        if hadNoSlots, !hadAnswers, freeSlots > 0 { gateway.capacityChanged() }
+        scheduleFlush()
+    }
+
+    private func actOnNews() {
+        let (news, nothing) = (news, News())
+        self.news = nothing
+        if let ending = news.ending { retire(ending) }
+        if let refused = news.refusedCredential { gateway.credentialRefused(refused.reason, refused.detail) }
+    }
+
+    func writable() {
+        isBlocked = false
+        let hadNoSlots = freeSlots == 0
+        flush()
+        if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
+    }
+
+    func closed(_ error: TransportError?) {
+        if let error, !hasAnswered { gateway.noteRefusedCertificate(error) }
+        lose(error?.description ?? "the connection to \(stream.peer) was closed by the server")
+    }
+}

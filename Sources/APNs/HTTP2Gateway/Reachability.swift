@@ -1,0 +1,53 @@
+import QueueCore
+
+/// Remembers failed attempts to reach APNs, and says when the next one may be made. A circuit breaker without the half-open
+/// state: an attempt costs no push, so the attempt itself is the probe.
+struct Reachability {
+    /// A time without a usable connection.
+    private(set) var outage: Outage?
+    private var failureCount = 0
+    private let backoff: Backoff
+
+    init(backoff: Backoff) {
+        self.backoff = backoff
+    }
+
+    /// Notes that an attempt failed, or that a connection did not last.
+    mutating func failed(
+        _ error: String, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        failureCount += 1
+        let delay = delay(using: &generator)
+        outage = Outage(since: outage?.since ?? now, error: error, nextAttempt: now + delay)
+    }
+
+    /// Notes that a connection is open. The count of failures stays until it has proved to last.
+    mutating func reached() {
+        outage = nil
+    }
+
+    /// Notes that a connection has lasted.
+    mutating func proved() {
+        failureCount = 0
+        outage = nil
+    }
+
+    /// Full jitter on the way up. At the cap the wait is never shorter than the cap: in a long outage there is at most one attempt
+    /// a minute, since every attempt would prolong a ban.
+    private func delay(using generator: inout some RandomNumberGenerator) -> Duration {
+        guard backoff.ceiling(afterAttempt: failureCount) == backoff.cap else {
+            return backoff.delay(afterAttempt: failureCount, using: &generator)
+        }
+        return backoff.cap + backoff.cap / 6 * Double.random(in: 0...1, using: &generator)
+    }
+}
+
+/// Why and since when a gateway has no connection, although one is wanted.
+package struct Outage: Equatable, Sendable {
+    /// The beginning of the outage.
+    package let since: ContinuousClock.Instant
+    /// What the last attempt came to: one line for the operator.
+    package let error: String
+    /// When the gateway tries again by itself.
+    package let nextAttempt: ContinuousClock.Instant
+}

@@ -1,0 +1,47 @@
+package import Cryptography
+package import QueueCore
+
+/// Where requests go: a host and port of APNs, or of something that stands in for it.
+package struct Endpoint: Sendable {
+    package let host: String
+    package let port: UInt16
+    /// Authorities that are trusted beside those of the system.
+    package let additionalAuthorities: [Certificate]
+
+    package init(host: String, port: UInt16, additionalAuthorities: [Certificate] = []) {
+        self.host = host
+        self.port = port
+        self.additionalAuthorities = additionalAuthorities
+    }
+
+    /// Apple's own for an environment (Apple: "Sending notification requests to APNs").
+    package init(_ environment: Environment) {
+        switch environment {
+        case .production: self.init(host: "api.push.apple.com", port: 443)
+        case .sandbox: self.init(host: "api.sandbox.push.apple.com", port: 443)
+        }
+    }
+
+    /// Reads `HOST:PORT`, with an IPv6 address in brackets. Port 2197 is the other one that Apple's hosts listen on.
+    package init(parsing text: String, additionalAuthorities: [Certificate] = []) throws(APNsError) {
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
+            throw .badEndpoint(text)
+        }
+        var host = text[..<colon]
+        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
+        if isBracketed { host = host.dropFirst().dropLast() }
+        guard !host.isEmpty, isBracketed || !host.contains(":"), !host.contains(where: \.isWhitespace) else {
+            throw .badEndpoint(text)
+        }
+        self.init(host: String(host), port: port, additionalAuthorities: additionalAuthorities)
+    }
+
+    /// The value of `:authority`; 443 is the scheme's own port and is left out (RFC 9110 §4.2.2).
+    var authority: String { port == 443 ? bracketedHost : "\(bracketedHost):\(port)" }
+
+    private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }
+}
+
+extension Endpoint: CustomStringConvertible {
+    package var description: String { "\(bracketedHost):\(port)" }
+}

@@ -1,0 +1,64 @@
+import HTTP2
+package import QueueCore
+
+/// What all recipients of a message have in common, prepared once: a request then adds its path, its identifier and the body.
+///
+/// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through another.
+package final class PreparedPush {
+    /// `apns-collapse-id`: what a later push replaces on the device.
+    package enum CollapseID: Hashable, Sendable {
+        case none
+        /// One for all recipients, at most 64 bytes.
+        case constant(String)
+        /// The recipient's `apns-id`, so that a push that is sent again replaces its twin.
+        case apnsID
+    }
+
+    /// The longest collapse identifier APNs takes, in bytes.
+    package static let maximumCollapseIDBytes = 64
+
+    /// The fields that messages of one kind share, and by which their prepared form is found again.
+    struct Kind: Hashable {
+        let topic: String
+        let pushType: PushType
+        let priority: Priority?
+    }
+
+    let kind: Kind
+    let body: [UInt8]
+    /// The value of `apns-expiration`, empty for none.
+    let expiration: [UInt8]
+    let isCollapsedByAPNsID: Bool
+    let collapseID: [UInt8]
+
+    /// The form prepared for the authorization of this number.
+    private var prepared: (number: UInt64, headers: PreparedHeaders)?
+
+    /// - Parameters:
+    ///   - topic: the bundle ID with the suffix of the push type.
+    ///   - body: the payload as it is sent, UTF-8 of JSON.
+    package init(
+        topic: String, pushType: PushType, priority: Priority?, expiration: Expiration, collapseID: CollapseID,
+        body: [UInt8]
+    ) {
+        kind = Kind(topic: topic, pushType: pushType, priority: priority)
+        self.body = body
+        self.expiration = Array((expiration.headerValue ?? "").utf8)
+        switch collapseID {
+        case .none: (isCollapsedByAPNsID, self.collapseID) = (false, [])
+        case .apnsID: (isCollapsedByAPNsID, self.collapseID) = (true, [])
+        case .constant(let text): (isCollapsedByAPNsID, self.collapseID) = (false, Array(text.utf8))
+        }
+        precondition(
+            self.collapseID.count <= Self.maximumCollapseIDBytes, "a collapse identifier is checked when it is accepted"
+        )
+    }
+
+    /// The prepared fields for a gateway; made again only when the gateway or its authorization is another than last time.
+    func headers(for authorization: Authorization) -> PreparedHeaders {
+        if let prepared, prepared.number == authorization.number { return prepared.headers }
+        let headers = authorization.headers(for: kind)
+        prepared = (authorization.number, headers)
+        return headers
+    }
+}

@@ -1,0 +1,71 @@
+package import Cryptography
+
+/// A provider token: what a signing key's holder shows APNs with every request (Apple: "Establishing a token-based
+/// connection to APNs"). It is a JSON web token, signed with ES256, good for an hour.
+///
+/// Apple refuses a key's holder that shows new tokens more often than every 20 minutes, fleets included. So a token is minted
+/// once for all workers and kept in the store; this type only says how it is made and how old it may get.
+package struct ProviderToken: Hashable, Sendable {
+    /// When the next token is to be minted: between the 20 minutes that have to pass and the 60 that may.
+    package static let refreshSeconds: Int64 = 45 * 60
+    /// Within this time no second token may be minted for the same key.
+    package static let minimumSeconds: Int64 = 20 * 60
+
+    /// `header.claims.signature`. A secret.
+    package let text: String
+    /// When it was minted, in seconds since 1970.
+    package let issuedAt: Int64
+
+    /// A token that was minted before.
+    package init(text: String, issuedAt: Int64) {
+        self.text = text
+        self.issuedAt = issuedAt
+    }
+
+    /// Mints a token.
+    /// - Parameters:
+    ///   - keyID: the signing key's identifier, ten characters.
+    ///   - teamID: the team's identifier, ten characters.
+    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired when its own clock differs by an hour.
+    package static func mint(
+        key: PrivateKey, keyID: String, teamID: String, now: Int64
+    ) throws(APNsError) -> ProviderToken {
+        guard isIdentifier(keyID) else { throw .badKeyID(keyID) }
+        guard isIdentifier(teamID) else { throw .badTeamID(teamID) }
+        let header = Base64URL.encode("{\"alg\":\"ES256\",\"kid\":\"\(keyID)\"}".utf8)
+        let claims = Base64URL.encode("{\"iss\":\"\(teamID)\",\"iat\":\(now)}".utf8)
+        do {
+            let signature = try ES256.signature(of: Array("\(header).\(claims)".utf8), with: key)
+            return ProviderToken(text: "\(header).\(claims).\(Base64URL.encode(signature))", issuedAt: now)
+        } catch {
+            throw .signing(error)
+        }
+    }
+
+    /// Whether it is time for the next token.
+    package func isDue(now: Int64) -> Bool {
+        now - issuedAt >= Self.refreshSeconds
+    }
+
+    /// Whether APNs would take another token already.
+    package func mayBeReplaced(now: Int64) -> Bool {
+        now - issuedAt >= Self.minimumSeconds
+    }
+
+    /// The value of the `authorization` field.
+    var authorization: String { "bearer \(text)" }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        text.utf8.count == 10
+            && text.utf8.allSatisfy {
+                (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0)
+                    || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+            }
+    }
+}
+
+extension ProviderToken: CustomStringConvertible, CustomDebugStringConvertible {
+    /// Without the secret, so that it does not get into a log by accident.
+    package var description: String { "provider token issued at \(issuedAt)" }
+    package var debugDescription: String { description }
+}

@@ -1,0 +1,487 @@
+import Cryptography
+import HTTP2
+import QueueCore
+import Testing
+import Transport
+
+@testable import APNs
+
+@Suite(.timeLimit(.minutes(1))) struct `The number of streams` {
+    @Test func `never exceeds the server's limit`() async throws {
+        let (highest, tally) = try await Stage(maximumStreams: 1).run { _, scene in
+            scene.sender.send(count: 500)
+            await scene.sender.untilAnswered(500)
+            return (scene.server.connections.map(\.highestOpenCount).max(), scene.sender.tally)
+        }
+        #expect(highest == 1)
+        #expect(tally == ["accepted": 500])
+    }
+
+    @Test func `rises with the limit after the first answer`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        let held = Held()
+        let highest = try await Stage(
+            maximumStreams: 1, settings: settings,
+            respond: { request in
+                // As APNs does with tokens: one stream, until a request with a valid token was seen.
+                if request.streamID == 1 {
+                    request.connection.allow(100)
+                    request.answer()
+                } else {
+                    held.requests.append(request)
+                }
+            }
+        ).run { _, scene in
+            scene.sender.send(count: 101)
+            await held.until(count: 100)
+            for request in held.requests { request.answer() }
+            await scene.sender.untilAnswered(101)
+            return scene.server.connections[0].highestOpenCount
+        }
+        #expect(highest == 100)
+    }
+
+    @Test func `falls with the limit, without an error`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        let held = Held()
+        let (openWhenLowered, tally) = try await Stage(
+            maximumStreams: 300, settings: settings, respond: { held.requests.append($0) }
+        ).run { _, scene in
+            scene.sender.send(count: 400)
+            await held.until(count: 300)
+            let connection = scene.server.connections[0]
+            connection.allow(1)
+            let first = held.requests
+            held.requests = []
+            for request in first.dropLast() { request.answer() }
+            await scene.sender.untilAnswered(299)
+            let openWhenLowered = connection.openCount
+            first[299].answer()
+            for ready in 0..<100 {
+                await held.until(count: ready + 1)
+                #expect(connection.openCount == 1)
+                held.requests[ready].answer()
+            }
+            await scene.sender.untilAnswered(400)
+            return (openWhenLowered, scene.sender.tally)
+        }
+        #expect(openWhenLowered == 1)
+        #expect(tally == ["accepted": 400])
+    }
+
+    @Test func `moves to another connection when identifiers run out`() async throws {
+        // 2^31 - 1 is the last identifier: ten streams are left on each connection.
+        let (tally, counts) = try await Stage(firstStreamID: 0x7FFF_FFFF - 18).run { _, scene in
+            scene.sender.send(count: 35)
+            await scene.sender.untilAnswered(35)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 35])
+        #expect(counts == 4)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `The number of connections` {
+    @Test func `grows only while all are saturated, up to the limit`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 3
+        let held = Held()
+        let (few, many) = try await Stage(
+            maximumStreams: 10, settings: settings,
+            respond: { request in
+                if request.streamID == 1 { request.answer() } else { held.requests.append(request) }
+            }
+        ).run { actor, scene in
+            scene.sender.send(count: 9)
+            await held.until(count: 8)
+            let few = scene.server.connections.count
+            scene.sender.send(count: 100, from: 100)
+            // Each of the three holds ten requests; more connections are not opened.
+            while held.requests.count < 30 {
+                scene.gateway.requestCapacity()
+                await actor.loop.pause(.milliseconds(2))
+            }
+            return (few, scene.server.connections.count)
+        }
+        #expect(few == 1)
+        #expect(many == 3)
+    }
+
+    @Test func `is none before there is something to send, and after a time without`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.closeAfterIdle = .milliseconds(300)
+        let states = try await Stage(settings: settings).run { actor, scene in
+            var states = [scene.gateway.state]
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            states.append(scene.gateway.state)
+            while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(2)) }
+            states.append(scene.gateway.state)
+            // Lazily opened again.
+            scene.sender.send(count: 1, from: 1)
+            await scene.sender.untilAnswered(2)
+            states.append(scene.gateway.state)
+            return states
+        }
+        #expect(states == [.idle, .open, .idle, .open])
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `When the server says GOAWAY` {
+    @Test func `what lies above is sent again, the rest is awaited`() async throws {
+        let held = Held()
+        let (results, repeated, connectionCount) = try await Stage(respond: { request in
+            if request.connection === held.requests.first?.connection || held.requests.isEmpty {
+                held.requests.append(request)
+            } else {
+                request.answer()
+            }
+        }).run { _, scene in
+            scene.sender.send(count: 4)
+            await held.until(count: 4)
+            // Streams 1, 3, 5 and 7 are in flight; 5 and 7 were not looked at.
+            held.requests[0].connection.goAway(last: 3)
+            await scene.sender.untilAnswered(2)
+            let repeated = scene.sender.repeatedCount
+            held.requests[0].answer()
+            held.requests[1].answer()
+            await scene.sender.untilAnswered(4)
+            return (scene.sender.tally, repeated, scene.server.connections.count)
+        }
+        #expect(results == ["accepted": 4])
+        #expect(repeated == 2)
+        #expect(connectionCount == 2)
+    }
+
+    @Test func `gracefully, in two steps, nothing is lost or doubled`() async throws {
+        let (tally, counts) = try await Stage(respond: { request in
+            let connection = request.connection
+            guard connection.goAwayCode == nil else { return }
+            switch request.streamID {
+            case 201:
+                connection.goAway(last: 0x7FFF_FFFF)
+                request.answer()
+            default: request.answer()
+            }
+        }).run { _, scene in
+            scene.sender.send(count: 3000)
+            await scene.sender.untilAnswered(3000)
+            return (scene.sender.tally, Set(scene.server.requests.map { $0.fields["apns-id"] }).count)
+        }
+        #expect(tally == ["accepted": 3000])
+        #expect(counts == 3000)
+    }
+
+    @Test func `and closes at once, what it had taken is unanswered`() async throws {
+        let (tally, isReplaced) = try await Stage(respond: { request in
+            guard request.connection.http.openStreamCount == 10 else { return }
+            request.connection.goAway(last: 9)
+            request.connection.cut()
+        }).run { _, scene in
+            scene.sender.resendsUntouched = false
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+            return (scene.sender.tally, scene.gateway.connectionCount)
+        }
+        #expect(tally == ["unanswered": 5, "untouched": 5])
+        #expect(isReplaced <= 1)
+    }
+
+    @Test(arguments: [
+        #"{"reason":"BadCertificateEnvironment"}"#, #"{"reason":"BadCertificate","more":null}"#,
+    ])
+    func `because of the credential, that is told`(debug: String) async throws {
+        let refused = try await Stage(respond: { $0.connection.goAway(last: 0, debug: debug) }).run { _, scene in
+            scene.sender.resendsUntouched = false
+            scene.sender.send(count: 1)
+            await scene.sender.until { !scene.sender.refusedCredentials.isEmpty }
+            return scene.sender.refusedCredentials[0]
+        }
+        #expect(debug.contains(refused.reason.text))
+        #expect(refused.detail.contains("NO_ERROR, \(refused.reason.text)"))
+    }
+
+    @Test(arguments: ["", "null", "too many streams", "{\"reason\":", String(repeating: "x", count: 4000)])
+    func `with any debug data, it is let pass`(debug: String) async throws {
+        let (tally, refusals) = try await Stage(respond: { request in
+            if request.streamID == 1 {
+                request.connection.goAway(last: 1, .refusedStream, debug: debug)
+            }
+            request.answer()
+        }).run { _, scene in
+            scene.sender.send(count: 50)
+            await scene.sender.untilAnswered(50)
+            return (scene.sender.tally, scene.sender.refusedCredentials.count)
+        }
+        #expect(tally == ["accepted": 50])
+        #expect(refusals == 0)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `When a connection breaks` {
+    @Test func `what was sent whole is unanswered, and another takes its place`() async throws {
+        let tally = try await Stage(respond: { request in
+            if request.connection.http.openStreamCount == 50 { request.connection.cut() }
+        }).run { _, scene in
+            scene.sender.send(count: 50)
+            await scene.sender.untilAnswered(50)
+            return scene.sender.tally
+        }
+        #expect(tally == ["unanswered": 50])
+    }
+
+    @Test func `a body that had not left in full is untouched`() async throws {
+        // The connection's window is 65,535: sixteen bodies of 4,096 do not fit, and no one gives it back.
+        let (tally, arrived) = try await Stage(respond: { request in
+            if request.connection.http.openStreamCount >= 15, request.streamID == 29 { request.connection.cut() }
+        }).run { _, scene in
+            scene.sender.resendsUntouched = false
+            scene.sender.send(Sender.push(bytes: 4096), count: 40)
+            await scene.sender.untilAnswered(40)
+            return (scene.sender.tally, scene.server.requests.count)
+        }
+        #expect(tally["unanswered"].map { $0 >= arrived } == true)
+        #expect(tally["untouched"].map { $0 > 0 } == true)
+        #expect((tally["unanswered"] ?? 0) + (tally["untouched"] ?? 0) == 40)
+    }
+
+    @Test func `a stream that was refused is untouched`() async throws {
+        let (tally, repeated) = try await Stage(respond: { request in
+            if request.streamID == 3 { request.connection.reset(3, .refusedStream) } else { request.answer() }
+        }).run { _, scene in
+            scene.sender.send(count: 3)
+            await scene.sender.untilAnswered(3)
+            return (scene.sender.tally, scene.sender.repeatedCount)
+        }
+        #expect(tally == ["accepted": 3])
+        #expect(repeated == 1)
+    }
+
+    @Test func `a server that cannot be reached is tried again ever more seldom`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.backoff = Backoff(base: .milliseconds(1), cap: .milliseconds(30))
+        let outages = try await Stage(settings: settings).run { _, scene in
+            scene.server.close()
+            scene.gateway.requestCapacity()
+            await scene.sender.until { scene.sender.outages.count == 9 }
+            return scene.sender.outages
+        }
+        #expect(Set(outages.map(\.since)).count == 1)
+        #expect(outages[0].error.contains("Connection refused"))
+        // From the sixth failure on the cap of 30 ms holds, from below.
+        for (earlier, later) in zip(outages.dropFirst(5), outages.dropFirst(6)) {
+            #expect(earlier.nextAttempt.duration(to: later.nextAttempt) >= .milliseconds(30))
+        }
+    }
+
+    @Test func `connections that do not last are failures as well`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(10)
+        let count = try await Stage(settings: settings, respond: { $0.connection.cut() }).run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.until { !scene.sender.outages.isEmpty }
+            return scene.sender.outages.count
+        }
+        #expect(count == 1)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `When answers do not come` {
+    @Test func `one slow stream is given up and the connection kept`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.responseTime = .milliseconds(500)
+        settings.maximumTimeoutsInARow = 2
+        let (results, connectionCount) = try await Stage(
+            settings: settings, respond: { if $0.streamID != 5 { $0.answer() } }
+        ).run { actor, scene in
+            scene.sender.send(count: 5)
+            var next: UInt64 = 5
+            while scene.sender.results[2] == nil {
+                scene.sender.send(count: 1, from: next)
+                next += 1
+                await actor.loop.pause(.milliseconds(2))
+            }
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(results["unanswered"] == 1)
+        #expect(connectionCount == 1)
+    }
+
+    @Test func `several in a row replace the connection`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.responseTime = .milliseconds(40)
+        let tally = try await Stage(
+            settings: settings, respond: { if $0.connection !== $0.firstConnection { $0.answer() } }
+        ).run { _, scene in
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+            scene.sender.send(count: 10, from: 10)
+            await scene.sender.untilAnswered(20)
+            return scene.sender.tally
+        }
+        #expect(tally == ["unanswered": 10, "accepted": 10])
+    }
+
+    @Test func `a server that has gone silent is found by PING`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.pingAfterSilence = .milliseconds(20)
+        settings.pingTime = .milliseconds(40)
+        let tally = try await Stage(
+            settings: settings, respond: { $0.connection.stream.pauseReading() }
+        ).run { _, scene in
+            scene.sender.send(count: 7)
+            await scene.sender.untilAnswered(7)
+            return scene.sender.tally
+        }
+        #expect(tally == ["unanswered": 7])
+    }
+
+    @Test func `a server that says nothing at all is unreachable`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.settingsTime = .milliseconds(40)
+        let (loop, brisk) = (EventLoop(name: "test"), settings)
+        defer { loop.shutDown() }
+        let errors = try await loop.run { actor in
+            let authority = try MockAPNs.authority.get()
+            let context = try TLSContext.server(identity: authority.issueServer(names: ["localhost"]))
+            let mute = try Listener(context: context, loop: loop) { _ in }
+            defer { mute.close() }
+            let gateway = try HTTP2Gateway(
+                endpoint: Endpoint(
+                    host: "localhost", port: mute.port, additionalAuthorities: [authority.certificate]),
+                credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)), settings: brisk, loop: loop)
+            let sender = Sender(gateway)
+            defer { gateway.close() }
+            gateway.requestCapacity()
+            await sender.until { !sender.outages.isEmpty }
+            return sender.outages.map(\.error)
+        }
+        #expect(
+            errors == ["localhost:\(errors[0].split(separator: ":")[1].prefix { $0.isNumber }) sent no HTTP/2 SETTINGS"]
+        )
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `An answer replaces the connection` {
+    @Test(arguments: [
+        (503, "Shutdown"), (403, "ExpiredProviderToken"), (400, "IdleTimeout"), (429, "TooManyProviderTokenUpdates"),
+    ])
+    func `when it says so, once`(status: Int, reason: String) async throws {
+        let held = Held()
+        let (tally, connectionCount) = try await Stage(respond: { request in
+            if request.connection === request.firstConnection {
+                held.requests.append(request)
+            } else {
+                request.answer()
+            }
+        }).run { _, scene in
+            scene.sender.send(count: 100)
+            await held.until(count: 100)
+            for request in held.requests { request.answer(status, body: "{\"reason\":\"\(reason)\"}") }
+            await scene.sender.untilAnswered(100)
+            scene.sender.send(count: 100, from: 100)
+            await scene.sender.untilAnswered(200)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["\(status) \(reason)": 100, "accepted": 100])
+        #expect(connectionCount == 2)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `Draining a gateway` {
+    @Test func `awaits what is in flight and says good-bye`() async throws {
+        let held = Held()
+        let (tally, state, goAway) = try await Stage(respond: { held.requests.append($0) }).run { actor, scene in
+            scene.sender.send(count: 20)
+            await held.until(count: 20)
+            actor.loop.schedule(after: .milliseconds(10)) { for request in held.requests { request.answer() } }
+            await scene.gateway.drain(until: .now + .seconds(10))
+            let server = scene.server.connections[0]
+            while !server.isClosed { await actor.loop.pause(.milliseconds(1)) }
+            return (scene.sender.tally, scene.gateway.state, server.goAwayCode)
+        }
+        #expect(tally == ["accepted": 20])
+        #expect(state == .closed)
+        #expect(goAway == .noError)
+    }
+
+    @Test func `gives up at the deadline what is not answered`() async throws {
+        let held = Held()
+        let tally = try await Stage(respond: { held.requests.append($0) }).run { _, scene in
+            scene.sender.send(count: 3)
+            await held.until(count: 3)
+            held.requests[0].answer()
+            await scene.gateway.drain(until: .now + .milliseconds(30))
+            return scene.sender.tally
+        }
+        #expect(tally == ["accepted": 1, "unanswered": 2])
+    }
+
+    @Test func `and closing, twice, leaves a gateway that sends nothing`() async throws {
+        let isSent = try await Stage().run { _, scene in
+            scene.gateway.close()
+            scene.gateway.close()
+            await scene.gateway.drain(until: .now + .seconds(1))
+            let token: [UInt8] = [1]
+            return scene.gateway.send(Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), ticket: 1)
+        }
+        #expect(!isSent)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `A client certificate` {
+    @Test func `that the server refuses is told as such`() async throws {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let refused = try await loop.run { _ in
+            let authority = try MockAPNs.authority.get()
+            let server = try MockAPNs(
+                on: loop, clientCertificates: .required(issuedBy: authority.certificate), respond: { $0.answer() })
+            let stranger = try CertificateAuthority.make(commonName: "Stranger").issueClient(.init(userID: "x"))
+            let gateway = try HTTP2Gateway(
+                endpoint: try server.endpoint, credential: .certificate(stranger), settings: .brisk, loop: loop)
+            let sender = Sender(gateway)
+            defer {
+                gateway.close()
+                server.close()
+            }
+            gateway.requestCapacity()
+            await sender.until { !sender.refusedCredentials.isEmpty }
+            return sender.refusedCredentials[0]
+        }
+        #expect(refused.reason == .named("BadCertificate"))
+        #expect(refused.detail.contains("unknown ca"))
+    }
+}
+
+/// Requests that a server keeps without an answer, and a way to wait for them. Touched on the loop of one test only, where both
+/// server and test run.
+final class Held: @unchecked Sendable {
+    private var wakeUp: (count: Int, continuation: CheckedContinuation<Void, Never>)?
+    var requests: [MockAPNs.Request] = [] {
+        didSet { wake() }
+    }
+
+    func until(count: Int) async {
+        await withCheckedContinuation { continuation in
+            if requests.count >= count { continuation.resume() } else { wakeUp = (count, continuation) }
+        }
+    }
+
+    private func wake() {
+        guard let waiting = wakeUp, requests.count >= waiting.count else { return }
+        wakeUp = nil
+        waiting.continuation.resume()
+    }
+}
+
+extension EventLoop {
+    /// Lets the loop's time pass.
+    func pause(_ time: Duration) async {
+        await withCheckedContinuation { continuation in
+            schedule(after: time) { continuation.resume() }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+import HTTP2
+import QueueCore
+import Testing
+import Transport
+
+@testable import APNs
+
+@Suite(.timeLimit(.minutes(1))) struct `A gateway sends` {
+    @Test func `requests as APNs wants them`() async throws {
+        let request = try await Stage().run { _, scene in
+            scene.sender.send(count: 1, from: 5)
+            await scene.sender.untilAnswered(1)
+            let request = scene.server.requests[0]
+            return (request.fields, String(decoding: request.body, as: UTF8.self))
+        }
+        let id = APNsID(root: 7, key: 5).description
+        #expect(request.0[":method"] == "POST" && request.0[":scheme"] == "https")
+        #expect(request.0[":path"] == "/3/device/0000000000000005" + String(repeating: "ab", count: 24))
+        #expect(request.0["authorization"] == "bearer a.b.c")
+        #expect(request.0["apns-topic"] == "com.example.App")
+        #expect(request.0["apns-push-type"] == "alert" && request.0["apns-priority"] == "10")
+        #expect(request.0["apns-expiration"] == "0")
+        #expect(request.0["apns-id"] == id && request.0["apns-collapse-id"] == id)
+        #expect(request.0[":authority"]?.hasPrefix("127.0.0.1:") == true)
+        #expect(request.0.count == 11)
+        #expect(request.1 == #"{"aps":{"alert":"hello"}}"#)
+    }
+
+    @Test func `tens of thousands over one connection, the answers in batches`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        let (tally, connectionCount, batchCount) = try await Stage(settings: settings).run { _, scene in
+            scene.sender.send(count: 20_000)
+            await scene.sender.untilAnswered(20_000)
+            return (scene.sender.tally, scene.server.connections.count, scene.sender.batchSizes.count)
+        }
+        #expect(tally == ["accepted": 20_000])
+        #expect(connectionCount == 1)
+        #expect(batchCount < 5000)
+    }
+
+    @Test func `large bodies through small windows`() async throws {
+        let (tally, byteCounts) = try await Stage().run { _, scene in
+            scene.sender.send(Sender.push(bytes: 4096), count: 1000)
+            await scene.sender.untilAnswered(1000)
+            return (scene.sender.tally, Set(scene.server.requests.map(\.body.count)))
+        }
+        #expect(tally == ["accepted": 1000])
+        #expect(byteCounts == [4096])
+    }
+
+    @Test func `a body of its own for one recipient`() async throws {
+        let body = try await Stage().run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            let token: [UInt8] = [1, 2, 3]
+            let isSent = scene.gateway.send(
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: Array("{}".utf8), ticket: 9)
+            #expect(isSent)
+            await scene.sender.untilAnswered(2)
+            return scene.server.requests[1].body
+        }
+        #expect(body == Array("{}".utf8))
+    }
+
+    @Test func `the next token once it has been given`() async throws {
+        let tokens = try await Stage().run { _, scene in
+            scene.sender.send(count: 2)
+            await scene.sender.untilAnswered(2)
+            scene.gateway.use(ProviderToken(text: "d.e.f", issuedAt: 1))
+            scene.sender.send(count: 2, from: 2)
+            await scene.sender.untilAnswered(4)
+            return scene.server.requests.compactMap { $0.fields["authorization"] }
+        }
+        #expect(tokens == ["bearer a.b.c", "bearer a.b.c", "bearer d.e.f", "bearer d.e.f"])
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `A gateway reads answers` {
+    private func results(
+        count: Int = 1, _ respond: @escaping @Sendable (MockAPNs.Request) -> Void
+    ) async throws -> [UInt64: String] {
+        try await Stage(respond: respond).run { _, scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+            return scene.sender.results
+        }
+    }
+
+    @Test func `with a reason`() async throws {
+        let results = try await results { $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#) }
+        #expect(results == [0: "400 BadDeviceToken"])
+    }
+
+    @Test func `without a body, by their status`() async throws {
+        #expect(try await results { $0.answer(410) } == [0: "410 Unregistered"])
+        #expect(try await results { $0.answer(503) } == [0: "503 OtherPassing"])
+    }
+
+    @Test func `of 200 with a body that nobody asked for`() async throws {
+        #expect(try await results { $0.answer(200, body: "junk") } == [0: "accepted"])
+    }
+
+    @Test func `by ten thousand without running out of window`() async throws {
+        let results = try await results(count: 10_000) { $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#) }
+        #expect(results.count == 10_000)
+    }
+
+    @Test func `whose body is cut off, by their status`() async throws {
+        let results = try await results { request in
+            request.connection.answerHead(request.streamID, 410)
+            request.connection.cut()
+        }
+        #expect(results == [0: "410 Unregistered"])
+    }
+
+    @Test func `with the details of a refusal`() async throws {
+        let refusal = try await Stage(respond: { request in
+            request.answer(
+                410, body: #"{"reason":"Unregistered","timestamp":1458114061260}"#, fields: [("retry-after", "30")])
+        }).run { _, scene in
+            let keeper = Keeper()
+            scene.gateway.handler = keeper
+            scene.gateway.requestCapacity()
+            await keeper.until { scene.gateway.freeSlots > 0 }
+            let token: [UInt8] = [1]
+            let isSent = scene.gateway.send(
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), ticket: 3)
+            #expect(isSent)
+            await keeper.until { keeper.refusal != nil }
+            return keeper.refusal
+        }
+        #expect(refusal?.deadSinceMilliseconds == 1_458_114_061_260)
+        #expect(refusal?.retryAfter == .seconds(30))
+        #expect(refusal?.text == "Unregistered")
+    }
+}
+
+/// Keeps the last refusal.
+private final class Keeper: HTTP2GatewayHandler {
+    private(set) var refusal: Refusal?
+    private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
+
+    func answered(_ answers: [Answer], by gateway: HTTP2Gateway) {
+        for answer in answers { if case .refused(let refusal) = answer.result { self.refusal = refusal } }
+        wake()
+    }
+
+    func capacityChanged(of gateway: HTTP2Gateway) { wake() }
+    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway) {}
+
+    func until(_ isDue: @escaping () -> Bool) async {
+        await withCheckedContinuation { continuation in
+            if isDue() { continuation.resume() } else { wakeUp = (isDue, continuation) }
+        }
+    }
+
+    private func wake() {
+        guard let waiting = wakeUp, waiting.isDue() else { return }
+        wakeUp = nil
+        waiting.continuation.resume()
+    }
+}

@@ -1,0 +1,175 @@
+import Cryptography
+import HTTP2
+import Transport
+
+@testable import APNs
+
+/// A server that does with each request what a test says, down to the frame. Lives on the test's loop.
+final class MockAPNs {
+    /// A request that has arrived whole.
+    struct Request {
+        let connection: Connection
+        let streamID: UInt32
+        let fields: [String: String]
+        let body: [UInt8]
+
+        /// The connection that was made first.
+        var firstConnection: Connection? { connection.server.connections.first }
+
+        func answer(_ status: Int = 200, body: String = "", fields: [(String, String)] = []) {
+            connection.answer(streamID, status, body, fields)
+        }
+    }
+
+    private(set) var requests: [Request] = []
+    private(set) var connections: [Connection] = []
+    private let respond: (Request) -> Void
+    private var listener: Listener?
+
+    static let authority = Result { () throws(CryptographyError) in try CertificateAuthority.make(commonName: "Test CA")
+    }
+
+    /// - Parameter maximumStreams: the limit its first SETTINGS announce.
+    init(
+        on loop: EventLoop, maximumStreams: Int = 1000,
+        clientCertificates: TLSContext.ClientCertificates = .notAsked, respond: @escaping (Request) -> Void
+    ) throws {
+        self.respond = respond
+        let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
+        let context = try TLSContext.server(identity: identity, clientCertificates: clientCertificates)
+        listener = try Listener(context: context, loop: loop) { [self] stream in
+            connections.append(Connection(stream, server: self, maximumStreams: maximumStreams))
+        }
+    }
+
+    var endpoint: Endpoint {
+        get throws {
+            Endpoint(
+                host: "127.0.0.1", port: listener?.port ?? 0,
+                additionalAuthorities: [try Self.authority.get().certificate])
+        }
+    }
+
+    /// Takes no more connections and cuts those there are.
+    func close() {
+        listener?.close()
+        for connection in connections { connection.stream.close() }
+    }
+
+    fileprivate func arrived(_ request: Request) {
+        requests.append(request)
+        respond(request)
+    }
+}
+
+extension MockAPNs {
+    final class Connection: ByteStreamHandler, HTTP2Handler {
+        let stream: TLSConnection
+        let http: HTTP2Connection
+        fileprivate let server: MockAPNs
+        private var partials: [UInt32: (fields: [String: String], body: [UInt8])] = [:]
+        private(set) var openCount = 0
+        private(set) var highestOpenCount = 0
+        private(set) var goAwayCode: ErrorCode?
+        private(set) var isClosed = false
+
+        init(_ stream: TLSConnection, server: MockAPNs, maximumStreams: Int) {
+            var settings = Settings()
+            settings.maximumConcurrentStreams = maximumStreams
+            http = HTTP2Connection(role: .server, settings: settings)
+            self.stream = stream
+            self.server = server
+            stream.handler = self
+            flush()
+        }
+
+        func answer(_ streamID: UInt32, _ status: Int, _ body: String, _ fields: [(String, String)]) {
+            let headers = PreparedHeaders(
+                [PreparedHeaders.Field(":status", String(status))]
+                    + fields.map { PreparedHeaders.Field($0.0, $0.1, indexing: .withoutIndexing) })
+            guard http.openResponse(on: streamID, headers) else { return }
+            openCount -= 1
+            http.finish(body: Array(body.utf8))
+            flush()
+        }
+
+        /// The status without the end of the stream: a body that is announced and does not come.
+        func answerHead(_ streamID: UInt32, _ status: Int) {
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(5) << 8 | 1)  // length 5, HEADERS
+            bytes.append(0x4)  // END_HEADERS
+            bytes.append(bigEndian: streamID)
+            bytes.append([0x08, 0x03] + Array(String(status).utf8))  // :status as a literal
+            bytes.withBytes { _ = stream.write($0) }
+        }
+
+        func allow(_ maximumStreams: Int) {
+            var settings = Settings()
+            settings.maximumConcurrentStreams = maximumStreams
+            http.announce(settings)
+            flush()
+        }
+
+        func reset(_ streamID: UInt32, _ code: ErrorCode) {
+            http.reset(streamID, code)
+            openCount -= 1
+            flush()
+        }
+
+        func goAway(last: UInt32? = nil, _ code: ErrorCode = .noError, debug: String = "") {
+            http.goAway(code, lastStreamID: last, debugData: Array(debug.utf8))
+            flush()
+        }
+
+        /// Ends the TCP connection without a word of HTTP/2.
+        func cut() {
+            stream.close()
+        }
+
+        func flush() {
+            guard http.outputByteCount > 0 else { return }
+            http.consumeOutput(http.withOutput { stream.write($0) })
+        }
+
+        // MARK: ByteStreamHandler
+
+        func received(_ bytes: Span<UInt8>) {
+            http.receive(bytes, now: 0, handler: self)
+            flush()
+        }
+
+        func writable() { flush() }
+        func closed(_ error: TransportError?) { isClosed = true }
+
+        // MARK: HTTP2Handler
+
+        func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
+            var fields: [String: String] = [:]
+            for field in section.fields {
+                let name = section.withName(of: field) { String(decoding: Array($0), as: UTF8.self) }
+                fields[name] = section.withValue(of: field) { String(decoding: Array($0), as: UTF8.self) }
+            }
+            openCount += 1
+            highestOpenCount = max(highestOpenCount, openCount)
+            partials[stream.id] = (fields, [])
+            if isLast { complete(stream.id) }
+        }
+
+        func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
+            partials[stream.id]?.body += Array(body)
+            if isLast { complete(stream.id) }
+        }
+
+        private func complete(_ streamID: UInt32) {
+            guard let (fields, body) = partials.removeValue(forKey: streamID) else { return }
+            server.arrived(Request(connection: self, streamID: streamID, fields: fields, body: body))
+        }
+
+        func ended(_ stream: StreamReference, by ending: StreamEnding) { openCount -= 1 }
+        func peerSettingsChanged() {}
+        func settingsAcknowledged() {}
+        func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) { goAwayCode = code }
+        func pingAnswered(_ payload: UInt64) {}
+        func failed(_ error: HTTP2Error) {}
+    }
+}
