@@ -64,6 +64,11 @@ package final class PrivatePostgres: Sendable {
         server.withLock { $0?.processID }
     }
 
+    /// A program beside the server, to be run as the server's user, who owns the folder of the socket.
+    package func command(_ executable: String, _ arguments: [String]) -> Command {
+        user.command(executable, arguments, in: folder.path)
+    }
+
     /// Makes an empty database.
     package func createDatabase(_ name: String) async throws(LocalStackError) {
         let arguments = ["-h", folder.path, "-p", "5432", "-U", Self.superuser, name]

@@ -13,9 +13,10 @@ package struct DatabaseAddress: Sendable {
         url: String?, environment: [String: String] = ProcessInfo.processInfo.environment
     ) throws(PostgresError) {
         let given = [url, environment["PUSHQ_DATABASE_URL"]].compactMap { $0 }.first { !$0.isEmpty }
-        var parameters = unsafe Self.values(PQconndefaults())
-        if let given { parameters.merge(try Self.parse(given)) { _, given in given } }
-        self.parameters = parameters
+        let ownParameters = try given.map(Self.parse) ?? [:]
+        let defaults = unsafe Self.values(PQconndefaults())
+        // What is told to libpq counts more than its service file: then that has to fill in the rest.
+        parameters = ownParameters["service"] == nil ? defaults.merging(ownParameters) { $1 } : ownParameters
     }
 
     /// Where it leads, for errors and logs: never the password.

@@ -115,7 +115,8 @@ extension PostgresConnection {
         let taker = takers.removeFirst()
         isTaken = true
         loop.unwatch(descriptor)
-        unsafe PQexitPipelineMode(session)
+        let code = unsafe PQexitPipelineMode(session)
+        precondition(code == 1, "libpq is still at something although every call was answered")
         taker.finish(.success(()))
     }
 

@@ -53,7 +53,8 @@ extension PostgresConnection {
     }
 
     private func sendsByName(_ call: Call) -> Bool {
-        preparesStatements && !call.isUnprepared && preparations[call.statement.preparedName] != .outdated
+        preparesStatements && !isInTransaction && !call.isUnprepared
+            && preparations[call.statement.preparedName] != .outdated
     }
 
     /// Prepares the statement before its first execution, in the same round trip.

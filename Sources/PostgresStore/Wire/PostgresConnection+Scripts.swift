@@ -20,12 +20,13 @@ extension PostgresConnection {
         within limit: Duration = usualLimit, _ body: () async throws -> Success
     ) async throws -> Success {
         _ = try await command("begin", task: "begin", within: limit)
+        isInTransaction = true
+        defer { isInTransaction = false }
         let success: Success
         do {
             success = try await body()
         } catch {
-            // On a connection that is lost there is nothing left to roll back.
-            if isOpen { _ = try await command("rollback", task: "rollback", within: limit) }
+            await rollBack(within: limit)
             throw error
         }
         let tag = try await command("commit", task: "commit", within: limit)
@@ -34,6 +35,15 @@ extension PostgresConnection {
                 ServerError(task: "commit", state: "25P02", message: "a statement of the transaction had failed"))
         }
         return success
+    }
+
+    /// A connection of which nobody knows whether it is still in the transaction is of no use.
+    private func rollBack(within limit: Duration) async {
+        do throws(PostgresError) {
+            _ = try await command("rollback", task: "rollback", within: limit)
+        } catch {
+            close()
+        }
     }
 
     private func command(_ sql: String, task: String, within limit: Duration) async throws(PostgresError) -> String {

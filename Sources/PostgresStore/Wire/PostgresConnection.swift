@@ -46,6 +46,9 @@ package import Transport
     var preparations: [String: Preparation] = [:]
     /// False behind a transaction pooler, which gives each transaction another server connection.
     var preparesStatements = true
+    /// Inside ``transaction(within:_:)`` nothing is sent by name: behind a pooler the name may be unknown, and that would abort the
+    /// transaction before the statement could go as text.
+    var isInTransaction = false
     var isPumpPlanned = false
 
     /// A task has the connection for itself.
@@ -90,6 +93,13 @@ package import Transport
         unsafe PQenterPipelineMode(session)
         unsafe PQsetNoticeReceiver(session, noteNotice, Unmanaged.passUnretained(self).toOpaque())
         loop.watch(descriptor, for: .readable, handler: self)
+    }
+
+    /// Only after the loop was shut down: until then it holds every open connection.
+    deinit {
+        guard let session = unsafe session else { return }
+        unsafe PQfinish(session)
+        Glibc.close(descriptor)
     }
 
     /// Whether statements can still be sent.

@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+import LocalStack
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// A transaction pooler between: each transaction may be run by another server connection, which knows nothing of what was
+/// prepared on the one before.
+@Suite(
+    .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
+    .timeLimit(.minutes(1)))
+struct `Behind PgBouncer in transaction mode` {
+    private static let square = Statement("square", "select $1::int8 * $1::int8")
+
+    @Test func `every statement is answered rightly, whichever server it meets`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let pooler = try await PgBouncer()
+            var clients: [PostgresConnection] = []
+            for _ in 0..<6 {
+                clients.append(
+                    try await PostgresConnection.connect(
+                        to: try pooler.address(of: database), as: "test", on: database.loop))
+            }
+            let tasks = (0..<240).map { (number: Int64) in
+                let client = clients[Int(number) % clients.count]
+                return Task {
+                    _ = actor
+                    // Holds its server for a moment, so that the others are given another.
+                    _ = try await client.execute(Statement("hold", "select pg_sleep(0.002)"))
+                    return try await client.execute(Self.square, [.int8(number)]).first?.int8(0)
+                }
+            }
+            for (number, task) in zip(Int64(0)..., tasks) { #expect(try await task.value == number * number) }
+            // The two servers met statements that others had prepared, or that were unknown to them.
+            #expect(clients.contains { !$0.preparesStatements })
+            for client in clients { client.close() }
+            await pooler.end()
+        }
+    }
+
+    @Test func `transactions and COPY stay whole, and migrations are applied once`() async throws {
+        try await withEmptyDatabase { actor, database in
+            let pooler = try await PgBouncer()
+            let address = try pooler.address(of: database)
+            var runs: [Task<[String], any Error>] = []
+            for _ in 0..<3 {
+                let client = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+                runs.append(
+                    Task {
+                        _ = actor
+                        defer { client.close() }
+                        return try await Migrator(client).run().applied
+                    })
+            }
+            var applied: [String] = []
+            for run in runs { applied += try await run.value }
+            #expect(applied.sorted() == Migration.all.map(\.name))
+
+            let client = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            defer { client.close() }
+            let count = try await client.transaction {
+                try await client.runScript("create temp table stage (n int8) on commit drop")
+                _ = try await client.copyIn(Statement("copy", "copy stage from stdin"), within: .seconds(10)) {
+                    writer in
+                    try await writer.write(Array("1\n2\n3\n".utf8))
+                }
+                return try await client.execute(Statement("count", "select count(*) from stage")).first?.int8(0)
+            }
+            #expect(count == 3)
+            await pooler.end()
+        }
+    }
+}
+
+/// A private PgBouncer in front of the tests' server, with two server connections for each database.
+private struct PgBouncer {
+    static let executable = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
+
+    private static let port = 6432
+
+    private let folder: String
+    private let minder: Minder
+
+    init() async throws {
+        let postgres = try await TestServer.shared()
+        folder = postgres.socketFolder
+        minder = try Minder()
+        let settings = """
+            [databases]
+            * = host=\(folder) port=5432 user=\(TestServer.superuser)
+            [pgbouncer]
+            listen_addr =
+            listen_port = \(Self.port)
+            unix_socket_dir = \(folder)
+            auth_type = any
+            pool_mode = transaction
+            default_pool_size = 2
+            """
+        let file = "\(folder)/pgbouncer.ini"
+        try settings.write(toFile: file, atomically: true, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+        // What one that was killed would leave behind looks like a socket to connect to.
+        try? FileManager.default.removeItem(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
+        var command = postgres.command(try #require(Self.executable), [file])
+        command.output = .discarded
+        command.errors = .discarded
+        let pooler = try minder.start(command, endingWith: SIGTERM)
+        try await eventually("PgBouncer's socket") {
+            try #require(pooler.exit == nil)
+            return FileManager.default.fileExists(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
+        }
+    }
+
+    func address(of database: TestDatabase) throws -> DatabaseAddress {
+        let place = "host=\(folder) port=\(Self.port) user=\(TestServer.superuser)"
+        return try DatabaseAddress(url: "\(place) dbname=\(database.name)", environment: [:])
+    }
+
+    func end() async { await minder.end() }
+}
