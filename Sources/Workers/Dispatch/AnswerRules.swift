@@ -1,0 +1,103 @@
+import APNs
+import PostgresStore
+import QueueCore
+
+/// What an answer, or its absence, means for the recipient. `QueueCore.Reason.table` says what follows from each reason; here
+/// it is done.
+struct AnswerRules {
+    /// What the engine must do beyond the job's own record.
+    enum Consequence: Equatable {
+        case none
+        /// The queue's credential is at fault: it must not go on sending with it.
+        case pauseQueue(Reason)
+        /// The provider token has expired: a new one is needed.
+        case renewToken
+    }
+
+    /// Answers in a row that blame the message before the rest of the job is refused without being sent.
+    private static let faultsThatRefuseAll = 3
+    /// Times that a recipient goes back at once to another connection, before that counts as an attempt.
+    private static let mostReturns = 3
+
+    /// Records that APNs took the push.
+    static func accepted(_ ordinal: Int, of job: HeldJob) {
+        job.record(.delivered, for: ordinal)
+        _ = job.countMessageFault(false)
+    }
+
+    /// Records a refusal.
+    static func refused(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) -> Consequence {
+        let reason = refusal.reason
+        switch reason.row.action {
+        case .reject:
+            reject(ordinal, of: job, refusal)
+        case .deactivate, .suspect:
+            job.record(.rejected(reason), for: ordinal)
+            job.reports.append(
+                .init(
+                    deviceID: job.claim.deviceIDs[ordinal], reason: reason,
+                    reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }))
+        case .retry:
+            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+        case .reconnect:
+            sendBack(ordinal, of: job, reason)
+        case .renewToken:
+            sendBack(ordinal, of: job, reason)
+            return .renewToken
+        case .pause:
+            job.putBack(ordinal)
+            return .pauseQueue(reason)
+        }
+        return .none
+    }
+
+    /// Records that a request went out and no answer came: sent again, unless that is forbidden or has been tried enough.
+    static func unanswered(_ ordinal: Int, of job: HeldJob) {
+        let losses = job.countLoss(of: ordinal)
+        if job.claim.isAtMostOnce || losses >= EngineSettings.mostLosses {
+            job.record(.unknown, for: ordinal)
+        } else if losses == 1 {
+            job.putBack(ordinal)
+        } else {
+            // Whatever loses connections must not do so again in the same company.
+            job.recordRetry(
+                .init(
+                    deviceID: job.claim.deviceIDs[ordinal], backoff: .connection, step: losses, atLeast: .zero,
+                    attempts: 0,
+                    losses: losses - job.claim.rescues, group: ordinal % 2),
+                because: .noAnswer, for: ordinal)
+        }
+    }
+
+    /// A request that APNs has not looked at: it goes out again as if nothing had been.
+    static func untouched(_ ordinal: Int, of job: HeldJob) {
+        job.putBack(ordinal)
+    }
+
+    private static func reject(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
+        job.record(.rejected(refusal.reason), for: ordinal)
+        if refusal.reason == .other, let text = refusal.text { job.notes[ordinal] = text }
+        if job.countMessageFault(refusal.reason.row.blamesMessage) >= faultsThatRefuseAll {
+            job.close(.refused(refusal.reason))
+        }
+    }
+
+    private static func retry(_ ordinal: Int, of job: HeldJob, _ reason: Reason, atLeast: Duration) {
+        guard job.claim.attempt < job.queue.settings.maxAttempts else {
+            return job.record(.failed(reason), for: ordinal)
+        }
+        job.recordRetry(
+            .init(
+                deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt, atLeast: atLeast,
+                attempts: 1, losses: 0),
+            because: reason, for: ordinal)
+    }
+
+    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ reason: Reason) {
+        if job.countReturn(of: ordinal) <= mostReturns {
+            job.putBack(ordinal)
+        } else {
+            retry(ordinal, of: job, reason, atLeast: .zero)
+        }
+    }
+}

@@ -1,0 +1,215 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Hands recipients to the gateways: urgent ones first, then queues in turn by weight, each within its permits and the room of
+/// its connections. Runs at the end of a loop turn in which anything changed, so that a burst of answers is one round of sends.
+///
+/// Belongs to the engine's event loop.
+final class Dispatcher {
+    /// Recipients of one queue that are handed over before it is another's turn.
+    private static let quantum = 16
+
+    private let loop: EventLoop
+    private let settings: EngineSettings
+    private let jobs: HeldJobs
+    private var share = FairShare()
+    /// Queues of which jobs are held.
+    private(set) var active: [QueueState] = []
+    /// Requests in flight, over all queues.
+    private(set) var inFlight = 0
+    /// Requests sent since the start.
+    private(set) var sent = 0
+    private var isScheduled = false
+    private var isStopped = false
+    private var permitTimer: Timer?
+
+    /// Called when a job has nothing in flight and is finished or closed.
+    var jobIsThrough: (HeldJob) -> Void = { _ in }
+    /// Called when a queue runs out of permits, or a queue or the dispatcher could do with more jobs.
+    var wantsPermits: () -> Void = {}
+    var wantsJobs: () -> Void = {}
+    /// Called when a job stands still until its mark is moved.
+    var wantsFlush: () -> Void = {}
+    /// Called when an answer says that a queue's credential is at fault, or its provider token too old.
+    var credentialIsAtFault: (QueueState, Reason) -> Void = { _, _ in }
+    var tokenHasExpired: (QueueState) -> Void = { _ in }
+
+    init(loop: EventLoop, settings: EngineSettings, jobs: HeldJobs) {
+        self.loop = loop
+        self.settings = settings
+        self.jobs = jobs
+    }
+
+    /// Adds a job that was claimed; it may be sent from the next round on.
+    func add(_ job: HeldJob) {
+        let queue = job.queue
+        if !active.contains(where: { $0 === queue }) {
+            share.join(&queue.turn)
+            active.append(queue)
+        }
+        queue.add(job)
+        schedule()
+    }
+
+    /// Sends no more.
+    func stop() { isStopped = true }
+
+    /// Has a round run at the end of this turn.
+    func schedule() {
+        guard !isScheduled else { return }
+        isScheduled = true
+        loop.atEndOfTurn { [self] in
+            isScheduled = false
+            dispatch()
+        }
+    }
+
+    // MARK: Sending
+
+    private func dispatch() {
+        guard !isStopped else { return }
+        let now = loop.now
+        active.removeAll { queue in
+            queue.inFlight == 0
+                && Lane.allCases.allSatisfy { queue.sendableJob(in: $0) == nil && queue.unsent(in: $0) == 0 }
+        }
+        for queue in active where queue.mayWork {
+            let sent = send(from: queue, lanes: [.urgent], most: .max, now: now)
+            share.serve(&queue.turn, units: sent)
+        }
+        shareOut(now: now)
+        askForMore(now: now)
+    }
+
+    /// Lets the queues take turns until none has anybody to send to, or nothing more fits.
+    private func shareOut(now: ContinuousClock.Instant) {
+        var contenders = active.filter { $0.mayWork }
+        while !contenders.isEmpty, inFlight < settings.inFlight {
+            var first = 0
+            for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {
+                first = index
+            }
+            let queue = contenders[first]
+            let sent = send(from: queue, lanes: [.normal, .bulk], most: Self.quantum, now: now)
+            share.serve(&queue.turn, units: sent)
+            if sent < Self.quantum {
+                contenders.swapAt(first, contenders.count - 1)
+                contenders.removeLast()
+            }
+        }
+    }
+
+    /// Sends to up to `most` recipients of a queue and returns to how many it did.
+    private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
+        guard let gateway = queue.gateway else { return 0 }
+        if gateway.freeSlots == 0 { gateway.requestCapacity() }
+        var room = min(most, settings.inFlight - inFlight, gateway.freeSlots)
+        let isPaced = queue.settings.rate != nil
+        if isPaced { room = min(room, queue.permits(at: now)) }
+        guard room > 0 else { return 0 }
+        var sent = 0
+        for lane in lanes {
+            while sent < room, let job = queue.sendableJob(in: lane) {
+                guard isFresh(job, now: now) else {
+                    if job.isClosed { continue }
+                    break
+                }
+                let count = send(from: job, over: gateway, most: room - sent)
+                guard count > 0 else { break }
+                sent += count
+            }
+        }
+        if isPaced { queue.usePermits(sent, at: now) }
+        queue.inFlight += sent
+        queue.sentSinceMeasured += sent
+        inFlight += sent
+        self.sent += sent
+        return sent
+    }
+
+    /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
+    private func send(from job: HeldJob, over gateway: HTTP2Gateway, most: Int) -> Int {
+        let push = job.queue.push(for: job)
+        let tokens = job.claim.tokens
+        var sent = 0
+        while sent < most, let recipient = job.takeRecipient() {
+            let taken = gateway.send(
+                push, to: tokens.bytes.span.extracting(tokens.range(at: recipient.token)),
+                apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),
+                ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
+            guard taken else {
+                job.putBack(recipient.ordinal)
+                break
+            }
+            job.noteSent()
+            sent += 1
+        }
+        if job.awaitsMark { wantsFlush() }
+        return sent
+    }
+
+    /// Whether a job may still be sent: not past its `send_by`, and its lease renewed not too long ago.
+    private func isFresh(_ job: HeldJob, now: ContinuousClock.Instant) -> Bool {
+        if now >= job.sendBy {
+            job.close(.expired)
+            finishIfThrough(job)
+            return false
+        }
+        return now < job.renewedAt + settings.fence
+    }
+
+    /// Asks for jobs and permits where they run low, and sets the alarm for the next permit.
+    private func askForMore(now: ContinuousClock.Instant) {
+        var alarm: ContinuousClock.Instant?
+        var lacksPermits = false
+        for queue in active where queue.mayWork && queue.settings.rate != nil && queue.unsent > 0 {
+            // One that is due already waits for room, and answers bring that.
+            if let next = queue.permits.first?.next, next > now { alarm = min(alarm ?? next, next) }
+            lacksPermits = lacksPermits || queue.permitsLeft < queue.unsent
+        }
+        if lacksPermits { wantsPermits() }
+        permitTimer?.cancel()
+        permitTimer = alarm.map { next in
+            loop.schedule(after: now.duration(to: next)) { [self] in dispatch() }
+        }
+        wantsJobs()
+    }
+
+    // MARK: Answers
+
+    /// Takes a burst of answers.
+    func take(_ answers: [Answer]) {
+        for answer in answers { take(answer) }
+        schedule()
+    }
+
+    private func take(_ answer: Answer) {
+        let ticket = Ticket(rawValue: answer.ticket)
+        guard let job = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
+        job.noteEnded()
+        job.queue.inFlight -= 1
+        inFlight -= 1
+        switch answer.result {
+        case .accepted: AnswerRules.accepted(ticket.ordinal, of: job)
+        case .refused(let refusal): follow(AnswerRules.refused(ticket.ordinal, of: job, refusal), queue: job.queue)
+        case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
+        case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
+        }
+        finishIfThrough(job)
+    }
+
+    private func follow(_ consequence: AnswerRules.Consequence, queue: QueueState) {
+        switch consequence {
+        case .none: break
+        case .pauseQueue(let reason): credentialIsAtFault(queue, reason)
+        case .renewToken: tokenHasExpired(queue)
+        }
+    }
+
+    /// Passes a job on when nothing of it is in flight and nothing more will be sent.
+    func finishIfThrough(_ job: HeldJob) {
+        if job.inFlight == 0, job.waiting == 0 || job.isClosed { jobIsThrough(job) }
+    }
+}

@@ -1,0 +1,122 @@
+import APNs
+import PostgresStore
+import QueueCore
+
+/// What the engine keeps of one queue while it works for it: settings, held jobs by lane, permits, its share.
+///
+/// Belongs to the engine's event loop.
+final class QueueState {
+    let id: Int32
+    var settings: QueueSettings
+    /// The connections of its credential; nil while there is none to be had.
+    var gateway: HTTP2Gateway?
+    /// Its place in the order among the queues of this worker.
+    var turn: FairShare.Turn
+    /// Jobs with recipients to send to, by lane, the oldest first.
+    private var lanes: [[HeldJob]] = Array(repeating: [], count: Lane.allCases.count)
+    /// Requests in flight.
+    var inFlight = 0
+    /// Set while this worker will not send for it, whatever the settings of a moment ago say.
+    var isHeld = false
+
+    /// Permits taken and not used, the earliest first. Empty for queues without a limit.
+    var permits: [PermitRun] = []
+    /// The database was asked for permits and has not answered.
+    var isTakingPermits = false
+    /// Not before then is it asked again.
+    var nextTake: ContinuousClock.Instant
+
+    /// Jobs were seen that nobody has claimed.
+    var hasMoreWaiting = false
+    /// Messages in the form in which they are sent, the few that are in use.
+    private var pushes: [Int64: PreparedPush] = [:]
+    /// Messages kept prepared: campaigns that run at one time are few, and single pushes are sent once.
+    private static let mostPushes = 32
+    /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
+    var sentSinceMeasured = 0
+    var sendRate = 0.0
+    /// Recipients of a job, on the average of those claimed of each lane.
+    private(set) var jobSize: [Double] = [50, 50, 500]
+
+    init(settings: QueueSettings, now: ContinuousClock.Instant) {
+        id = settings.queueID
+        self.settings = settings
+        turn = FairShare.Turn(weight: settings.weight)
+        nextTake = now
+    }
+
+    /// Whether it may send at all.
+    var mayWork: Bool { !isHeld && !settings.isPaused && gateway != nil }
+
+    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased in vain.
+    var canReachAPNs: Bool {
+        if case .unreachable = gateway?.state { return false }
+        return true
+    }
+
+    /// The message of a job in the form in which it is sent.
+    func push(for job: HeldJob) -> PreparedPush {
+        let message = job.claim.message
+        if let push = pushes[message.id] { return push }
+        if pushes.count == Self.mostPushes { pushes.removeAll(keepingCapacity: true) }
+        let push = PreparedPush(
+            topic: settings.name.app + message.pushType.topicSuffix, pushType: message.pushType,
+            priority: message.priority, expiration: message.expiration,
+            collapseID: collapseID(of: message), body: message.payload)
+        pushes[message.id] = push
+        return push
+    }
+
+    /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the screen.
+    private func collapseID(of message: StoredMessage) -> PreparedPush.CollapseID {
+        if let text = message.collapseID { return .constant(text) }
+        return settings.derivesCollapseID && message.pushType == .alert ? .apnsID : .none
+    }
+
+    /// Learns how large the jobs of a lane are.
+    func noteSize(of claim: ClaimedJob) {
+        let lane = Int(claim.lane.rawValue)
+        jobSize[lane] += (Double(claim.deviceIDs.count) - jobSize[lane]) / 8
+    }
+
+    /// Adds a job that was claimed.
+    func add(_ job: HeldJob) { lanes[Int(job.claim.lane.rawValue)].append(job) }
+
+    /// The job to send from in `lane`: the oldest that has somebody to send to. Jobs that are through are dropped from the lane.
+    func sendableJob(in lane: Lane) -> HeldJob? {
+        let index = Int(lane.rawValue)
+        lanes[index].removeAll { $0.waiting == 0 || $0.isClosed }
+        return lanes[index].first { $0.isSendable }
+    }
+
+    /// Whether there is somebody to send to in `lane`.
+    func isSendable(in lane: Lane) -> Bool { lanes[Int(lane.rawValue)].contains { $0.isSendable } }
+
+    /// Recipients held and not sent to, of one lane.
+    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].reduce(0) { $0 + $1.unsent } }
+
+    /// Recipients held and not sent to.
+    var unsent: Int { Lane.allCases.reduce(0) { $0 + unsent(in: $1) } }
+
+    /// Permits that may be used at `now`; lapsed ones are dropped.
+    func permits(at now: ContinuousClock.Instant) -> Int {
+        var available = 0
+        for index in permits.indices { available += permits[index].available(at: now) }
+        permits.removeAll { $0.isSpent }
+        return available
+    }
+
+    /// Uses permits that are available, the earliest first.
+    func usePermits(_ count: Int, at now: ContinuousClock.Instant) {
+        var left = count
+        for index in permits.indices where left > 0 {
+            let used = min(left, permits[index].available(at: now))
+            permits[index].use(used)
+            left -= used
+        }
+        permits.removeAll { $0.isSpent }
+    }
+
+    /// Permits taken and not used, due or not.
+    var permitsLeft: Int { permits.reduce(0) { $0 + $1.count - $1.spent } }
+}

@@ -1,0 +1,162 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Transport
+
+/// The queues that this worker has met, with their settings as of a moment ago.
+///
+/// Belongs to the engine's event loop.
+final class Queues {
+    private let loop: EventLoop
+    private let store: EngineStore
+    private let settings: EngineSettings
+    private let jobs: HeldJobs
+    private let gateways: Gateways
+    private let settler: Settler
+    private let report: (EngineEvent) -> Void
+    private let pattern: QueuePattern
+    private let signal: Signal
+
+    private var known: [Int32: QueueState] = [:]
+    /// Queues that are not this worker's to serve, or are gone.
+    private var ignored: Set<Int32> = []
+    /// Queues whose credential was refused and that are to be paused.
+    private var faults: [(queue: QueueState, reason: Reason)] = []
+    private var isStopping = false
+    private var measuredAt = ContinuousClock.now
+
+    init(
+        loop: EventLoop, store: EngineStore, settings: EngineSettings, jobs: HeldJobs, gateways: Gateways,
+        settler: Settler, report: @escaping (EngineEvent) -> Void
+    ) {
+        self.loop = loop
+        self.store = store
+        self.settings = settings
+        self.jobs = jobs
+        self.gateways = gateways
+        self.settler = settler
+        self.report = report
+        pattern = QueuePattern(settings.queues)
+        signal = Signal(loop: loop)
+    }
+
+    /// The queue with this id, if it is this worker's to serve.
+    subscript(id: Int32) -> QueueState? { known[id] }
+
+    /// Reads the settings of queues that are met for the first time.
+    func learn(_ ids: Set<Int32>) async throws(PostgresError) {
+        let new = ids.filter { known[$0] == nil && !ignored.contains($0) }
+        guard !new.isEmpty else { return }
+        try await read(Array(new))
+    }
+
+    /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.
+    func run() async {
+        while !isStopping {
+            await signal.wait(atMost: settings.settingsRefresh)
+            await pauseFaulty()
+            measureRates()
+            ignored.removeAll(keepingCapacity: true)
+            guard !known.isEmpty, !isStopping else { continue }
+            try? await read(Array(known.keys))
+            gateways.keepOnly(usedBy: known.values)
+        }
+    }
+
+    func stop() {
+        isStopping = true
+        signal.raise()
+    }
+
+    /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
+    func noteFault(of queue: QueueState, _ reason: Reason) {
+        guard !queue.isHeld else { return }
+        queue.isHeld = true
+        faults.append((queue, reason))
+        yieldJobs(of: queue)
+        signal.raise()
+    }
+
+    /// Pauses the queues whose credential was refused, unless that was replaced meanwhile.
+    private func pauseFaulty() async {
+        let now = faults
+        faults = []
+        for (queue, reason) in now {
+            guard let version = queue.settings.credential?.version else { continue }
+            let text = "APNs answered \(reason.text): replace the credential, then the queue resumes"
+            let paused = await store.persist {
+                try await $0.pauseQueue(queue.id, reason: text, credentialVersion: version)
+            }
+            if paused == true { report(.queuePaused(queue: queue.settings.name.description, reason: text)) }
+            // From here on the settings say whether it is paused.
+            queue.settings.isPaused = true
+            queue.isHeld = false
+        }
+    }
+
+    /// The queues that send through a gateway.
+    func using(_ gateway: HTTP2Gateway) -> [QueueState] {
+        known.values.filter { $0.gateway === gateway }
+    }
+
+    /// Their names, for a log.
+    func names(using gateway: HTTP2Gateway) -> String {
+        let names = using(gateway).map(\.settings.name.description).sorted()
+        return names.count > 3 ? "\(names[0]) and \(names.count - 1) more queues" : names.joined(separator: ", ")
+    }
+
+    // MARK: Settings
+
+    private func read(_ ids: [Int32]) async throws(PostgresError) {
+        let found = try await store.connection().queueSettings(ids)
+        for settings in found { await apply(settings) }
+        let gone = Set(ids).subtracting(found.map(\.queueID))
+        for id in gone { forget(id) }
+    }
+
+    private func apply(_ new: QueueSettings) async {
+        guard pattern.matches(new.name.description) else {
+            ignored.insert(new.queueID)
+            return
+        }
+        let queue = known[new.queueID] ?? QueueState(settings: new, now: .now)
+        let isNew = known[new.queueID] == nil
+        known[new.queueID] = queue
+        queue.settings = new
+        queue.turn.weight = new.weight
+        queue.gateway = await gateways.gateway(for: new)
+        if isNew, new.credential == nil { report(.queueWithoutCredential(queue: new.name.description)) }
+        if !queue.mayWork { yieldJobs(of: queue) }
+    }
+
+    private func forget(_ id: Int32) {
+        guard let queue = known.removeValue(forKey: id) else {
+            ignored.insert(id)
+            return
+        }
+        queue.isHeld = true
+        yieldJobs(of: queue)
+    }
+
+    /// Gives back all jobs that would be sent through a gateway.
+    func yieldJobs(using gateway: HTTP2Gateway) {
+        for queue in using(gateway) { yieldJobs(of: queue) }
+    }
+
+    private func yieldJobs(of queue: QueueState) {
+        for job in jobs.all where job.queue === queue && !job.isSettling { settler.close(job, .yielded(after: .zero)) }
+    }
+
+    /// Measures how fast each queue is sent, by which stocks and fan-out are sized.
+    private func measureRates() {
+        let now = ContinuousClock.now
+        let seconds = measuredAt.duration(to: now) / .seconds(1)
+        guard seconds >= 0.5 else { return }
+        measuredAt = now
+        for queue in known.values {
+            let rate = Double(queue.sentSinceMeasured) / seconds
+            queue.sentSinceMeasured = 0
+            queue.sendRate = max(rate, queue.sendRate * 0.7)
+        }
+    }
+}

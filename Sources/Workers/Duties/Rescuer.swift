@@ -1,0 +1,52 @@
+import PostgresStore
+import Transport
+
+/// Puts back the jobs of workers that are gone. Every worker does it; the statement sees to it that they do not meet.
+///
+/// Belongs to the engine's event loop.
+final class Rescuer {
+    private static let interval = Duration.seconds(2)
+
+    private let store: EngineStore
+    private let settings: EngineSettings
+    private let report: (EngineEvent) -> Void
+    private let signal: Signal
+    private var isStopping = false
+    /// Until then leases are left alone: PostgreSQL was away, and those that hold them have to be able to renew them first.
+    private var holdUntil = ContinuousClock.now
+
+    init(loop: EventLoop, store: EngineStore, settings: EngineSettings, report: @escaping (EngineEvent) -> Void) {
+        self.store = store
+        self.settings = settings
+        self.report = report
+        signal = Signal(loop: loop)
+    }
+
+    /// Called when rescued jobs may be claimed.
+    var hasRescued: () -> Void = {}
+
+    func stop() {
+        isStopping = true
+        signal.raise()
+    }
+
+    /// Looks for leases that ran out, until ``stop()``.
+    func run() async {
+        while !isStopping {
+            await signal.wait(atMost: Self.interval)
+            guard !isStopping, ContinuousClock.now >= holdUntil else { continue }
+            await rescue()
+        }
+    }
+
+    private func rescue() async {
+        do throws(PostgresError) {
+            let count = try await store.connection().rescue(grace: settings.rescueGrace)
+            guard count > 0 else { return }
+            report(.jobsRescued(count))
+            hasRescued()
+        } catch {
+            holdUntil = .now + settings.lease / 3
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import APNs
+import Cryptography
+package import PostgresStore
+import QueueCore
+package import Transport
+
+/// A worker: everything that runs on one event loop to take jobs from PostgreSQL and hand them to APNs. A process may run
+/// several; they share nothing but the database.
+///
+/// Its parts are plain objects on the actor's executor and call each other synchronously. What each does, in the order in which
+/// a push meets them:
+/// - `Intake` finds work and leases it, and has campaigns fan out.
+/// - `Dispatcher` hands recipients to `HTTP2Gateway`s, by lane, weight, permit and room.
+/// - `PermitTaker` takes permits from the rate limits.
+/// - `AnswerRules` turns answers into outcomes.
+/// - `Settler` writes outcomes back and ends jobs.
+/// - `Queues` and `Gateways` keep settings, credentials and connections current.
+/// - `Rescuer` and `DutyRunner` do the fleet's upkeep.
+package actor Engine {
+    /// The loop that it lives on.
+    package nonisolated let loop: EventLoop
+
+    package nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe loop.asUnownedSerialExecutor()
+    }
+
+    /// A number that no other worker has, new with every start: host names come again, and make orphans look alive.
+    package nonisolated let incarnation: Int64
+
+    private let settings: EngineSettings
+    private let database: DatabaseAddress
+    private let masterKey: MasterKey?
+    private let report: @Sendable (EngineEvent) -> Void
+    private var parts: EngineParts?
+    private var isDraining = false
+
+    /// An engine that has not been started.
+    /// - Parameters:
+    ///   - masterKey: opens credentials; without it no queue has one that can be used.
+    ///   - report: called on the loop for each event, in order.
+    package init(
+        settings: EngineSettings, database: DatabaseAddress, masterKey: MasterKey?,
+        report: @escaping @Sendable (EngineEvent) -> Void
+    ) {
+        self.settings = settings
+        self.database = database
+        self.masterKey = masterKey
+        self.report = report
+        incarnation = Int64.random(in: 1...Int64.max)
+        loop = EventLoop(name: "engine")
+    }
+
+    /// Works until ``drain()`` has been called and is through. Throws if PostgreSQL cannot be reached at the start.
+    package func run() async throws(PostgresError) {
+        let parts = EngineParts(
+            loop: loop, settings: settings, database: database, masterKey: masterKey, owner: incarnation, report: report
+        )
+        self.parts = parts
+        try await parts.connect()
+        report(.started(name: settings.name))
+        if isDraining { parts.stopIntake() }
+        await withDiscardingTaskGroup { group in
+            for part in EngineParts.Part.allCases {
+                group.addTask { await self.run(part) }
+            }
+        }
+        parts.leave()
+        report(.stopped(sent: parts.dispatcher.sent))
+    }
+
+    /// Claims nothing more, waits for what is in flight, gives the rest back with its attempt, and ends ``run()``. In flight for
+    /// longer than the settings' `drain`: uncertain.
+    package func drain() {
+        guard !isDraining else { return }
+        isDraining = true
+        parts?.stopIntake()
+    }
+
+    /// Requests sent and in flight so far.
+    package var counts: (sent: Int, inFlight: Int) {
+        (parts?.dispatcher.sent ?? 0, parts?.dispatcher.inFlight ?? 0)
+    }
+
+    private func run(_ part: EngineParts.Part) async {
+        await parts?.run(part)
+    }
+}

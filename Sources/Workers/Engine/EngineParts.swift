@@ -1,0 +1,175 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Transport
+
+/// The parts of an engine and the wires between them.
+///
+/// Belongs to the engine's event loop.
+final class EngineParts {
+    /// What runs for as long as the engine does.
+    enum Part: CaseIterable {
+        case intake, fanOut, permits, retiring, flushing, queues, tokens, rescue, duties, presence, notifications, drain
+    }
+
+    let loop: EventLoop
+    let settings: EngineSettings
+    let owner: Int64
+    let report: (EngineEvent) -> Void
+    /// Claims, flushes and retires; fan-out and upkeep, whose statements take their time; notifications.
+    let store: EngineStore
+    let slowStore: EngineStore
+    private let connections: [StoreConnection]
+    private let notifications: NotificationListener
+
+    let jobs = HeldJobs()
+    let gateways: Gateways
+    let queues: Queues
+    let dispatcher: Dispatcher
+    let settler: Settler
+    let intake: Intake
+    let permits: PermitTaker
+    let rescuer: Rescuer
+    let duties: DutyRunner
+    private let presence: Presence
+    private let drainSignal: Signal
+    /// Gateways of which it was said that they are out of reach.
+    private var unreachable: Set<ObjectIdentifier> = []
+
+    init(
+        loop: EventLoop, settings: EngineSettings, database: DatabaseAddress, masterKey: MasterKey?, owner: Int64,
+        report: @escaping (EngineEvent) -> Void
+    ) {
+        self.loop = loop
+        self.settings = settings
+        self.owner = owner
+        self.report = report
+        let main = StoreConnection(to: database, as: "pushq work", on: loop)
+        let slow = StoreConnection(to: database, as: "pushq work (fan-out, upkeep)", on: loop)
+        connections = [main, slow]
+        main.onLost = { report(.storeLost($0.description)) }
+        main.onBack = { report(.storeBack) }
+        store = EngineStore(main, loop: loop, report: report)
+        slowStore = EngineStore(slow, loop: loop, report: report)
+        notifications = NotificationListener(loop: loop, database: database)
+
+        dispatcher = Dispatcher(loop: loop, settings: settings, jobs: jobs)
+        settler = Settler(loop: loop, store: store, settings: settings, owner: owner, jobs: jobs, report: report)
+        gateways = Gateways(loop: loop, store: store, settings: settings, masterKey: masterKey, report: report)
+        queues = Queues(
+            loop: loop, store: store, settings: settings, jobs: jobs, gateways: gateways, settler: settler,
+            report: report)
+        intake = Intake(
+            loop: loop, store: store, fanOutStore: slowStore, settings: settings, owner: owner, jobs: jobs,
+            queues: queues,
+            dispatcher: dispatcher, settler: settler, report: report)
+        permits = PermitTaker(loop: loop, store: store, settings: settings, dispatcher: dispatcher)
+        rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
+        let all: [any Duty] = [
+            SuspectsDuty(store: slowStore, report: report), UpkeepDuty(store: slowStore, report: report),
+        ]
+        duties = DutyRunner(loop: loop, store: slowStore, owner: owner, duties: all, report: report)
+        presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
+        drainSignal = Signal(loop: loop)
+        connectParts()
+    }
+
+    /// Runs one part until ``stopIntake()`` and what follows from it have ended it.
+    func run(_ part: Part) async {
+        switch part {
+        case .intake: await intake.run()
+        case .fanOut: await intake.runFanOut()
+        case .permits: await permits.run()
+        case .retiring: await settler.runRetiring()
+        case .flushing: await settler.runFlushing()
+        case .queues: await queues.run()
+        case .tokens: await gateways.run()
+        case .rescue: await rescuer.run()
+        case .duties: await duties.run()
+        case .presence: await presence.run()
+        case .notifications: await notifications.run()
+        case .drain: await drain()
+        }
+    }
+
+    private func connectParts() {
+        gateways.handler = self
+        dispatcher.jobIsThrough = { [settler] in settler.take($0) }
+        dispatcher.wantsPermits = { [permits] in permits.hurry() }
+        dispatcher.wantsJobs = { [intake] in intake.noteStocks() }
+        dispatcher.wantsFlush = { [settler] in settler.hurryFlush() }
+        dispatcher.credentialIsAtFault = { [queues] in queues.noteFault(of: $0, $1) }
+        dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
+        settler.mayGoOn = { [dispatcher] in dispatcher.schedule() }
+        rescuer.hasRescued = { [intake] in intake.hurry() }
+        notifications.hear = { [intake] in intake.hurry() }
+    }
+
+    /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once.
+    func connect() async throws(PostgresError) {
+        _ = try await connections[0].current(within: .seconds(10))
+    }
+
+    /// Closes the connections to PostgreSQL.
+    func leave() {
+        for connection in connections { connection.close() }
+    }
+
+    // MARK: Draining
+
+    /// Begins to drain: nothing more is claimed or sent.
+    func stopIntake() {
+        report(.draining)
+        intake.stop()
+        dispatcher.stop()
+        presence.noteDraining()
+        drainSignal.raise()
+    }
+
+    /// Waits for the drain to begin, for what is in flight, and then has everything written or given back.
+    private func drain() async {
+        while !(await drainSignal.wait(atMost: .seconds(3600))) {}
+        let deadline = ContinuousClock.now + settings.drain
+        store.giveUp(after: deadline + settings.lease)
+        permits.stop()
+        rescuer.stop()
+        duties.stop()
+        queues.stop()
+        gateways.stop()
+        for job in jobs.all where !job.isSettling { settler.close(job, .yielded(after: .zero)) }
+        // Jobs become through one by one as their answers come in, and the settler gives them back meanwhile.
+        while dispatcher.inFlight > 0 || intake.isRunning, ContinuousClock.now < deadline {
+            await drainSignal.wait(atMost: min(.milliseconds(50), ContinuousClock.now.duration(to: deadline)))
+        }
+        gateways.closeAll()
+        settler.stop()
+        presence.stop()
+        notifications.stop()
+    }
+}
+
+extension EngineParts: HTTP2GatewayHandler {
+    func answered(_ answers: [Answer], by gateway: HTTP2Gateway) { dispatcher.take(answers) }
+
+    func capacityChanged(of gateway: HTTP2Gateway) {
+        noteReachability(of: gateway)
+        dispatcher.schedule()
+    }
+
+    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway) {
+        for queue in queues.using(gateway) { queues.noteFault(of: queue, reason) }
+    }
+
+    /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
+    private func noteReachability(of gateway: HTTP2Gateway) {
+        let name = queues.names(using: gateway)
+        if case .unreachable(let outage) = gateway.state {
+            guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }
+            report(.gatewayUnreachable(queue: name, reason: outage.error))
+            queues.yieldJobs(using: gateway)
+        } else if gateway.state == .open, unreachable.remove(ObjectIdentifier(gateway)) != nil {
+            report(.gatewayReachable(queue: name))
+            intake.hurry()
+        }
+    }
+}

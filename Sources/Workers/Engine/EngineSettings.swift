@@ -1,0 +1,94 @@
+package import APNs
+
+/// How a worker works. Every bound of the engine is here.
+package struct EngineSettings: Sendable {
+    /// Which queues it serves, as a pattern of `tenant/app/environment` in which `*` stands for anything.
+    package var queues = "*"
+    /// Sends everything there instead of to Apple.
+    package var gateway: Endpoint?
+    /// Limits and times of the connections to APNs; how many there are is each queue's setting.
+    package var connections = GatewaySettings()
+    /// For people: shown to operators, such as host and process.
+    package var name = "worker"
+    /// The program's version, shown to operators.
+    package var version = ""
+
+    /// How long a claim holds without being renewed. Alone decides who may write.
+    package var lease = Duration.seconds(15)
+    /// How long after a lease's end its job is put back, so that clocks need not agree to the millisecond.
+    package var rescueGrace = Duration.seconds(2)
+    /// Requests that wait for their answer at one time, over all connections.
+    package var inFlight = 10_000
+    /// How long a drain waits for what is in flight.
+    package var drain = Duration.seconds(25)
+    /// How far a job that is sent at most once may run ahead of its committed mark.
+    package var atMostOnceWindow = 100
+
+    /// How often outcomes are written.
+    package var flushInterval = Duration.milliseconds(100)
+    /// How often a busy worker looks for more urgent work.
+    package var busyLook = Duration.milliseconds(20)
+    /// The longest time between two looks of an idle worker, which is also woken by notifications.
+    package var idleLook = Duration.milliseconds(500)
+    /// How soon changed settings of a queue take effect.
+    package var settingsRefresh = Duration.seconds(2)
+    /// How far ahead permits of a rate limit are taken: what a stalled worker holds of them is lost to the rate.
+    package var permitHorizon = Duration.milliseconds(250)
+
+    /// Unanswered sends of a recipient before it is given up as `unknown`.
+    package static let mostLosses = 5
+    /// Times that a worker may be lost with a job before it is split in two.
+    package static let rescuesBeforeSplit = 2
+
+    package init() {}
+
+    /// After this much of a lease without a successful renewal, nothing more is sent for it.
+    var fence: Duration { lease * 2 / 3 }
+}
+
+/// What an engine tells whoever runs it; each is one line of a log.
+package enum EngineEvent: Sendable, CustomStringConvertible {
+    case started(name: String)
+    case storeLost(String)
+    case storeBack
+    case storeRefused(String)
+    case queuePaused(queue: String, reason: String)
+    case queueWithoutCredential(queue: String)
+    case credentialUnreadable(queue: String, reason: String)
+    case gatewayUnreachable(queue: String, reason: String)
+    case gatewayReachable(queue: String)
+    case jobsRescued(Int)
+    case leasesLost(Int)
+    case leasesFound(Int)
+    case devicesDeactivated(Int)
+    case queuesPausedForTokens(Int)
+    case partitionsChanged([String])
+    case dutyFailed(name: String, reason: String)
+    case draining
+    case stopped(sent: Int)
+
+    package var description: String {
+        switch self {
+        case .started(let name): "started as \(name)"
+        case .storeLost(let reason): "PostgreSQL is out of reach, trying again: \(reason)"
+        case .storeBack: "PostgreSQL is back"
+        case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
+        case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
+        case .queueWithoutCredential(let queue):
+            "\(queue) has no credential; set one with: pushq-admin credential add"
+        case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"
+        case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
+        case .gatewayReachable(let queue): "APNs is back for \(queue)"
+        case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
+        case .leasesLost(let count): "lost \(count) leases to other workers"
+        case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
+        case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"
+        case .queuesPausedForTokens(let count):
+            "paused \(count) queues with too many bad tokens: see pushq-admin queue list"
+        case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"
+        case .dutyFailed(let name, let reason): "the duty \(name) failed and is tried again: \(reason)"
+        case .draining: "draining: waiting for what is in flight"
+        case .stopped(let sent): "stopped after \(sent) requests"
+        }
+    }
+}

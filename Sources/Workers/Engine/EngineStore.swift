@@ -1,0 +1,70 @@
+import PostgresStore
+import QueueCore
+import Transport
+
+/// The engine's way to PostgreSQL: one connection that its loops share, so that their statements travel together, and the
+/// patience to repeat what must be written.
+///
+/// Belongs to the engine's event loop.
+final class EngineStore {
+    private let store: StoreConnection
+    private let loop: EventLoop
+    private let report: (EngineEvent) -> Void
+    /// Refusals that were reported: each is said once, however often what was refused is tried again.
+    private var reported: Set<String> = []
+    private var generator = SystemRandomNumberGenerator()
+    /// Past this, what could not be written is left to the lease's end.
+    private var lastTry: ContinuousClock.Instant?
+
+    init(_ store: StoreConnection, loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
+        self.store = store
+        self.report = report
+        self.loop = loop
+    }
+
+    /// The connection, as soon as there is one; throws when PostgreSQL is out of reach.
+    func connection() async throws(PostgresError) -> PostgresConnection {
+        try await store.current(within: .seconds(5))
+    }
+
+    /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which is reported
+    /// here; whoever calls comes again by itself.
+    @discardableResult
+    func attempt<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
+        do {
+            return try await body(connection())
+        } catch {
+            note(error)
+            return nil
+        }
+    }
+
+    /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated. Returns nil for a
+    /// refusal that repeating will not change, which is reported, and past the end of a drain.
+    @discardableResult
+    func persist<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
+        var attempt = 0
+        while true {
+            do {
+                return try await body(connection())
+            } catch let error as PostgresError where error.isPassing && !isPastEnd {
+                attempt += 1
+                await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
+            } catch {
+                note(error)
+                return nil
+            }
+        }
+    }
+
+    private var isPastEnd: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
+
+    /// Reports a refusal, once; that PostgreSQL is out of reach is its connection's to report.
+    func note(_ error: any Error) {
+        if let error = error as? PostgresError, error.isPassing { return }
+        if reported.count < 100, reported.insert("\(error)").inserted { report(.storeRefused("\(error)")) }
+    }
+
+    /// From `deadline` on, writes are no longer repeated.
+    func giveUp(after deadline: ContinuousClock.Instant) { lastTry = deadline }
+}

@@ -1,0 +1,43 @@
+import Transport
+
+/// Wakes one waiting loop of the engine. Raised while nobody waits, it is kept until somebody does.
+///
+/// Belongs to the engine's event loop.
+final class Signal {
+    private let loop: EventLoop
+    private var isRaised = false
+    private var waiter: CheckedContinuation<Void, Never>?
+    private var timer: Timer?
+
+    init(loop: EventLoop) {
+        self.loop = loop
+    }
+
+    /// Wakes whoever waits, or the next who does.
+    func raise() {
+        isRaised = true
+        resume()
+    }
+
+    /// Waits until the signal is raised, and at most for `limit`. Returns whether it was raised.
+    @discardableResult
+    func wait(atMost limit: Duration) async -> Bool {
+        if !isRaised {
+            precondition(waiter == nil, "a signal has one waiter")
+            await withCheckedContinuation { continuation in
+                waiter = continuation
+                timer = loop.schedule(after: limit) { [self] in resume() }
+            }
+        }
+        defer { isRaised = false }
+        return isRaised
+    }
+
+    private func resume() {
+        timer?.cancel()
+        timer = nil
+        let waiting = waiter
+        waiter = nil
+        waiting?.resume()
+    }
+}

@@ -1,0 +1,311 @@
+import Foundation
+import PostgresStore
+import QueueCore
+
+/// A job while this worker holds it: who has been sent to, who has answered, who is to be sent to again.
+///
+/// Belongs to the engine's event loop. It has no opinion: `AnswerRules` decides what an answer means.
+final class HeldJob {
+    /// A recipient by its place in the job.
+    typealias Ordinal = Int
+
+    /// Why nothing more is sent.
+    enum Closing: Equatable {
+        /// `send_by` has passed: what waits has expired.
+        case expired
+        /// Its campaign was cancelled.
+        case cancelled
+        /// APNs blames the message, so it would refuse it for everybody.
+        case refused(Reason)
+        /// It goes back to those that wait.
+        case yielded(after: Duration)
+        /// Somebody else holds it: nothing may be written.
+        case lost
+    }
+
+    /// A recipient that goes on in another job.
+    struct Retry {
+        let deviceID: Int64
+        /// By which its delay is drawn, and after how many attempts; nil for no more than `atLeast`.
+        let backoff: Backoff?
+        let step: Int
+        /// The shortest delay: what APNs asked for.
+        let atLeast: Duration
+        /// Attempts and losses to add to those of the job.
+        let attempts: Int
+        let losses: Int
+        /// Tells the halves of a job that is split apart.
+        var group = 0
+    }
+
+    let claim: ClaimedJob
+    let queue: QueueState
+    /// Where the job stands in the table of held jobs; half of every ticket.
+    let slot: Int
+    /// Past this it is not sent any more.
+    let sendBy: ContinuousClock.Instant
+
+    /// One byte a recipient, as in `QueueCore.Outcome`.
+    private(set) var outcomes: [UInt8]
+    /// Recipients without an outcome, in flight or not.
+    private(set) var waiting = 0
+    /// Requests whose answer is awaited.
+    private(set) var inFlight = 0
+    /// Whether there is news that no flush has written.
+    var isDirty = false
+    /// The settler has it: it is being ended or given back.
+    var isSettling = false
+    /// Ordinals below it may be sent: the mark that is committed in the database.
+    var committedMark: Int
+    /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline is later.
+    var renewedAt: ContinuousClock.Instant
+
+    /// Why nothing more is sent for it, and what becomes of it once nothing is in flight; nil while it is being sent.
+    private(set) var closing: Closing?
+
+    /// The members that go on in other jobs.
+    private(set) var retries: [Retry] = []
+    /// What answers said of devices.
+    var reports: [SettledJob.DeviceReport] = []
+    /// Raw texts of reasons that the table does not know.
+    var notes: [Ordinal: String] = [:]
+    /// How often sends of a recipient have stayed unanswered in this lease. Empty but after trouble.
+    private var losses: [Ordinal: Int] = [:]
+    /// How often a recipient was sent back to go over another connection. Empty but after trouble.
+    private var returns: [Ordinal: Int] = [:]
+    /// Answers in a row that blamed the message, and not one that took it.
+    private var messageFaults = 0
+
+    /// The next recipient that has not been looked at, and its place among the active ones.
+    private var next: Ordinal = 0
+    private var nextActive = 0
+    /// Recipients to be sent to again, within this lease.
+    private var resend: [Ordinal] = []
+
+    init(
+        _ claim: ClaimedJob, of queue: QueueState, slot: Int, claimedAt: ContinuousClock.Instant,
+        now: ContinuousClock.Instant, window: Int
+    ) {
+        self.claim = claim
+        self.queue = queue
+        self.slot = slot
+        renewedAt = claimedAt
+        sendBy = now + claim.sendWithin
+        outcomes = claim.outcomes.isEmpty ? [UInt8](repeating: 0, count: claim.deviceIDs.count) : claim.outcomes
+        precondition(outcomes.count == claim.deviceIDs.count, "an outcome for each recipient")
+        committedMark =
+            claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
+        waiting = outcomes.count { $0 == 0 }
+        suppressInactive()
+    }
+
+    /// Whether nothing more is sent for it.
+    var isClosed: Bool { closing != nil }
+
+    /// Whether there is somebody to send to now.
+    var isSendable: Bool { !isClosed && (!resend.isEmpty || next < committedMark) }
+
+    /// Recipients that may be sent to, counted roughly: those with an outcome ahead of the cursor are among them.
+    var unsent: Int { isClosed ? 0 : resend.count + outcomes.count - next }
+
+    /// Whether sending stands still until a flush has moved the mark.
+    var awaitsMark: Bool { !isClosed && resend.isEmpty && next >= committedMark && next < outcomes.count }
+
+    /// Every recipient has an outcome and nothing is in flight.
+    var isFinished: Bool { waiting == 0 && inFlight == 0 }
+
+    /// The mark that the next flush should commit: far enough ahead to send until the flush after it.
+    func nextMark(window: Int) -> Int {
+        claim.isAtMostOnce ? min(outcomes.count, max(committedMark, next + window)) : outcomes.count
+    }
+
+    // MARK: Sending
+
+    /// Takes the next recipient to send to: its ordinal and the place of its token. Nil when there is none at this moment.
+    func takeRecipient() -> (ordinal: Ordinal, token: Int)? {
+        guard !isClosed else { return nil }
+        while let ordinal = resend.popLast() {
+            guard outcomes[ordinal] == 0 else { continue }
+            return (ordinal, placeOfToken(of: ordinal))
+        }
+        while next < committedMark {
+            let ordinal = next
+            next += 1
+            guard outcomes[ordinal] == 0 else { continue }
+            return (ordinal, advanceToken(to: ordinal))
+        }
+        return nil
+    }
+
+    /// The recipient's request is on its way.
+    func noteSent() { inFlight += 1 }
+
+    /// Puts a recipient back that was taken and not sent.
+    func putBack(_ ordinal: Ordinal) { resend.append(ordinal) }
+
+    // MARK: Answers
+
+    /// The request of `ordinal` has ended: answered, lost or never sent.
+    func noteEnded() { inFlight -= 1 }
+
+    /// Records what became of a recipient.
+    func record(_ outcome: Outcome, for ordinal: Ordinal) {
+        guard outcomes[ordinal] == 0 else { return }
+        outcomes[ordinal] = outcome.rawValue
+        waiting -= 1
+        isDirty = true
+    }
+
+    /// Records that a recipient goes on in another job.
+    func recordRetry(_ retry: Retry, because reason: Reason, for ordinal: Ordinal) {
+        record(.retried(reason), for: ordinal)
+        retries.append(retry)
+    }
+
+    /// Counts a send that stayed unanswered and returns how many there have been, those of earlier holders included.
+    func countLoss(of ordinal: Ordinal) -> Int {
+        losses[ordinal, default: 0] += 1
+        isDirty = true
+        return claim.rescues + losses[ordinal, default: 0]
+    }
+
+    /// Counts that a recipient was sent back to go over another connection, and returns how often it has been.
+    func countReturn(of ordinal: Ordinal) -> Int {
+        returns[ordinal, default: 0] += 1
+        return returns[ordinal, default: 0]
+    }
+
+    /// Notes whether an answer blamed the message. Returns how many have in a row.
+    func countMessageFault(_ isFault: Bool) -> Int {
+        messageFaults = isFault ? messageFaults + 1 : 0
+        return messageFaults
+    }
+
+    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder.
+    func isUncertain(_ ordinal: Ordinal) -> Bool {
+        outcomes[ordinal] == 0 && (losses[ordinal] != nil || ordinal < claim.uncertainBelow)
+    }
+
+    /// Has everybody who waits go on in two jobs, so that whoever costs workers is found out.
+    func splitInHalves() {
+        let half = waiting / 2
+        var seen = 0
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            recordRetry(
+                Retry(
+                    deviceID: claim.deviceIDs[ordinal], backoff: .connection, step: claim.rescues, atLeast: .zero,
+                    attempts: 0, losses: 0, group: seen < half ? 0 : 1),
+                because: .noAnswer, for: ordinal)
+            seen += 1
+        }
+    }
+
+    /// Gives the only recipient that waits an outcome.
+    func recordLast(_ outcome: Outcome) {
+        if let ordinal = outcomes.firstIndex(of: 0) { record(outcome, for: ordinal) }
+    }
+
+    // MARK: Ends
+
+    /// Sends nothing more for this job. The first reason stands, but for a loss, which overrules all.
+    func close(_ reason: Closing) {
+        if closing == nil || reason == .lost { closing = reason }
+    }
+
+    /// Gives every recipient that waits the outcome that follows from why the job was closed.
+    func endWaitingAsClosed() {
+        switch closing {
+        case .expired: endWaiting(as: .expired)
+        case .cancelled: endWaiting(as: .cancelled)
+        case .refused(let reason): endWaiting(as: .rejected(reason))
+        case .yielded, .lost, nil: precondition(waiting == 0, "a job ends when nobody waits")
+        }
+    }
+
+    /// What may have been sent becomes `unknown`, whatever the rest becomes.
+    private func endWaiting(as outcome: Outcome) {
+        precondition(inFlight == 0, "what is in flight is awaited first")
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            record(isUncertain(ordinal) ? .unknown : outcome, for: ordinal)
+        }
+    }
+
+    /// What is known of it, with the mark that is committed by writing this.
+    ///
+    /// A recipient that is to go on in another job is written as waiting: that job comes to be only with this one's end, and
+    /// until then whoever finds this lease must send to it.
+    func progress(mark: Int) -> LeaseProgress {
+        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).kind == .retried ? 0 : $0 }
+        return LeaseProgress(key: claim.key, dispatched: mark, outcomes: known)
+    }
+
+    /// Whether it can go back as it is, and not only in parts: nothing was learned that only its end can write.
+    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && notes.isEmpty }
+
+    /// Has everybody who waits go on in another job, as if nothing had been sent.
+    func splitWaiting(after delay: Duration) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            recordRetry(
+                Retry(
+                    deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
+                    losses: losses[ordinal] ?? 0),
+                because: .givenBack, for: ordinal)
+        }
+    }
+
+    /// The job in the form in which it goes back: its mark lowered to the first recipient without an outcome, so that a deploy
+    /// leaves nothing uncertain. Only where sends stayed unanswered does the mark stay where sending got to.
+    func yielded(after delay: Duration) -> YieldedLease {
+        precondition(inFlight == 0, "what is in flight is awaited first")
+        let isUncertain = !claim.isAtMostOnce && !losses.isEmpty
+        let mark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
+        return YieldedLease(progress: progress(mark: mark), addedRescues: losses.values.max() ?? 0, delay: delay)
+    }
+
+    /// The job in the form in which it is ended.
+    func settled(delay: (Retry) -> Duration) -> SettledJob {
+        let again = retries.map {
+            SettledJob.Again(
+                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group)
+        }
+        return SettledJob(key: claim.key, outcomes: outcomes, again: again, reports: reports, notes: notesAsJSON)
+    }
+
+    /// Raw texts of reasons as a JSON object; nil for none.
+    private var notesAsJSON: String? {
+        guard !notes.isEmpty else { return nil }
+        let texts = Dictionary(uniqueKeysWithValues: notes.map { (String($0.key), $0.value) })
+        return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    // MARK: Tokens
+
+    /// Both lists are sorted, so inactive devices are found in one pass.
+    private func suppressInactive() {
+        guard claim.activeIDs.count < claim.deviceIDs.count else { return }
+        var active = 0
+        for ordinal in outcomes.indices {
+            while active < claim.activeIDs.count, claim.activeIDs[active] < claim.deviceIDs[ordinal] { active += 1 }
+            let isActive = active < claim.activeIDs.count && claim.activeIDs[active] == claim.deviceIDs[ordinal]
+            guard !isActive else { continue }
+            record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
+        }
+    }
+
+    private func advanceToken(to ordinal: Ordinal) -> Int {
+        let device = claim.deviceIDs[ordinal]
+        while claim.activeIDs[nextActive] < device { nextActive += 1 }
+        return nextActive
+    }
+
+    private func placeOfToken(of ordinal: Ordinal) -> Int {
+        let device = claim.deviceIDs[ordinal]
+        var low = 0
+        var high = claim.activeIDs.count - 1
+        while low < high {
+            let middle = (low + high) / 2
+            if claim.activeIDs[middle] < device { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}

@@ -1,0 +1,45 @@
+/// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its job is
+/// in flight, so that a late answer cannot find the wrong job.
+final class HeldJobs {
+    private var slots: [HeldJob?] = []
+    private var free: [Int] = []
+    /// Jobs held.
+    private(set) var count = 0
+
+    /// Keeps the job that `make` makes for its slot.
+    func insert(_ make: (_ slot: Int) -> HeldJob) -> HeldJob {
+        let slot = free.popLast() ?? slots.count
+        if slot == slots.count { slots.append(nil) }
+        let job = make(slot)
+        slots[slot] = job
+        count += 1
+        return job
+    }
+
+    /// The job of a ticket.
+    subscript(slot: Int) -> HeldJob? { slots[slot] }
+
+    /// Forgets a job of which nothing is in flight.
+    func remove(_ job: HeldJob) {
+        precondition(
+            job.inFlight == 0 && slots[job.slot] === job, "a job leaves its slot once and with nothing in flight")
+        slots[job.slot] = nil
+        free.append(job.slot)
+        count -= 1
+    }
+
+    /// All of them.
+    var all: [HeldJob] { slots.compactMap { $0 } }
+}
+
+/// What a request carries through the gateway and back: the slot of its job and the recipient's place in it.
+struct Ticket {
+    let rawValue: UInt64
+
+    init(slot: Int, ordinal: Int) { rawValue = UInt64(slot) << 16 | UInt64(ordinal) }
+
+    init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    var slot: Int { Int(rawValue >> 16) }
+    var ordinal: Int { Int(rawValue & 0xFFFF) }
+}

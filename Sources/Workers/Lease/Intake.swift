@@ -1,0 +1,248 @@
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Finds work and leases it: looks which queues have jobs, claims as much as each can send soon, has campaigns fan out before
+/// their queues run dry, and sleeps on a notification when there is nothing to do.
+///
+/// Belongs to the engine's event loop.
+final class Intake {
+    /// Recipients of one queue and lane held ahead, at the least and at the most.
+    private static let stock = 2_000...40_000
+    /// Jobs of one queue and lane claimed by one statement, at the most.
+    private static let mostJobs: Int32 = 200
+    /// Jobs of a campaign made by one step: 20,000 recipients.
+    private static let jobsOfStep = 40
+    /// Devices looked at by one step.
+    private static let devicesOfStep = 50_000
+    /// Ready jobs of a queue that are counted, and the most that fan-out keeps ahead.
+    private static let mostReadyJobs: Int32 = 400
+
+    private let loop: EventLoop
+    private let store: EngineStore
+    private let fanOutStore: EngineStore
+    private let settings: EngineSettings
+    private let owner: Int64
+    private let jobs: HeldJobs
+    private let queues: Queues
+    private let dispatcher: Dispatcher
+    private let settler: Settler
+    private let report: (EngineEvent) -> Void
+
+    private let signal: Signal
+    private let fanOutSignal: Signal
+    /// A claim may be under way.
+    private(set) var isRunning = true
+    private var isStopping = false
+    /// How long the next idle wait is: 5, 10, 20 … 500 ms.
+    private var idleWait = Duration.zero
+    private var isAsleep = false
+    /// A claim had no answer: there may be leases in this worker's name that it does not know of.
+    private var lostAnAnswer = false
+    private var lastAudit = ContinuousClock.now
+    private var openFanOuts: [ReadyWork.FanOut] = []
+
+    init(
+        loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
+        jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler,
+        report: @escaping (EngineEvent) -> Void
+    ) {
+        self.loop = loop
+        self.store = store
+        self.fanOutStore = fanOutStore
+        self.settings = settings
+        self.owner = owner
+        self.jobs = jobs
+        self.queues = queues
+        self.dispatcher = dispatcher
+        self.settler = settler
+        self.report = report
+        signal = Signal(loop: loop)
+        fanOutSignal = Signal(loop: loop)
+    }
+
+    /// Looks for work now: a notification came, or stocks run low.
+    func hurry() { signal.raise() }
+
+    /// Claims nothing more.
+    func stop() {
+        isStopping = true
+        signal.raise()
+        fanOutSignal.raise()
+    }
+
+    /// Whether some queue could send more than it holds.
+    func noteStocks() {
+        let isLow = dispatcher.active.contains { queue in
+            queue.mayWork && queue.hasMoreWaiting && queue.unsent < target(of: queue) / 2
+        }
+        if isLow { signal.raise() }
+    }
+
+    // MARK: Claiming
+
+    /// Looks, claims and sleeps until ``stop()``.
+    func run() async {
+        while !isStopping {
+            do {
+                let found = try await look()
+                await rest(found)
+            } catch {
+                store.note(error)
+                lostAnAnswer = true
+                await signal.wait(atMost: settings.idleLook)
+            }
+        }
+        if isAsleep { await store.attempt { try await $0.wakeUp(owner) } }
+        isRunning = false
+    }
+
+    /// What a look found.
+    private struct Found {
+        var claimedJobs = 0
+        /// Until something that cannot be claimed yet is due.
+        var nextDue = Duration.seconds(3600)
+    }
+
+    private func look() async throws(PostgresError) -> Found {
+        try await auditLeases()
+        let work = try await store.connection().ready(countingTo: Self.mostReadyJobs)
+        try await queues.learn(Set(work.jobs.map(\.queueID) + work.fanOuts.map(\.queueID)))
+        var found = Found()
+        let quotas = quotas(for: work, found: &found)
+        openFanOuts = work.fanOuts.filter { $0.dueIn <= .zero && needsFanOut($0) }
+        for fanOut in work.fanOuts where fanOut.dueIn > .zero { found.nextDue = min(found.nextDue, fanOut.dueIn) }
+        if !openFanOuts.isEmpty { fanOutSignal.raise() }
+        guard !quotas.isEmpty, !isStopping else { return found }
+        found.claimedJobs = try await claim(quotas)
+        if isAsleep, found.claimedJobs > 0 {
+            isAsleep = false
+            try await store.connection().wakeUp(owner)
+        }
+        return found
+    }
+
+    /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon.
+    private func quotas(for work: ReadyWork, found: inout Found) -> [ClaimQuota] {
+        for queue in dispatcher.active { queue.hasMoreWaiting = false }
+        var quotas: [ClaimQuota] = []
+        for lane in work.jobs {
+            guard lane.dueIn <= .zero else {
+                found.nextDue = min(found.nextDue, lane.dueIn)
+                continue
+            }
+            guard let queue = queues[lane.queueID], queue.mayWork, queue.canReachAPNs else { continue }
+            queue.hasMoreWaiting = true
+            let missing = Double(target(of: queue) - queue.unsent(in: lane.lane))
+            guard missing > 0 else { continue }
+            let size = queue.jobSize[Int(lane.lane.rawValue)]
+            quotas.append(
+                ClaimQuota(
+                    queueID: queue.id, lane: lane.lane,
+                    jobs: min(Self.mostJobs, max(1, Int32(missing / max(size, 1))))))
+        }
+        return quotas
+    }
+
+    /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one.
+    private func target(of queue: QueueState) -> Int {
+        if let rate = queue.settings.rate { return max(1, min(Int(rate), Self.stock.upperBound)) }
+        return min(max(Int(queue.sendRate / 2), Self.stock.lowerBound), Self.stock.upperBound)
+    }
+
+    private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) -> Int {
+        let sentAt = ContinuousClock.now
+        let claimed: [ClaimedJob]
+        do {
+            claimed = try await store.connection().claim(
+                quotas, owner: owner, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
+        } catch {
+            lostAnAnswer = true
+            throw error
+        }
+        for claim in claimed { start(claim, claimedAt: sentAt) }
+        return claimed.count
+    }
+
+    /// Lets a job be sent, or ends it where it may not be.
+    private func start(_ claim: ClaimedJob, claimedAt: ContinuousClock.Instant) {
+        guard let queue = queues[claim.key.queueID] else { return }
+        queue.noteSize(of: claim)
+        let job = jobs.insert { slot in
+            HeldJob(
+                claim, of: queue, slot: slot, claimedAt: claimedAt, now: .now, window: settings.atMostOnceWindow)
+        }
+        if claim.isStopped { return settler.close(job, .cancelled) }
+        if claim.sendWithin <= .zero { return settler.close(job, .expired) }
+        RescuedJobRules.apply(to: job)
+        if job.waiting == 0 { return settler.take(job) }
+        if isStopping || !queue.mayWork { return settler.close(job, .yielded(after: .zero)) }
+        dispatcher.add(job)
+    }
+
+    // MARK: Leases that nobody knows of
+
+    /// Every lease in this worker's name that it does not know of came with an answer that was lost: it is given back.
+    private func auditLeases() async throws(PostgresError) {
+        guard lostAnAnswer || ContinuousClock.now >= lastAudit + settings.lease / 3, !isAsleep || lostAnAnswer else {
+            return
+        }
+        let known = jobs.all.map(\.claim.key.jobID)
+        let strangers = try await store.connection().unknownLeases(owner: owner, known: known)
+        lastAudit = .now
+        lostAnAnswer = false
+        guard !strangers.isEmpty else { return }
+        let back = strangers.map { YieldedLease(progress: $0) }
+        try await store.connection().yield(back, owner: owner)
+        report(.leasesFound(strangers.count))
+    }
+
+    // MARK: Resting
+
+    /// Waits until there may be work again. A busy worker looks often, for urgent pushes; one that has run dry tells producers so
+    /// and waits for their notification, looking ever more rarely.
+    private func rest(_ found: Found) async {
+        if found.claimedJobs > 0 || jobs.count > 0 || !openFanOuts.isEmpty {
+            idleWait = .zero
+            await signal.wait(atMost: settings.busyLook)
+            return
+        }
+        if !isAsleep {
+            isAsleep = true
+            // What was committed before this row was seen by no producer: look once more at once.
+            await store.attempt { try await $0.fallAsleep(owner) }
+            return
+        }
+        idleWait = min(max(idleWait * 2, .milliseconds(5)), settings.idleLook)
+        await signal.wait(atMost: min(idleWait, max(found.nextDue, .milliseconds(1))))
+    }
+
+    // MARK: Fan-out
+
+    /// Makes jobs of campaigns whose queues run dry, until ``stop()``. On a connection of its own: a step takes some 25 ms.
+    func runFanOut() async {
+        while !isStopping {
+            await fanOutSignal.wait(atMost: settings.idleLook)
+            for fanOut in openFanOuts where !isStopping { await step(fanOut) }
+            openFanOuts = []
+        }
+    }
+
+    private func step(_ fanOut: ReadyWork.FanOut) async {
+        let made = await fanOutStore.attempt {
+            try await $0.fanOutStep(
+                queueID: fanOut.queueID, campaignID: fanOut.campaignID, jobLimit: Self.jobsOfStep,
+                scanLimit: Self.devicesOfStep)
+        }
+        if let made, made ?? 0 > 0 { signal.raise() }
+    }
+
+    /// Whether a queue's ready jobs last for less than two seconds of what the fleet sends.
+    private func needsFanOut(_ fanOut: ReadyWork.FanOut) -> Bool {
+        guard let queue = queues[fanOut.queueID], queue.mayWork else { return false }
+        let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize[Int(Lane.bulk.rawValue)], 1))
+        // A paced queue's jobs are of two seconds each.
+        let lowWater = queue.settings.rate == nil ? min(max(jobsOfTwoSeconds, 80), Int(Self.mostReadyJobs)) : 4
+        return fanOut.readyJobs < lowWater
+    }
+}

@@ -1,0 +1,105 @@
+import APNs
+import QueueCore
+import Testing
+
+@testable import PostgresStore
+@testable import Workers
+
+@Suite struct `What an answer does to a recipient` {
+    private func sent(_ job: HeldJob) -> HeldJob {
+        _ = job.sendAll()
+        return job
+    }
+
+    @Test func `case 2: a dead token is rejected and reported with its time, in microseconds`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        let refusal = Refusal(status: 410, text: "Unregistered", deadSinceMilliseconds: 1_458_114_061_260)
+        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
+        #expect(job.outcomes.map(Outcome.init) == [.rejected(.unregistered)])
+        #expect(job.reports.map(\.reportedAt) == [1_458_114_061_260_000])
+        #expect(job.reports.map(\.deviceID) == [10])
+    }
+
+    @Test func `case 33: a passing refusal goes on in another job and spends an attempt`() {
+        let job = sent(JobFixture.job(recipients: 1, attempt: 3))
+        _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
+        #expect(job.retries.map(\.attempts) == [1])
+        #expect(job.retries.map(\.step) == [3])
+        #expect(job.retries.map(\.atLeast) == [.seconds(9)])
+    }
+
+    @Test func `case 33: and has failed with its reason when its attempts are used up`() {
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        _ = AnswerRules.refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
+        #expect(job.outcomes.map(Outcome.init) == [.failed(.named("InternalServerError"))])
+    }
+
+    @Test func `case 11: the credential's fault holds the recipient and pauses the queue`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        let consequence = AnswerRules.refused(0, of: job, Refusal(status: 403, text: "InvalidProviderToken"))
+        #expect(consequence == .pauseQueue(.named("InvalidProviderToken")))
+        #expect(job.outcomes == [0])
+        #expect(job.isSendable)
+    }
+
+    @Test func `case 12: an expired provider token is renewed and the recipient sent to again`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        #expect(AnswerRules.refused(0, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
+        #expect(job.isSendable)
+    }
+
+    @Test func `case 34: Shutdown sends it over another connection, but not for ever`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        for _ in 0..<3 {
+            _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
+            #expect(job.sendAll() == [0])
+        }
+        _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
+        #expect(job.retries.map(\.attempts) == [1])
+    }
+
+    @Test func `case 46: an unknown reason is final and its text kept`() {
+        let job = sent(JobFixture.job(recipients: 2))
+        _ = AnswerRules.refused(1, of: job, Refusal(status: 400, text: "SomethingNew"))
+        #expect(job.outcomes.map(Outcome.init)[1] == .rejected(.other))
+        #expect(job.notes == [1: "SomethingNew"])
+    }
+
+    @Test func `a message that is wrong is refused for everybody after three answers`() {
+        let job = JobFixture.job(recipients: 100)
+        for ordinal in 0..<3 {
+            _ = job.takeRecipient()
+            job.noteSent()
+            _ = AnswerRules.refused(ordinal, of: job, Refusal(status: 413, text: "PayloadTooLarge"))
+            #expect(job.isClosed == (ordinal == 2))
+        }
+    }
+
+    @Test func `case 30: no answer sends it again at once, then apart from its company, then no more`() {
+        let first = sent(JobFixture.job(recipients: 2))
+        AnswerRules.unanswered(0, of: first)
+        #expect(first.isSendable)
+
+        let second = sent(JobFixture.job(recipients: 2, rescues: 1))
+        AnswerRules.unanswered(1, of: second)
+        #expect(second.retries.map(\.losses) == [1])
+        #expect(second.retries.map(\.attempts) == [0])
+
+        let fifth = sent(JobFixture.job(recipients: 2, rescues: 4))
+        AnswerRules.unanswered(0, of: fifth)
+        #expect(fifth.outcomes.map(Outcome.init)[0] == .unknown)
+    }
+
+    @Test func `case 30: no answer is unknown where it must not be sent twice`() {
+        let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
+        AnswerRules.unanswered(0, of: job)
+        #expect(job.outcomes.map(Outcome.init) == [.unknown])
+    }
+
+    @Test func `case 25: what APNs never looked at is sent again, also at most once`() {
+        let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
+        job.noteEnded()
+        AnswerRules.untouched(0, of: job)
+        #expect(job.sendAll() == [0])
+    }
+}

@@ -1,0 +1,146 @@
+import APNs
+import QueueCore
+import Testing
+
+@testable import PostgresStore
+@testable import Workers
+
+@Suite struct `A held job` {
+    @Test func `is sent in order, each recipient with its own token`() {
+        let job = JobFixture.job(recipients: 5, inactive: [20, 40])
+        var sent: [(ordinal: Int, token: UInt8)] = []
+        while let recipient = job.takeRecipient() {
+            sent.append((recipient.ordinal, job.claim.tokens[recipient.token][0]))
+        }
+        #expect(sent.map(\.ordinal) == [0, 2, 4])
+        #expect(sent.map(\.token) == [1, 3, 5])
+    }
+
+    @Test func `suppresses devices that are inactive when its turn comes`() {
+        let job = JobFixture.job(recipients: 3, inactive: [10, 20, 30])
+        #expect(job.isFinished)
+        #expect(job.outcomes == [UInt8](repeating: Outcome.suppressed.rawValue, count: 3))
+    }
+
+    @Test func `finds the token again of a recipient that is sent to again`() {
+        let job = JobFixture.job(recipients: 200, inactive: [500, 990])
+        _ = job.sendAll()
+        for ordinal in [199, 0, 50, 97, 99] {
+            job.noteEnded()
+            AnswerRules.untouched(ordinal, of: job)
+        }
+        var tokens: [Int: UInt8] = [:]
+        while let recipient = job.takeRecipient() { tokens[recipient.ordinal] = job.claim.tokens[recipient.token][0] }
+        #expect(tokens == [199: 200, 0: 1, 50: 51, 97: 98, 99: 100])
+    }
+
+    @Test func `does not send again to whom an earlier holder has had an answer for`() {
+        let job = JobFixture.job(recipients: 4, uncertainBelow: 4, outcomes: [1, 0, 67, 0])
+        #expect(job.waiting == 2)
+        #expect(job.sendAll() == [1, 3])
+    }
+
+    @Test func `at most once stops at the committed mark`() {
+        let job = JobFixture.job(recipients: 10, isAtMostOnce: true, window: 4)
+        #expect(job.sendAll() == [0, 1, 2, 3])
+        #expect(job.awaitsMark)
+        let mark = job.nextMark(window: 4)
+        #expect(mark == 8)
+        job.committedMark = mark
+        #expect(job.sendAll() == [4, 5, 6, 7])
+    }
+
+    @Test func `flushes what goes on in another job as waiting, so that it is not lost with this worker`() {
+        let job = JobFixture.job(recipients: 2)
+        _ = job.sendAll()
+        job.accept(0)
+        job.noteEnded()
+        _ = AnswerRules.refused(1, of: job, .init(status: 503, text: "ServiceUnavailable"))
+        #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
+        #expect(job.progress(mark: 2).outcomes == [Outcome.delivered.rawValue, 0])
+        #expect(!job.canBeYielded)
+    }
+
+    @Test func `lowers its mark when it goes back with nothing in flight`() {
+        let job = JobFixture.job(recipients: 5)
+        for _ in 0..<3 {
+            _ = job.takeRecipient()
+            job.noteSent()
+        }
+        for ordinal in 0..<3 { job.accept(ordinal) }
+        #expect(job.yielded(after: .zero).progress.dispatched == 3)
+        #expect(job.yielded(after: .zero).addedRescues == 0)
+    }
+
+    @Test func `keeps its mark when sends stayed unanswered`() {
+        let job = JobFixture.job(recipients: 5)
+        _ = job.sendAll()
+        for ordinal in 0..<5 where ordinal != 2 { job.accept(ordinal) }
+        job.noteEnded()
+        AnswerRules.unanswered(2, of: job)
+        let back = job.yielded(after: .zero)
+        #expect(back.progress.dispatched == 5)
+        #expect(back.addedRescues == 1)
+    }
+
+    @Test(arguments: [
+        (HeldJob.Closing.expired, Outcome.expired), (.cancelled, .cancelled),
+        (.refused(.payloadTooLarge), .rejected(.payloadTooLarge)),
+    ])
+    func `ends whom it has not sent to by why it was closed, and whom it may have sent to as unknown`(
+        closing: HeldJob.Closing, outcome: Outcome
+    ) {
+        let job = JobFixture.job(recipients: 4, uncertainBelow: 2, outcomes: [1, 0, 0, 0])
+        job.close(closing)
+        #expect(job.sendAll().isEmpty)
+        job.endWaitingAsClosed()
+        #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, outcome, outcome])
+    }
+
+    @Test func `that is lost stays lost`() {
+        let job = JobFixture.job(recipients: 2)
+        job.close(.lost)
+        job.close(.expired)
+        #expect(job.closing == .lost)
+        #expect(job.takeRecipient() == nil)
+        let other = JobFixture.job(recipients: 2)
+        other.close(.expired)
+        other.close(.lost)
+        #expect(other.closing == .lost)
+    }
+}
+
+@Suite struct `A job that workers were lost with` {
+    @Test func `is unknown where it may have been sent, if it must not be sent twice`() {
+        let job = JobFixture.job(recipients: 4, isAtMostOnce: true, uncertainBelow: 2, rescues: 1)
+        RescuedJobRules.apply(to: job)
+        #expect(job.outcomes.map(Outcome.init) == [.unknown, .unknown, .waiting, .waiting])
+    }
+
+    @Test func `is sent again else`() {
+        let job = JobFixture.job(recipients: 4, uncertainBelow: 4, rescues: 1)
+        RescuedJobRules.apply(to: job)
+        #expect(job.sendAll() == [0, 1, 2, 3])
+    }
+
+    @Test func `is split in two the second time`() {
+        let job = JobFixture.job(recipients: 5, uncertainBelow: 5, outcomes: [1, 0, 0, 0, 0], rescues: 2)
+        RescuedJobRules.apply(to: job)
+        #expect(job.isFinished)
+        let groups = Dictionary(grouping: job.retries, by: \.group).mapValues { $0.map(\.deviceID) }
+        #expect(groups == [0: [20, 30], 1: [40, 50]])
+        #expect(job.retries.allSatisfy { $0.attempts == 0 })
+    }
+
+    @Test func `is left alone while nobody has begun it`() {
+        let job = JobFixture.job(recipients: 4, rescues: 3)
+        RescuedJobRules.apply(to: job)
+        #expect(job.sendAll().count == 4)
+    }
+
+    @Test func `is quarantined in the end, if it is but one recipient`() {
+        let job = JobFixture.job(recipients: 1, uncertainBelow: 1, rescues: 5)
+        RescuedJobRules.apply(to: job)
+        #expect(job.outcomes.map(Outcome.init) == [.failed(.quarantined)])
+    }
+}

@@ -1,0 +1,51 @@
+import QueueCore
+
+@testable import PostgresStore
+@testable import Workers
+
+/// Jobs as a claim would bring them, for tests that need no database.
+enum JobFixture {
+    static func queue(maxAttempts: Int = 10) -> QueueState {
+        let settings = QueueSettings(
+            queueID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox), weight: 1,
+            connections: 4,
+            maxAttempts: maxAttempts, derivesCollapseID: true, rate: nil, isPaused: false, credential: nil)
+        return QueueState(settings: settings, now: .now)
+    }
+
+    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number.
+    static func job(
+        recipients: Int, inactive: Set<Int64> = [], isAtMostOnce: Bool = false, uncertainBelow: Int = 0,
+        outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, queue: QueueState = queue()
+    ) -> HeldJob {
+        let devices = (1...Int64(recipients)).map { $0 * 10 }
+        let active = devices.filter { !inactive.contains($0) }
+        let claim = ClaimedJob(
+            key: LeaseKey(queueID: 1, jobID: 7, epoch: 1), lane: .bulk,
+            message: StoredMessage(
+                id: 3, payload: Array("{}".utf8), pushType: .alert, priority: nil, expiration: .apnsDefault,
+                collapseID: nil),
+            rootID: 5, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce, uncertainBelow: uncertainBelow,
+            outcomes: outcomes, sendWithin: .seconds(60), isStopped: false, deviceIDs: devices, activeIDs: active,
+            tokens: ByteArrays(active.map { [UInt8($0 / 10), 0xFF] }))
+        return HeldJob(claim, of: queue, slot: 0, claimedAt: .now, now: .now, window: window)
+    }
+}
+
+extension HeldJob {
+    /// Sends to everybody who may be sent to and returns their ordinals.
+    func sendAll() -> [Int] {
+        var ordinals: [Int] = []
+        while let recipient = takeRecipient() {
+            noteSent()
+            ordinals.append(recipient.ordinal)
+        }
+        return ordinals
+    }
+
+    /// An answer has come that took the push.
+    func accept(_ ordinal: Int) {
+        noteEnded()
+        AnswerRules.accepted(ordinal, of: self)
+    }
+}
