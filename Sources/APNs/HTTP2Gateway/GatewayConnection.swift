@@ -122,8 +122,13 @@ final class GatewayConnection {
         http.finish(body: body)
         lastRequest = loop.now
         if http.outputByteCount >= Self.flushBytes { flush() } else { scheduleFlush() }
-        // Stream identifiers are not used again: who has had them all makes room for another (RFC 9113 §5.1.1).
-        if http.remainingStreamIDCount == 0 { retire(.asked("its stream identifiers are used up")) }
+        if http.remainingStreamIDCount == 0 { makeRoomForAnother() }
+    }
+
+    /// Stream identifiers are not used again (RFC 9113 §5.1.1). At the end of the turn, since nobody is to be told anything from
+    /// within a send.
+    private func makeRoomForAnother() {
+        loop.atEndOfTurn { [self] in retire(.asked("the stream identifiers to \(stream.peer) are used up")) }
     }
 
     private func writePath(_ token: Span<UInt8>) -> Int {
