@@ -68,15 +68,23 @@ struct Connecting {
                 found.append((host, ""))
                 continue
             }
-            do {
-                let left = loop.now.duration(to: deadline)
-                found += try await HostLookup.addresses(of: host.name, within: left, on: loop).map { (host, $0) }
+            do throws(TransportError) {
+                let port = UInt16(host.port) ?? 5432
+                found += try await loop.numericAddresses(of: host.name, port: port, until: deadline).map { (host, $0) }
             } catch {
-                reason = "\(host.name): \(error.reason)"
+                reason = "\(host.name): \(Self.reason(of: error))"
             }
         }
         guard !found.isEmpty else { throw failure(reason) }
         return found
+    }
+
+    private static func reason(of error: TransportError) -> String {
+        switch error {
+        case .unresolved(_, let reason): reason
+        case .timedOut: "its name was not looked up in time"
+        default: "\(error)"
+        }
     }
 
     private func failure(_ reason: String) -> PostgresError {

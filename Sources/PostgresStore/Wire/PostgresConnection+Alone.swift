@@ -99,9 +99,11 @@ extension PostgresConnection {
     // MARK: Taking turns
 
     private func take(_ solo: Solo) async throws(PostgresError) {
-        guard isOpen else { throw .connectionLost(solo.task, reason: "it was lost before", .notDone) }
         let answer = await withCheckedContinuation { continuation in
             let taker = Taker(solo.task, continuation)
+            guard isOpen else {
+                return taker.finish(.failure(.connectionLost(solo.task, reason: "it was lost before", .notDone)))
+            }
             taker.timer = loop.schedule(after: solo.limit) { self.expire(taker, after: solo.limit) }
             takers.append(taker)
             planPump()

@@ -5,37 +5,38 @@ import Transport
 final class ReadinessWait: ReadinessHandler {
     private let loop: EventLoop
     private let descriptor: CInt
-    private var continuation: CheckedContinuation<Bool, Never>?
-    private var timer: Timer?
+    private let waiter: Waiter<Bool>
+    private var isWatching = false
 
     init(_ descriptor: CInt, on loop: EventLoop) {
         self.descriptor = descriptor
         self.loop = loop
+        waiter = Waiter(loop: loop)
     }
 
     /// Returns false when the deadline came first, or ``cancel()``. Nobody else may watch the descriptor meanwhile.
     func wait(for interest: Interest, until deadline: ContinuousClock.Instant) async -> Bool {
-        await withCheckedContinuation { continuation in
-            self.continuation = continuation
-            loop.watch(descriptor, for: interest, handler: self)
-            timer = loop.schedule(after: loop.now.duration(to: deadline)) { self.finish(false) }
-        }
+        loop.watch(descriptor, for: interest, handler: self)
+        isWatching = true
+        let isReady = await waiter.wait(until: deadline) ?? false
+        stopWatching()
+        return isReady
     }
 
     func ready(_ readiness: Interest) {
-        finish(true)
+        stopWatching()
+        waiter.resume(true)
     }
 
     /// Ends the wait. Has to come before the descriptor is closed.
     func cancel() {
-        finish(false)
+        stopWatching()
+        waiter.resume(false)
     }
 
-    private func finish(_ isReady: Bool) {
-        guard let waiting = continuation else { return }
-        continuation = nil
-        timer?.cancel()
+    private func stopWatching() {
+        guard isWatching else { return }
+        isWatching = false
         loop.unwatch(descriptor)
-        waiting.resume(returning: isReady)
     }
 }

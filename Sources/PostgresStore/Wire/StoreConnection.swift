@@ -124,6 +124,8 @@ package final class StoreConnection {
 
     private func attemptWhileWanted() async {
         while !waiters.isEmpty, !isClosed {
+            // Opened for others while this one was on its way.
+            if let connection, connection.isOpen { return tellWaiters(.success(())) }
             let pause = ContinuousClock.now.duration(to: nextAttempt)
             if pause > .zero { try? await Task.sleep(for: pause) }
             guard !isClosed else { return }
