@@ -8,6 +8,11 @@ extension HTTP2Connection {
         outbox.add(name, value)
     }
 
+    /// The same, for a value in an array.
+    package func add(_ name: FieldName, _ value: [UInt8]) {
+        outbox.add(name, value.span)
+    }
+
     /// Ends the message being written with its body. What the peer's windows do not let out now is kept and follows
     /// when they open.
     ///

@@ -143,6 +143,11 @@ package final class HTTP2Connection {
         if outbox.bytes.isEmpty { unreadAnswerCount = 0 }
     }
 
+    /// Positions in all that is ever written: the end of what has been written, and of what the transport has taken.
+    /// Something written has gone out when the second has reached what the first was then.
+    package var writtenPosition: UInt64 { outbox.bytes.endPosition }
+    package var sentPosition: UInt64 { outbox.bytes.consumedPosition }
+
     /// What the peer has announced, the initial values where it has said nothing.
     package var settingsOfPeer: Settings { peerSettings }
 

@@ -4,7 +4,7 @@ package actor LoopActor {
     /// The loop this actor runs on.
     package nonisolated let loop: EventLoop
 
-    package nonisolated var unownedExecutor: UnownedSerialExecutor {
+    @safe package nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe loop.asUnownedSerialExecutor()
     }
 

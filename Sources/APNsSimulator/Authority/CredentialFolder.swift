@@ -1,0 +1,71 @@
+import Cryptography
+import Foundation
+
+/// Reads and writes the files of a ``TestAuthority``.
+struct CredentialFolder {
+    let path: String
+
+    func path(of name: String) -> String { path + "/" + name }
+
+    func make() throws(SimulatorError) {
+        do {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        } catch {
+            throw .file(path: path, problem: "the folder cannot be made (\(Self.reason(error))); name one you may write to")
+        }
+    }
+
+    /// The content of a file, nil when there is none.
+    func read(_ name: String) throws(SimulatorError) -> [UInt8]? {
+        guard FileManager.default.fileExists(atPath: path(of: name)) else { return nil }
+        do {
+            return Array(try Data(contentsOf: URL(filePath: path(of: name))))
+        } catch {
+            throw .file(path: path(of: name), problem: "cannot be read (\(Self.reason(error))); check its permissions")
+        }
+    }
+
+    /// Writes a file whole or not at all; a secret one is for its owner alone.
+    func write(_ text: String, to name: String, isSecret: Bool = false) throws(SimulatorError) {
+        let attributes: [FileAttributeKey: Any] = [.posixPermissions: isSecret ? 0o600 : 0o644]
+        let draft = path(of: "." + name + ".\(UInt32.random(in: .min ... .max))")
+        do {
+            guard FileManager.default.createFile(atPath: draft, contents: Data(text.utf8), attributes: attributes) else {
+                throw CocoaError(.fileWriteNoPermission)
+            }
+            try? FileManager.default.removeItem(atPath: path(of: name))
+            try FileManager.default.moveItem(atPath: draft, toPath: path(of: name))
+        } catch {
+            throw .file(path: path(of: name), problem: "cannot be written (\(Self.reason(error))); name a folder you may write to")
+        }
+    }
+
+    /// The certificate with its key in a file, made and written if it is not there or nearly over.
+    func identity(
+        _ name: String, leastValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity
+    ) throws(SimulatorError) -> TLSIdentity {
+        let pem = try read(name)
+        do throws(CryptographyError) {
+            if let pem {
+                let identity = try TLSIdentity(pem: pem)
+                if identity.certificate.notAfter > Date(timeIntervalSinceNow: leastValidity) { return identity }
+            }
+        } catch {
+            throw .credential(path: path(of: name), error)
+        }
+        let identity: TLSIdentity
+        let text: String
+        do throws(CryptographyError) {
+            identity = try issue()
+            text = try identity.pem()
+        } catch {
+            throw .credential(path: path(of: name), error)
+        }
+        try write(text, to: name, isSecret: true)
+        return identity
+    }
+
+    private static func reason(_ error: any Error) -> String {
+        (error as NSError).localizedDescription
+    }
+}

@@ -1,0 +1,138 @@
+package import Cryptography
+import Foundation
+
+/// A folder with all that a client needs to be let in: a certificate authority, what it issued, and a signing key. What is there is
+/// used; what is missing is made.
+///
+///     ca.pem  ca-key.pem         the authority; ca.pem is what a client has to trust
+///     server.pem                 the simulator's certificate and key
+///     AuthKey_<key ID>.p8        a token-signing key as Apple hands it out
+///     client-<topic>.pem         client certificates, made when asked for
+package struct TestAuthority: Sendable {
+    /// The folder, as it was given.
+    package let folder: String
+    private let authority: CertificateAuthority
+    let server: TLSIdentity
+    /// The private half of the signing key.
+    package let signingKey: PrivateKey
+
+    /// The key's ID and the team it belongs to; ten characters each, as Apple's are.
+    package static let keyID = "PUSHQSIM01"
+    package static let teamID = "PUSHQTEAM1"
+
+    /// The file with the authority's certificate.
+    package var caFile: String { folder + "/ca.pem" }
+    /// The `.p8` file.
+    package var signingKeyFile: String { folder + "/AuthKey_\(Self.keyID).p8" }
+    /// The authority's certificate.
+    package var certificate: Certificate { authority.certificate }
+
+    /// A certificate is replaced when it has less than this left.
+    private static let leastValidity: TimeInterval = 86_400
+    private static let hosts = ["localhost", "127.0.0.1", "::1"]
+
+    /// Opens a folder, making it and what it lacks.
+    package init(folder: String) throws(SimulatorError) {
+        let files = CredentialFolder(path: folder)
+        try files.make()
+        self.folder = folder
+        let authority = try Self.authority(in: files)
+        self.authority = authority
+        server = try Self.server(in: files, authority)
+        signingKey = try Self.signingKey(in: files)
+    }
+
+    /// The public half of the signing key, for checking tokens.
+    var verificationKey: SigningKey {
+        get throws(SimulatorError) {
+            do {
+                return SigningKey(keyID: Self.keyID, teamID: Self.teamID, publicKey: try signingKey.publicKey())
+            } catch {
+                throw .credential(path: signingKeyFile, error)
+            }
+        }
+    }
+
+    // MARK: Client certificates
+
+    /// A client certificate with the file it is in.
+    package struct ClientCertificate: Sendable {
+        package let identity: TLSIdentity
+        /// PEM with certificate and key.
+        package let file: String
+    }
+
+    /// A push certificate for an app as Apple issues it: UID and first topic are the bundle ID, the other topics are its suffixes.
+    ///
+    /// - Parameters:
+    ///   - isForSandbox, isForProduction: the marks it carries.
+    package func clientCertificate(
+        topic: String, isForSandbox: Bool = true, isForProduction: Bool = true
+    ) throws(SimulatorError) -> ClientCertificate {
+        let marks = isForSandbox == isForProduction ? "" : isForSandbox ? "-sandbox" : "-production"
+        let name = "client-\(topic)\(marks).pem"
+        let kinds = [
+            ("", "app"), (".voip", "voip"), (".complication", "complication"), (".voip-ptt", "ptt"),
+            (".pushkit.fileprovider", "fileprovider"),
+        ]
+        let extensions = APNsExtensions(
+            isForSandbox: isForSandbox, isForProduction: isForProduction,
+            topics: kinds.map { APNsExtensions.Topic(name: topic + $0.0, kinds: [$0.1]) })
+        let subject = Certificate.Subject(
+            userID: topic, commonName: "Apple Push Services: \(topic)", organizationalUnit: Self.teamID)
+        let files = CredentialFolder(path: folder)
+        let identity = try files.identity(name) { () throws(CryptographyError) in
+            try authority.issueClient(subject, apns: extensions)
+        }
+        return ClientCertificate(identity: identity, file: files.path(of: name))
+    }
+
+    // MARK: What is in the folder
+
+    private static func authority(in files: CredentialFolder) throws(SimulatorError) -> CertificateAuthority {
+        if let pem = try files.read("ca.pem"), let keyPEM = try files.read("ca-key.pem") {
+            do {
+                return CertificateAuthority(
+                    certificate: try Certificate.all(inPEM: pem)[0], privateKey: try PrivateKey(pem: keyPEM))
+            } catch {
+                throw .credential(path: files.path(of: "ca.pem"), error)
+            }
+        }
+        do {
+            let authority = try CertificateAuthority.make(commonName: "pushq APNs simulator CA")
+            try files.write(try authority.certificate.pem(), to: "ca.pem")
+            try files.write(try authority.privateKey.pem(), to: "ca-key.pem", isSecret: true)
+            return authority
+        } catch let error as CryptographyError {
+            throw .credential(path: files.path(of: "ca.pem"), error)
+        } catch let error as SimulatorError {
+            throw error
+        } catch {
+            throw .file(path: files.path(of: "ca.pem"), problem: "\(error)")
+        }
+    }
+
+    private static func server(
+        in files: CredentialFolder, _ authority: CertificateAuthority
+    ) throws(SimulatorError) -> TLSIdentity {
+        try files.identity("server.pem", leastValidity: leastValidity) { () throws(CryptographyError) in
+            try authority.issueServer(names: hosts)
+        }
+    }
+
+    private static func signingKey(in files: CredentialFolder) throws(SimulatorError) -> PrivateKey {
+        let name = "AuthKey_\(keyID).p8"
+        do {
+            if let pem = try files.read(name) { return try PrivateKey(signingKeyPEM: pem) }
+            let key = try PrivateKey.makeP256()
+            try files.write(try key.pem(), to: name, isSecret: true)
+            return key
+        } catch let error as CryptographyError {
+            throw .credential(path: files.path(of: name), error)
+        } catch let error as SimulatorError {
+            throw error
+        } catch {
+            throw .file(path: files.path(of: name), problem: "\(error)")
+        }
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+
+/// Writes what happens as NDJSON, one event a line:
+///
+///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"connection":1}
+///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","connection":1}
+///
+/// `at` is in microseconds since 1970. Of a token only its first eight digits and its length are written: that tells who it may
+/// be to whoever knows the tokens, and nothing to anybody else. Other events are `connected`, `disconnected` and `abandoned`.
+///
+/// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the end.
+final class Recorder {
+    private static let batchByteCount = 64 * 1024
+
+    private let file: FileHandle
+    private let path: String
+    private var lines: [UInt8] = []
+    private var hasFailed = false
+
+    init(path: String) throws(SimulatorError) {
+        guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path) else {
+            throw .file(path: path, problem: "cannot be written; name a file in a folder you may write to")
+        }
+        self.file = file
+        self.path = path
+        lines.reserveCapacity(Self.batchByteCount + 1024)
+    }
+
+    deinit { try? file.close() }
+
+    func arrived(_ id: RequestID, topic: String, tokenStart: UInt32, digitCount: Int, connection: Int, now: Int) {
+        begin("arrived", now)
+        add(id)
+        add(key: "topic", text: topic)
+        append(#","token":""#)
+        for shift in stride(from: 28, through: 0, by: -4) {
+            lines.append(HexDigits.digit(of: UInt8(truncatingIfNeeded: tokenStart >> UInt32(shift)) & 0xf))
+        }
+        append(#"","digits":"#)
+        append(digitCount)
+        end(connection)
+    }
+
+    func answered(_ id: RequestID, status: Int, reason: String, connection: Int, now: Int) {
+        begin("answered", now)
+        add(id)
+        append(#","status":"#)
+        append(status)
+        add(key: "reason", text: reason)
+        end(connection)
+    }
+
+    func abandoned(_ id: RequestID, connection: Int, now: Int) {
+        begin("abandoned", now)
+        add(id)
+        end(connection)
+    }
+
+    func connected(_ connection: Int, now: Int) {
+        begin("connected", now)
+        end(connection)
+    }
+
+    func disconnected(_ connection: Int, now: Int) {
+        begin("disconnected", now)
+        end(connection)
+    }
+
+    /// Writes what has been gathered. A full disk ends the record, not the simulator: the last line in it says so.
+    func flush() {
+        guard !lines.isEmpty, !hasFailed else { return }
+        do {
+            try file.write(contentsOf: Data(lines))
+        } catch {
+            hasFailed = true
+        }
+        lines.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Lines
+
+    private func begin(_ event: String, _ now: Int) {
+        append(#"{"at":"#)
+        append(now)
+        append(#","event":""#)
+        append(event)
+        append(#"""#)
+    }
+
+    private func end(_ connection: Int) {
+        append(#","connection":"#)
+        append(connection)
+        append("}\n")
+        if lines.count >= Self.batchByteCount { flush() }
+    }
+
+    private func add(_ id: RequestID) {
+        append(#","apns_id":""#)
+        id.write(into: &lines)
+        append(#"""#)
+    }
+
+    private func add(key: String, text: String) {
+        append(#",""#)
+        append(key)
+        append(#"":""#)
+        for octet in text.utf8 {
+            // Topics come from the client.
+            if octet == UInt8(ascii: "\"") || octet == UInt8(ascii: "\\") { lines.append(UInt8(ascii: "\\")) }
+            lines.append(octet < 0x20 ? 0x20 : octet)
+        }
+        append(#"""#)
+    }
+
+    private func append(_ text: String) { lines.append(contentsOf: text.utf8) }
+
+    private func append(_ number: Int) {
+        var divisor = 1
+        while number / divisor >= 10 { divisor *= 10 }
+        while divisor > 0 {
+            lines.append(UInt8(ascii: "0") + UInt8(number / divisor % 10))
+            divisor /= 10
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/// What a simulator has counted so far; printed as JSON as it is.
+package struct Snapshot: Sendable, Equatable, Encodable {
+    /// Requests received.
+    package var arrived = 0
+    /// Different `apns-id`s among them.
+    package var distinct = 0
+    /// Arrivals whose `apns-id` had already got a final answer, or whose earlier arrival's answer was never written.
+    package var repeated = 0
+    /// Requests accepted (status 200).
+    package var accepted = 0
+    /// Requests refused, by reason.
+    package var refused: [String: Int] = [:]
+    /// Different `apns-id`s that have got a final answer: accepted, or refused for good.
+    package var answeredFinally = 0
+    /// Requests left without an answer on purpose, by a rule.
+    package var silenced = 0
+    /// Requests whose stream or connection ended before their answer.
+    package var abandoned = 0
+    /// Requests waiting for their answer's time.
+    package var waiting = 0
+    /// Requests by topic.
+    package var topics: [String: Int] = [:]
+    /// Requests by second, the first element being `firstSecond` (seconds since 1970).
+    package var perSecond: [Int] = []
+    package var firstSecond = 0
+    /// When the first and the last request came, in microseconds since 1970; 0 before.
+    package var firstArrival = 0
+    package var lastArrival = 0
+    /// Connections taken so far, open now, and refused in the handshake.
+    package var connections = 0
+    package var openConnections = 0
+    package var failedHandshakes = 0
+
+    enum CodingKeys: String, CodingKey {
+        case arrived, distinct, repeated, accepted, refused
+        case answeredFinally = "answered_finally"
+        case silenced, abandoned, waiting, topics
+        case perSecond = "per_second"
+        case firstSecond = "first_second"
+        case firstArrival = "first_arrival_us"
+        case lastArrival = "last_arrival_us"
+        case connections
+        case openConnections = "open_connections"
+        case failedHandshakes = "failed_handshakes"
+    }
+
+    /// How many requests were answered, either way.
+    package var answered: Int { accepted + refused.values.reduce(0, +) }
+}

@@ -1,0 +1,121 @@
+import Cryptography
+import QueueCore
+
+/// Who is on the other end of a connection, and to which topics they may send.
+struct ConnectionCredential {
+    private enum Kind {
+        /// A client certificate was shown in the handshake; `authorization` is ignored then.
+        case certificate(refusal: Refusal?, topics: [String], hasTopicList: Bool)
+        /// Each request carries a provider token. The first valid one binds the connection to its team.
+        case token(team: String?)
+    }
+
+    private var kind: Kind
+    /// By topic number: what was found for it.
+    private var verdicts: [Int: Refusal?] = [:]
+    /// Bundle IDs a token may send for; nil for any.
+    private let bundleIDs: [String]?
+
+    /// The identity (`FieldSection.Field.identity`) of the last `authorization` field, with what came of it.
+    private var lastToken: (identity: UInt64, verdict: ProviderTokens.Verdict)?
+
+    init(certificate: Certificate?, environment: Environment, bundleIDs: [String]?) {
+        self.bundleIDs = bundleIDs
+        guard let certificate else {
+            kind = .token(team: nil)
+            return
+        }
+        kind = .certificate(
+            refusal: Self.refusal(of: certificate.apns, environment), topics: certificate.topics,
+            hasTopicList: !certificate.apns.topics.isEmpty)
+    }
+
+    /// Whether the connection is limited to one stream until a valid token was seen.
+    var mustShowToken: Bool {
+        if case .token(team: nil) = kind { true } else { false }
+    }
+
+    /// A certificate without any mark is let pass: passes and website push certificates carry none.
+    private static func refusal(of marks: APNsExtensions, _ environment: Environment) -> Refusal? {
+        guard marks.isForSandbox || marks.isForProduction else { return nil }
+        let isForThis = environment == .sandbox ? marks.isForSandbox : marks.isForProduction
+        return isForThis ? nil : .badCertificateEnvironment
+    }
+
+    // MARK: Provider tokens
+
+    /// What is wrong with the credential of a request, if anything is.
+    ///
+    /// - Parameters:
+    ///   - authorization: the value of the field, nil without one, and its identity.
+    ///   - now: seconds since 1970.
+    mutating func check(
+        authorization: Span<UInt8>?, identity: UInt64, _ tokens: ProviderTokens, now: Int
+    ) -> Refusal? {
+        switch kind {
+        case .certificate(let refusal, _, _): return refusal
+        case .token(let team):
+            guard let authorization else { return .missingProviderToken }
+            let verdict = verdict(on: authorization, identity, tokens, now: now)
+            if let refusal = verdict.refusal ?? tokens.refusalByAge(of: verdict, now: now) { return refusal }
+            // A connection belongs to the team of its first push (Apple: "Establishing a token-based connection").
+            guard team == nil || team == verdict.teamID else { return .invalidProviderToken }
+            if team == nil { kind = .token(team: verdict.teamID) }
+            return nil
+        }
+    }
+
+    private mutating func verdict(
+        on value: Span<UInt8>, _ identity: UInt64, _ tokens: ProviderTokens, now: Int
+    ) -> ProviderTokens.Verdict {
+        if identity != 0, let lastToken, lastToken.identity == identity { return lastToken.verdict }
+        let verdict = tokens.verdict(on: value, now: now)
+        lastToken = verdict.isLasting ? (identity, verdict) : nil
+        return verdict
+    }
+
+    // MARK: Topics
+
+    /// What is wrong with a request's topic, if anything is; `topic` is nil when it names none.
+    mutating func check(topic: Int?, _ topics: TopicTable, pushType: PushType?) -> Refusal? {
+        guard let topic else {
+            // A certificate without a topic list stands for its UID (Apple archive: "Communicating with APNs").
+            if case .certificate(_, _, hasTopicList: false) = kind { return nil }
+            return .missingTopic
+        }
+        if let refusal = verdict(on: topic, topics) { return refusal }
+        // The suffix belongs to the push type; without it the push would go nowhere.
+        guard let suffix = pushType?.topicSuffix, !suffix.isEmpty else { return nil }
+        return topics.names[topic].hasSuffix(suffix) ? nil : .topicDisallowed
+    }
+
+    private mutating func verdict(on topic: Int, _ topics: TopicTable) -> Refusal? {
+        if let verdict = verdicts[topic] { return verdict }
+        let verdict = decide(topics.names[topic])
+        verdicts[topic] = verdict
+        return verdict
+    }
+
+    private func decide(_ topic: String) -> Refusal? {
+        let isWellFormed = topic.utf8.allSatisfy { octet in
+            switch octet {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+        guard isWellFormed, !topic.isEmpty else { return .badTopic }
+        switch kind {
+        case .certificate(_, let allowed, _): return allowed.contains(topic) ? nil : .topicDisallowed
+        case .token: return isOfKnownApp(topic) ? nil : .topicDisallowed
+        }
+    }
+
+    private func isOfKnownApp(_ topic: String) -> Bool {
+        guard let bundleIDs else { return true }
+        return bundleIDs.contains { bundleID in
+            PushType.allCases.contains { topic == bundleID + $0.topicSuffix }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import HTTP2
+import QueueCore
+
+/// The names the simulator looks for in requests and puts into answers.
+extension FieldNames {
+    static let ofPushes = FieldNames(application: [
+        "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",
+        "authorization", "apns-unique-id",
+    ])
+}
+
+extension FieldName {
+    static let apnsID = FieldName(application: 0)
+    static let apnsTopic = FieldName(application: 1)
+    static let apnsPushType = FieldName(application: 2)
+    static let apnsPriority = FieldName(application: 3)
+    static let apnsExpiration = FieldName(application: 4)
+    static let apnsCollapseID = FieldName(application: 5)
+    static let authorization = FieldName(application: 6)
+    static let apnsUniqueID = FieldName(application: 7)
+}
+
+/// A request on its way: what has to be known between its header section and its answer.
+struct PushRequest {
+    var streamID: UInt32 = 0
+    /// Tells a row from the one that had its place before.
+    var generation: UInt32 = 0
+    var id = RequestID(high: 0, low: 0)
+    /// The number of the reply, ``Decider/silence`` for none.
+    var reply = Decider.acceptance
+    var maximumPayloadByteCount = 0
+    var payloadByteCount = 0
+}
+
+/// The header section of a request, read field by field and held against APNs' rules.
+///
+/// Source of the rules: Apple, "Sending notification requests to APNs".
+struct RequestHead {
+    private(set) var isPost = false
+    private(set) var path: TokenPath?
+    private(set) var id: RequestID?
+    private(set) var topic: Int?
+    private(set) var pushType: PushType?
+    private var priority: Int?
+    private var credentialRefusal: Refusal?
+    private var hasAuthorization = false
+    private var seen: UInt32 = 0
+    private var firstRefusal: Refusal?
+
+    private static let maximumCollapseByteCount = 64
+
+    init(
+        _ section: borrowing FieldSection, _ credential: inout ConnectionCredential, _ simulation: Simulation
+    ) {
+        for field in section.fields { read(field, section, &credential, simulation) }
+        if !hasAuthorization {
+            credentialRefusal = credential.check(
+                authorization: nil, identity: 0, simulation.tokens, now: simulation.now / 1_000_000)
+        }
+    }
+
+    private mutating func read(
+        _ field: FieldSection.Field, _ section: borrowing FieldSection, _ credential: inout ConnectionCredential,
+        _ simulation: Simulation
+    ) {
+        guard field.name != .other else { return }
+        let bit = UInt32(1) << UInt32(field.name.rawValue)
+        if seen & bit != 0 { note(.duplicateHeaders) }
+        seen |= bit
+        switch field.name {
+        case .method: isPost = section.withValue(of: field) { $0.isEqual(toArray: Self.post) }
+        case .path: path = section.withValue(of: field) { TokenPath($0, prefixes: simulation.decider.prefixes) }
+        case .apnsID:
+            id = section.withValue(of: field) { RequestID($0) }
+            if id == nil { note(.badMessageID) }
+        case .apnsTopic: topic = section.withValue(of: field) { simulation.topics.number(of: $0) }
+        case .authorization:
+            hasAuthorization = true
+            credentialRefusal = section.withValue(of: field) { value in
+                credential.check(
+                    authorization: value, identity: field.identity, simulation.tokens, now: simulation.now / 1_000_000)
+            }
+        default: section.withValue(of: field) { readDetail(field.name, $0) }
+        }
+    }
+
+    private static let post = Array("POST".utf8)
+
+    private mutating func readDetail(_ name: FieldName, _ value: Span<UInt8>) {
+        switch name {
+        case .apnsPushType:
+            pushType = Self.pushTypes.first { value.isEqual(toArray: $0.text) }?.type
+            if pushType == nil { note(.invalidPushType) }
+        case .apnsPriority:
+            priority = Int(decimal: value)
+            if priority != 10, priority != 5, priority != 1 { note(.badPriority) }
+        case .apnsExpiration:
+            if Int(decimal: value) == nil { note(.badExpirationDate) }
+        case .apnsCollapseID:
+            if value.count > Self.maximumCollapseByteCount { note(.badCollapseID) }
+        default: break
+        }
+    }
+
+    private static let pushTypes = PushType.allCases.map { (text: Array($0.rawValue.utf8), type: $0) }
+
+    private mutating func note(_ refusal: Refusal) {
+        if firstRefusal == nil { firstRefusal = refusal }
+    }
+
+    /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who may
+    /// send, then where to, then what.
+    func refusal(_ credential: inout ConnectionCredential, _ topics: TopicTable) -> Refusal? {
+        guard isPost else { return .methodNotAllowed }
+        if path?.refusal == .badPath { return .badPath }
+        if firstRefusal == .duplicateHeaders { return .duplicateHeaders }
+        if let credentialRefusal { return credentialRefusal }
+        if let refusal = path?.refusal ?? firstRefusal { return refusal }
+        if let refusal = credential.check(topic: topic, topics, pushType: pushType) { return refusal }
+        // A background push that asks for more than its due is an error (Apple: "Pushing background updates to your App").
+        if pushType == .background, let priority, priority != 5 { return .badPriority }
+        return nil
+    }
+}

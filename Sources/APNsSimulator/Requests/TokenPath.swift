@@ -1,0 +1,73 @@
+/// The `:path` of a push: `/3/device/` and a device token in hexadecimal.
+struct TokenPath {
+    /// What is wrong with it, if anything is.
+    var refusal: Refusal?
+    /// The token's first four bytes: all of it that is ever written down.
+    var start: UInt32 = 0
+    /// How many digits it has.
+    var digitCount = 0
+    /// Tells tokens apart without keeping them; the same in every run, so that a share of them is always the same.
+    var hash: UInt64 = 0
+    /// Whether the token's digits begin with each of the prefixes asked for, by bit.
+    private(set) var matchedPrefixes: UInt64 = 0
+
+    private static let base = Array("/3/device/".utf8)
+    /// Tokens of 32 bytes are today's; Apple has announced up to 100 and says that the length is not fixed.
+    private static let digitCounts = 64...200
+
+    /// - Parameter prefixes: of tokens, in lower case; 64 at most.
+    init(_ path: Span<UInt8>, prefixes: [[UInt8]]) {
+        guard path.count >= Self.base.count, path.extracting(first: Self.base.count).isEqual(toArray: Self.base) else {
+            refusal = .badPath
+            return
+        }
+        let token = path.extracting(droppingFirst: Self.base.count)
+        digitCount = token.count
+        guard digitCount > 0 else {
+            refusal = .missingDeviceToken
+            return
+        }
+        hash = Self.hash(of: token)
+        guard let start = Self.start(of: token), Self.digitCounts.contains(digitCount), digitCount % 2 == 0 else {
+            refusal = .badDeviceToken
+            return
+        }
+        self.start = start
+        for (index, prefix) in prefixes.enumerated() where token.hasLowerCasePrefix(prefix) {
+            matchedPrefixes |= 1 << UInt64(index)
+        }
+    }
+
+    /// FNV-1a over the digits in lower case, stirred once more for its upper bits.
+    private static func hash(of token: Span<UInt8>) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for index in token.indices { hash = (hash ^ UInt64(token[index] | 0x20)) &* 0x100_0000_01b3 }
+        hash = (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
+        return hash ^ hash >> 29
+    }
+
+    /// The value of the first eight digits; nil if any of all the token's digits is none.
+    private static func start(of token: Span<UInt8>) -> UInt32? {
+        var start: UInt32 = 0
+        for index in token.indices {
+            guard let digit = HexDigits.value(of: token[index]) else { return nil }
+            if index < 8 { start = start << 4 | UInt32(digit) }
+        }
+        return start
+    }
+}
+
+extension Span where Element == UInt8 {
+    func isEqual(toArray other: [UInt8]) -> Bool {
+        guard count == other.count else { return false }
+        for index in indices where self[index] != other[index] { return false }
+        return true
+    }
+
+    /// Whether the letters and digits begin with `prefix`, which is in lower case.
+    func hasLowerCasePrefix(_ prefix: [UInt8]) -> Bool {
+        guard count >= prefix.count else { return false }
+        for index in prefix.indices where self[index] | 0x20 != prefix[index] { return false }
+        return true
+    }
+}

@@ -1,0 +1,292 @@
+import HTTP2
+import QueueCore
+import Transport
+
+/// One client's connection: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the simulator's loop.
+final class SimulatedConnection {
+    let number: Int
+    private let stream: TLSConnection
+    private let http: HTTP2Connection
+    private unowned let simulation: Simulation
+    private var credential: ConnectionCredential
+
+    /// Open requests, by the slot that is their stream's tag.
+    private var requests: [PushRequest] = []
+    private var freeSlots: [Int] = []
+    private var requestCount = 0
+    /// Passing refusals that have been written and not yet gone out, with the position behind each.
+    private var passing: [(position: UInt64, id: RequestID)] = []
+    private var idText: [UInt8] = []
+
+    /// No more requests are taken; when the last is answered, the connection is closed.
+    private var isLeaving = false
+    private var isClosed = false
+    /// While this much waits to be written, nothing more is read: the client does not take its answers.
+    private static let outputLimit = 4 * 1024 * 1024
+    private var isReadingPaused = false
+    /// Paused from outside: a peer that is there and does not react.
+    private var isHeld = false
+
+    init(number: Int, stream: TLSConnection, credential: ConnectionCredential, simulation: Simulation) {
+        self.number = number
+        self.stream = stream
+        self.simulation = simulation
+        self.credential = credential
+        let configuration = simulation.configuration
+        var settings = configuration.settings
+        settings.maximumConcurrentStreams =
+            credential.mustShowToken ? configuration.streamLimitBeforeToken : configuration.streamLimit
+        http = HTTP2Connection(role: .server, settings: settings, limits: Self.limits, names: .ofPushes)
+    }
+
+    /// Requests of 4 KB come by the thousand: credit is given back by halves of a megabyte.
+    private static let limits: HTTP2Connection.Limits = {
+        var limits = HTTP2Connection.Limits()
+        limits.connectionWindowSize = 1024 * 1024
+        return limits
+    }()
+
+    func begin() {
+        stream.handler = self
+        flush()
+    }
+
+    // MARK: Requests
+
+    private func open(_ section: borrowing FieldSection, on reference: StreamReference) -> Int {
+        let mustShowToken = credential.mustShowToken
+        let head = RequestHead(section, &credential, simulation)
+        let refusal = head.refusal(&credential, simulation.topics)
+        if mustShowToken, !credential.mustShowToken { raiseStreamLimit() }
+        let slot = takeSlot()
+        requests[slot].streamID = reference.id
+        requests[slot].id = head.id ?? .random()
+        requests[slot].payloadByteCount = 0
+        requests[slot].maximumPayloadByteCount = head.pushType == .voip ? 5120 : 4096
+        requests[slot].reply = reply(to: head, refusal)
+        note(requests[slot].id, head)
+        return slot
+    }
+
+    private func reply(to head: RequestHead, _ refusal: Refusal?) -> Int {
+        if let refusal { return simulation.decider.number(of: refusal) }
+        guard let path = head.path else { return simulation.decider.number(of: .badPath) }
+        return simulation.decider.reply(path: path, topic: head.topic)
+    }
+
+    private func note(_ id: RequestID, _ head: RequestHead) {
+        simulation.tally.arrive(id, topic: head.topic, now: simulation.now)
+        simulation.recorder?.arrived(
+            id, topic: head.topic.map { simulation.topics.names[$0] } ?? "", tokenStart: head.path?.start ?? 0,
+            digitCount: head.path?.digitCount ?? 0, connection: number, now: simulation.now)
+    }
+
+    /// The client has shown that it may send (Apple: "Sending notification requests to APNs", stream limits).
+    private func raiseStreamLimit() {
+        var settings = simulation.configuration.settings
+        settings.maximumConcurrentStreams = simulation.configuration.streamLimit
+        http.announce(settings)
+    }
+
+    /// The request is complete: decides on its payload, and answers now or has it done later.
+    private func complete(_ slot: Int) {
+        let request = requests[slot]
+        if request.reply <= Decider.acceptance {
+            if request.payloadByteCount == 0 {
+                requests[slot].reply = simulation.decider.number(of: .payloadEmpty)
+            } else if request.payloadByteCount > request.maximumPayloadByteCount {
+                requests[slot].reply = simulation.decider.number(of: .payloadTooLarge)
+            }
+        }
+        guard requests[slot].reply != Decider.silence else {
+            simulation.tally.silenced += 1
+            return
+        }
+        let delay = simulation.decider.latency()
+        guard delay > 0 else { return respond(to: slot) }
+        simulation.tally.waiting += 1
+        simulation.answer(after: delay, connection: number, slot: slot, generation: request.generation)
+    }
+
+    /// Answers a request whose time has come, if it is still there.
+    func answer(_ slot: Int, generation: UInt32) {
+        guard !isClosed, requests[slot].generation == generation else { return }
+        simulation.tally.waiting -= 1
+        respond(to: slot)
+    }
+
+    private func respond(to slot: Int) {
+        let request = requests[slot]
+        let reply = simulation.decider.replies[request.reply]
+        guard http.openResponse(on: request.streamID, reply.headers) else { return }
+        idText.removeAll(keepingCapacity: true)
+        request.id.write(into: &idText, isUpperCase: simulation.configuration.returnsUpperCaseIDs)
+        http.add(.apnsID, idText)
+        if simulation.configuration.environment == .sandbox { addUniqueID() }
+        http.finish(body: reply.body(now: simulation.now))
+        freeSlot(slot)
+        simulation.tally.answer(request.id, reply: request.reply, isFinal: reply.isFinal)
+        simulation.recorder?.answered(
+            request.id, status: reply.status, reason: reply.reason, connection: number, now: simulation.now)
+        if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
+    }
+
+    /// Only the development environment sends one (Apple: "Handling notification responses from APNs").
+    private func addUniqueID() {
+        idText.removeAll(keepingCapacity: true)
+        RequestID.random().write(into: &idText)
+        http.add(.apnsUniqueID, idText)
+    }
+
+    // MARK: Slots
+
+    private func takeSlot() -> Int {
+        if let slot = freeSlots.popLast() { return slot }
+        requests.append(PushRequest())
+        return requests.count - 1
+    }
+
+    private func freeSlot(_ slot: Int) {
+        requests[slot].generation &+= 1
+        requests[slot].streamID = 0
+        freeSlots.append(slot)
+    }
+
+    private func abandon(_ slot: Int) {
+        simulation.tally.abandoned += 1
+        simulation.recorder?.abandoned(requests[slot].id, connection: number, now: simulation.now)
+        freeSlot(slot)
+    }
+
+    // MARK: Leaving
+
+    /// Applies what the rules say about the so-many-th request of a connection. Whether the connection is still there.
+    private func applyConnectionRules(_ reference: StreamReference) -> Bool {
+        requestCount += 1
+        let rules = simulation.decider.rules.connections
+        if requestCount == rules.resetAfter {
+            drop()
+            return false
+        }
+        if requestCount == rules.goAwayAfter { leave(gracefully: rules.isGoAwayGraceful) }
+        return true
+    }
+
+    /// Sends GOAWAY; what has been taken is answered, then the connection is closed.
+    func leave(gracefully: Bool) {
+        guard !isLeaving, !isClosed else { return }
+        let reason = Array(#"{"reason":"Shutdown"}"#.utf8)
+        if gracefully {
+            // 2^31-1 first: what the client has sent meanwhile is here when its answer to the PING is (RFC 9113 §6.8).
+            http.goAway(lastStreamID: .max >> 1, debugData: reason)
+            http.ping(0)
+        } else {
+            isLeaving = true
+            http.goAway(debugData: reason)
+        }
+    }
+
+    /// Drops the connection without a word.
+    func drop() {
+        guard !isClosed else { return }
+        end()
+        stream.close()
+    }
+
+    /// Stops reacting, or goes on.
+    func hold(_ isHeld: Bool) {
+        self.isHeld = isHeld
+        updateReading()
+        if !isHeld { flush() }
+    }
+
+    private func end() {
+        isClosed = true
+        settlePassing()
+        for (_, id) in passing { simulation.tally.takeBack(id) }
+        for slot in requests.indices where requests[slot].streamID != 0 { abandon(slot) }
+        simulation.remove(self)
+    }
+
+    // MARK: Output
+
+    /// Writes what there is to write.
+    func flush() {
+        guard !isClosed, !isHeld else { return }
+        if http.outputByteCount > 0 {
+            http.consumeOutput(http.withOutput { stream.write($0) })
+            settlePassing()
+        }
+        updateReading()
+        let isDone = isLeaving && http.openStreamCount == 0 || http.failure != nil
+        if isDone, http.outputByteCount == 0 { drop() }
+    }
+
+    /// Forgets the passing refusals that have gone out.
+    private func settlePassing() {
+        guard !passing.isEmpty else { return }
+        let sent = http.sentPosition
+        passing.removeFirst(passing.firstIndex { $0.position > sent } ?? passing.count)
+    }
+
+    private func updateReading() {
+        let shouldPause = isHeld || http.outputByteCount > Self.outputLimit
+        guard shouldPause != isReadingPaused else { return }
+        isReadingPaused = shouldPause
+        if shouldPause { stream.pauseReading() } else { stream.resumeReading() }
+    }
+}
+
+extension SimulatedConnection: ByteStreamHandler {
+    func received(_ bytes: Span<UInt8>) {
+        guard !isClosed else { return }
+        simulation.refreshClock()
+        http.receive(bytes, now: simulation.monotonicNow, handler: self)
+        flush()
+    }
+
+    func writable() { flush() }
+
+    func closed(_ error: TransportError?) {
+        guard !isClosed else { return }
+        simulation.refreshClock()
+        end()
+    }
+}
+
+extension SimulatedConnection: HTTP2Handler {
+    func received(_ section: borrowing FieldSection, on reference: StreamReference, isLast: Bool) {
+        guard !isClosed else { return }
+        let slot = open(section, on: reference)
+        http.setTag(UInt64(slot), of: reference.id)
+        guard applyConnectionRules(reference) else { return }
+        if isLast { complete(slot) }
+    }
+
+    func received(_ body: Span<UInt8>, on reference: StreamReference, isLast: Bool) {
+        guard !isClosed else { return }
+        let slot = Int(reference.tag)
+        requests[slot].payloadByteCount += body.count
+        if isLast { complete(slot) }
+    }
+
+    func ended(_ reference: StreamReference, by ending: StreamEnding) {
+        guard !isClosed, requests.indices.contains(Int(reference.tag)) else { return }
+        abandon(Int(reference.tag))
+    }
+
+    func peerSettingsChanged() {}
+    func settingsAcknowledged() {}
+
+    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
+        isLeaving = true
+    }
+
+    func pingAnswered(_ payload: UInt64) {
+        guard !isLeaving else { return }
+        isLeaving = true
+        http.goAway(debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
+    }
+
+    func failed(_ error: HTTP2Error) {}
+}
