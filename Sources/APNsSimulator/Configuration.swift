@@ -10,7 +10,8 @@ extension Simulator {
         package var port: UInt16 = 0
         /// Where certificates and keys are, or are put; see ``TestAuthority``.
         package var folder: String
-        /// Which of Apple's installations to play: certificates must carry its mark, and the sandbox adds `apns-unique-id`.
+        /// Which of Apple's installations to play: certificates must carry its mark, and the sandbox adds
+        /// `apns-unique-id`.
         package var environment = Environment.production
         /// What to do with requests that break no rule.
         package var rules = Rules()
@@ -30,8 +31,8 @@ extension Simulator {
         package var recordFile: String?
         /// Makes room for so many different `apns-id`s from the start; there may be more.
         package var expectedRequestCount = 0
-        /// The SETTINGS of each connection, apart from the limit of streams: for trying a client with small windows or without a
-        /// header table.
+        /// The SETTINGS of each connection, apart from the limit of streams: for trying a client with small windows or
+        /// without a header table.
         package var settings = Settings()
         /// The name of the event loop's thread.
         package var loopName = "apns-simulator"

@@ -3,8 +3,8 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// What the connections of a simulator share: rules, counts, the record, the clock and the answers that are due later. Lives on the
-/// simulator's loop.
+/// What the connections of a simulator share: rules, counts, the record, the clock and the answers that are due later.
+/// Lives on the simulator's loop.
 final class Simulation {
     let loop: EventLoop
     let configuration: Simulator.Configuration

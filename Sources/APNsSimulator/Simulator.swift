@@ -1,12 +1,13 @@
-/// A local APNs: takes pushes over TLS and HTTP/2, holds them against Apple's rules, answers as its ``Rules`` say, and counts.
+/// A local APNs: takes pushes over TLS and HTTP/2, holds them against Apple's rules, answers as its ``Rules`` say, and
+/// counts.
 ///
 ///     let simulator = try await Simulator.start(Simulator.Configuration(folder: "/tmp/apns"))
 ///     … pushes to 127.0.0.1, port `simulator.port`, trusting `simulator.authority.caFile` …
 ///     print(await simulator.snapshot().accepted)
 ///     await simulator.stop()
 ///
-/// It runs on an event loop of its own, so that on a machine with two cores it takes nothing from the one that sends. Everything
-/// may be called from anywhere at any time.
+/// It runs on an event loop of its own, so that on a machine with two cores it takes nothing from the one that sends.
+/// Everything may be called from anywhere at any time.
 package struct Simulator: Sendable {
     /// The address and the port it listens on.
     package let host: String
@@ -40,8 +41,8 @@ package struct Simulator: Sendable {
     /// Drops all connections without a word; new ones are taken.
     package func dropConnections() async { await engine.dropConnections() }
 
-    /// Stops reading and writing on all connections, which stay open: a server that is there and does not react. Connections
-    /// taken from now on are served.
+    /// Stops reading and writing on all connections, which stay open: a server that is there and does not react.
+    /// Connections taken from now on are served.
     package func pause() async { await engine.hold(true) }
 
     /// Goes on where ``pause()`` stopped.

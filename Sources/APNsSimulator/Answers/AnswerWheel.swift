@@ -1,5 +1,5 @@
-/// Answers that are due later, by the millisecond: a wheel of buckets, so that a hundred thousand a second cost one timer and no
-/// sorting.
+/// Answers that are due later, by the millisecond: a wheel of buckets, so that a hundred thousand a second cost one
+/// timer and no sorting.
 struct AnswerWheel {
     struct Entry {
         /// Milliseconds since the simulator started.

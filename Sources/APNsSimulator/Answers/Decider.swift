@@ -2,7 +2,8 @@ import HTTP2
 
 /// Decides what becomes of each request: a reply of APNs' own rules, or one that a ``Rules`` asks for.
 final class Decider {
-    /// All replies there are, by number. Those of replaced rules stay, since requests in flight and counts refer to them.
+    /// All replies there are, by number. Those of replaced rules stay, since requests in flight and counts refer to
+    /// them.
     private(set) var replies: [Reply] = [.accepted]
     private var numbers: [Refusal: Int] = [:]
     private(set) var rules = Rules()

@@ -82,8 +82,8 @@ package struct OutcomeRule: Sendable, Equatable {
 package struct ConnectionRules: Sendable, Equatable {
     /// GOAWAY at the so-many-th request of a connection.
     package var goAwayAfter: Int?
-    /// Graceful: what is on its way is still answered (2^31-1 first, the true last stream a round trip later). Otherwise the
-    /// last stream is the request that set it off, and later ones are passed over.
+    /// Graceful: what is on its way is still answered (2^31-1 first, the true last stream a round trip later).
+    /// Otherwise the last stream is the request that set it off, and later ones are passed over.
     package var isGoAwayGraceful = true
     /// The connection is dropped without a word at the so-many-th request.
     package var resetAfter: Int?

@@ -11,7 +11,8 @@ struct CredentialFolder {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
-            throw .file(path: path, problem: "the folder cannot be made (\(Self.reason(error))); name one you may write to")
+            throw .file(
+                path: path, problem: "the folder cannot be made (\(Self.reason(error))); name one you may write to")
         }
     }
 
@@ -30,13 +31,16 @@ struct CredentialFolder {
         let attributes: [FileAttributeKey: Any] = [.posixPermissions: isSecret ? 0o600 : 0o644]
         let draft = path(of: "." + name + ".\(UInt32.random(in: .min ... .max))")
         do {
-            guard FileManager.default.createFile(atPath: draft, contents: Data(text.utf8), attributes: attributes) else {
+            guard FileManager.default.createFile(atPath: draft, contents: Data(text.utf8), attributes: attributes)
+            else {
                 throw CocoaError(.fileWriteNoPermission)
             }
             try? FileManager.default.removeItem(atPath: path(of: name))
             try FileManager.default.moveItem(atPath: draft, toPath: path(of: name))
         } catch {
-            throw .file(path: path(of: name), problem: "cannot be written (\(Self.reason(error))); name a folder you may write to")
+            throw .file(
+                path: path(of: name),
+                problem: "cannot be written (\(Self.reason(error))); name a folder you may write to")
         }
     }
 

@@ -1,8 +1,8 @@
 package import Cryptography
 import Foundation
 
-/// A folder with all that a client needs to be let in: a certificate authority, what it issued, and a signing key. What is there is
-/// used; what is missing is made.
+/// A folder with all that a client needs to be let in: a certificate authority, what it issued, and a signing key. What
+/// is there is used; what is missing is made.
 ///
 ///     ca.pem  ca-key.pem         the authority; ca.pem is what a client has to trust
 ///     server.pem                 the simulator's certificate and key
@@ -62,7 +62,8 @@ package struct TestAuthority: Sendable {
         package let file: String
     }
 
-    /// A push certificate for an app as Apple issues it: UID and first topic are the bundle ID, the other topics are its suffixes.
+    /// A push certificate for an app as Apple issues it: UID and first topic are the bundle ID, the other topics are
+    /// its suffixes.
     ///
     /// - Parameters:
     ///   - isForSandbox, isForProduction: the marks it carries.

@@ -1,7 +1,8 @@
-/// Every `apns-id` that arrived and what came of it: open addressing over 128-bit keys, 17 bytes a row, so that millions are cheap.
+/// Every `apns-id` that arrived and what came of it: open addressing over 128-bit keys, 17 bytes a row, so that
+/// millions are cheap.
 ///
-/// It tells an honest retry from a repeat. A request whose earlier arrival was refused for a passing reason was asked for; one whose
-/// earlier arrival had a final answer, or never got one, is a *repeat*.
+/// It tells an honest retry from a repeat. A request whose earlier arrival was refused for a passing reason was asked
+/// for; one whose earlier arrival had a final answer, or never got one, is a *repeat*.
 struct ArrivalLedger {
     private enum State {
         static let free: UInt8 = 0

@@ -5,10 +5,12 @@ import Foundation
 ///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"connection":1}
 ///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","connection":1}
 ///
-/// `at` is in microseconds since 1970. Of a token only its first eight digits and its length are written: that tells who it may
-/// be to whoever knows the tokens, and nothing to anybody else. Other events are `connected`, `disconnected` and `abandoned`.
+/// `at` is in microseconds since 1970. Of a token only its first eight digits and its length are written: that tells
+/// who it may be to whoever knows the tokens, and nothing to anybody else. Other events are `connected`, `disconnected`
+/// and `abandoned`.
 ///
-/// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the end.
+/// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the
+/// end.
 final class Recorder {
     private static let batchByteCount = 64 * 1024
 
@@ -18,7 +20,8 @@ final class Recorder {
     private var hasFailed = false
 
     init(path: String) throws(SimulatorError) {
-        guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path) else {
+        guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
+        else {
             throw .file(path: path, problem: "cannot be written; name a file in a folder you may write to")
         }
         self.file = file

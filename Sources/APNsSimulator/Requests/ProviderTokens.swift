@@ -1,8 +1,8 @@
 import Cryptography
 import FoundationEssentials
 
-/// Checks provider tokens (JSON web tokens, ES256) as APNs does, each once: a client sends the same one with every request.
-/// Source: Apple, "Establishing a token-based connection to APNs".
+/// Checks provider tokens (JSON web tokens, ES256) as APNs does, each once: a client sends the same one with every
+/// request. Source: Apple, "Establishing a token-based connection to APNs".
 final class ProviderTokens {
     /// What a token is worth.
     struct Verdict {
@@ -54,8 +54,8 @@ final class ProviderTokens {
         return verdict
     }
 
-    /// Whether a token has grown too old, or lies in the future: both mean that a clock is wrong or the token was kept too
-    /// long.
+    /// Whether a token has grown too old, or lies in the future: both mean that a clock is wrong or the token was kept
+    /// too long.
     func refusalByAge(of verdict: Verdict, now: Int) -> Refusal? {
         abs(now - verdict.issuedAt) > Self.lifetimeSeconds ? .expiredProviderToken : nil
     }

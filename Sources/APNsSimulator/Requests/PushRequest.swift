@@ -108,8 +108,8 @@ struct RequestHead {
         if firstRefusal == nil { firstRefusal = refusal }
     }
 
-    /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who may
-    /// send, then where to, then what.
+    /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who
+    /// may send, then where to, then what.
     func refusal(_ credential: inout ConnectionCredential, _ topics: TopicTable) -> Refusal? {
         guard isPost else { return .methodNotAllowed }
         if path?.refusal == .badPath { return .badPath }
@@ -117,7 +117,8 @@ struct RequestHead {
         if let credentialRefusal { return credentialRefusal }
         if let refusal = path?.refusal ?? firstRefusal { return refusal }
         if let refusal = credential.check(topic: topic, topics, pushType: pushType) { return refusal }
-        // A background push that asks for more than its due is an error (Apple: "Pushing background updates to your App").
+        // A background push that asks for more than its due is an error (Apple: "Pushing background updates to your
+        // App").
         if pushType == .background, let priority, priority != 5 { return .badPriority }
         return nil
     }

@@ -28,7 +28,11 @@ struct RequestID: Hashable {
                 continue
             }
             guard let digit = HexDigits.value(of: text[index]) else { return nil }
-            if digitCount < 16 { halves.0 = halves.0 << 4 | UInt64(digit) } else { halves.1 = halves.1 << 4 | UInt64(digit) }
+            if digitCount < 16 {
+                halves.0 = halves.0 << 4 | UInt64(digit)
+            } else {
+                halves.1 = halves.1 << 4 | UInt64(digit)
+            }
             digitCount += 1
         }
         self.init(high: halves.0, low: halves.1)
