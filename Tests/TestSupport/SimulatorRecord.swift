@@ -1,0 +1,56 @@
+import Foundation
+
+/// What a simulator recorded: one event for each line of its file.
+package struct SimulatorRecord {
+    /// A line of the record.
+    package struct Event: Decodable {
+        /// Microseconds since 1970.
+        package let at: Int
+        package let event: String
+        package let apns_id: String?
+        package let topic: String?
+        package let status: Int?
+        package let reason: String?
+    }
+
+    package let events: [Event]
+
+    /// Reads the file that a simulator has written and flushed. A last line that is not whole is passed over.
+    package init(path: String) throws {
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        let decoder = JSONDecoder()
+        events = text.split(separator: "\n").compactMap { try? decoder.decode(Event.self, from: Data($0.utf8)) }
+    }
+
+    /// The times of arrivals, ascending, in microseconds since 1970.
+    package var arrivals: [Int] { events.filter { $0.event == "arrived" }.map(\.at).sorted() }
+
+    /// The most arrivals within any second.
+    package var mostInASecond: Int {
+        let times = arrivals
+        var first = 0
+        var most = 0
+        for last in times.indices {
+            while times[last] - times[first] >= 1_000_000 { first += 1 }
+            most = max(most, last - first + 1)
+        }
+        return most
+    }
+
+    /// From each answer with `status` to the next arrival of the same push, in seconds, by how many such answers it has had.
+    package func gaps(afterStatus status: Int) -> [Int: [Double]] {
+        var refusedAt: [String: Int] = [:]
+        var refusals: [String: Int] = [:]
+        var gaps: [Int: [Double]] = [:]
+        for event in events {
+            guard let id = event.apns_id else { continue }
+            if event.event == "answered", event.status == status {
+                refusedAt[id] = event.at
+                refusals[id, default: 0] += 1
+            } else if event.event == "arrived", let before = refusedAt.removeValue(forKey: id) {
+                gaps[refusals[id] ?? 0, default: []].append(Double(event.at - before) / 1e6)
+            }
+        }
+        return gaps
+    }
+}

@@ -1,0 +1,161 @@
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A worker` {
+    @Test(arguments: [false, true])
+    func `sends a campaign to every device once, with a signing key and with a certificate`(usesCertificate: Bool)
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 2300, usesCertificate: usesCertificate)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+            }
+            let progress = try await fixture.progress()
+            #expect(progress["total"] == 2300)
+            #expect(progress["delivered"] == 2300)
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.arrived == 2300)
+            #expect(seen.distinct == 2300)
+            #expect(seen.repeated == 0)
+            #expect(seen.topics == ["com.acme": 2300])
+            #expect(try await fixture.number("select count(*) from pushq.job") == 0)
+            #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
+            #expect(
+                try await fixture.number("select count(*) from pushq.worker") == 0, "it has taken itself off the list")
+            #expect(try await fixture.number("select count(*) from pushq.sleeper") == 0)
+        }
+    }
+
+    @Test func `retries what is refused in passing, and counts add up`() async throws {
+        try await EngineFixture.run { configuration in
+            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            passing.share = 0.1
+            passing.times = 2
+            var dead = OutcomeRule(.refuse(.init(.unregistered)))
+            dead.share = 0.05
+            configuration.rules.outcomes = [dead, passing]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 2000)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let progress = try await fixture.progress()
+            let seen = await fixture.simulator.snapshot()
+            let refusals = seen.refused["ServiceUnavailable"] ?? 0
+            #expect(refusals > 50)
+            let rejected = try #require(progress["rejected"])
+            #expect((50...160).contains(rejected))
+            #expect(progress["delivered"] == 2000 - rejected)
+            #expect(progress["retried"] == refusals)
+            #expect(try await fixture.number("select count(*) from pushq.device where not active") == rejected)
+            #expect(
+                try await fixture.number("select count(*) from pushq.feedback where verdict = 'deactivated'")
+                    == rejected)
+            #expect(seen.distinct == 2000)
+            #expect(seen.answeredFinally == 2000)
+            #expect(seen.arrived == 2000 + refusals)
+        }
+    }
+
+    @Test func `is woken by a notification, and takes a single push at once`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue()
+            try await fixture.withEngine { settings in
+                settings.idleLook = .seconds(60)
+            } _: { _ in
+                try await eventually("the worker to sleep") {
+                    try await fixture.number("select count(*) from pushq.sleeper") == 1
+                }
+                for number in 1...3 {
+                    try await fixture.connection.runScript(
+                        #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)
+                    try await eventually("push \(number) to arrive") {
+                        await fixture.simulator.snapshot().accepted == number
+                    }
+                    try await eventually("the worker to sleep again") {
+                        try await fixture.number("select count(*) from pushq.sleeper") == 1
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `suppresses what still waits for a device that APNs reported dead`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.unregistered)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                await fixture.simulator.use(Rules())
+                try await fixture.connection.runScript(
+                    """
+                    select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex'))) from pushq.device
+                    """)
+                try await eventually("the send to end") {
+                    try await fixture.number("select count(*) from pushq.result where suppressed = 10") == 1
+                }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 10)
+        }
+    }
+
+    @Test func `pauses a queue whose credential APNs refuses, and goes on when it is mended`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.bundleIDs = ["com.other"]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 5)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the queue to pause") {
+                    try await fixture.number("select count(*) from pushq.queue where paused_at is not null") == 1
+                }
+                #expect(
+                    try await fixture.number("select count(*) from pushq.queue where paused_credential_version = 1")
+                        == 1)
+                try await eventually("the job to go back") {
+                    try await fixture.number("select count(*) from pushq.job where attempt = 1") == 1
+                }
+            }
+            #expect(fixture.events.contains("paused"))
+            #expect(try await fixture.progress()["waiting"] == 5)
+        }
+    }
+
+    @Test func `drains: what is in flight is awaited, the rest goes back with its attempt`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(200) ... .milliseconds(200)
+            configuration.streamLimit = 100
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1500)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 150 }
+            }
+            let seen = await fixture.simulator.snapshot()
+            let known = try await fixture.number(
+                """
+                select coalesce(sum(length(replace(encode(outcomes, 'hex'), '00', '')) / 2), 0)
+                     + (select coalesce(sum(delivered), 0) from pushq.result) from pushq.job
+                """)
+            #expect(seen.accepted == known, "every answer was written down")
+            #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
+            #expect(try await fixture.number("select coalesce(sum(rescues), 0) from pushq.job") == 0)
+
+            await fixture.simulator.use(Rules())
+            try await fixture.withEngine { _ in try await fixture.waitForCampaigns() }
+            #expect(try await fixture.progress()["delivered"] == 1500)
+            #expect(await fixture.simulator.snapshot().repeated == 0)
+        }
+    }
+}

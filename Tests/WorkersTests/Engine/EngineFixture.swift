@@ -1,0 +1,172 @@
+import APNs
+import APNsSimulator
+import Cryptography
+import Foundation
+import PostgresStore
+import QueueCore
+import Synchronization
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+/// A migrated database, a simulator, and queues whose credential the simulator knows: what an engine needs to work.
+final class EngineFixture {
+    let database: TestDatabase
+    let connection: PostgresConnection
+    let simulator: Simulator
+    let masterKey: MasterKey
+    private let authorities: [Certificate]
+    /// What the engines reported.
+    let events = EventLog()
+
+    private init(
+        database: TestDatabase, connection: PostgresConnection, simulator: Simulator, masterKey: MasterKey,
+        authorities: [Certificate]
+    ) {
+        self.database = database
+        self.connection = connection
+        self.simulator = simulator
+        self.masterKey = masterKey
+        self.authorities = authorities
+    }
+
+    /// Runs a test with a fixture whose simulator is set up by `configure`, and cleans up.
+    static func run(
+        configure: @escaping @Sendable (inout Simulator.Configuration) -> Void = { _ in },
+        _ body: @escaping @Sendable (isolated LoopActor, EngineFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-engine-\(UUID().uuidString)")
+                .path
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            var configuration = Simulator.Configuration(folder: folder)
+            configuration.environment = .sandbox
+            configure(&configuration)
+            let simulator = try await Simulator.start(configuration)
+            let fixture = EngineFixture(
+                database: database, connection: try await database.connect(), simulator: simulator,
+                masterKey: try .random(), authorities: [simulator.authority.certificate])
+            do {
+                try await body(actor, fixture)
+            } catch {
+                await simulator.stop()
+                throw error
+            }
+            await simulator.stop()
+        }
+    }
+
+    // MARK: Queues
+
+    /// Makes a queue with a signing key, or with a certificate, and `devices` devices. Returns its name.
+    func makeQueue(
+        tenant: String = "acme", app: String = "com.acme", devices: Int = 0, usesCertificate: Bool = false,
+        settings: String = ""
+    ) async throws -> QueueName {
+        let name = QueueName(tenant: tenant, app: app, environment: .sandbox)
+        try await connection.runScript("insert into pushq.tenant (name) values ('\(tenant)') on conflict do nothing")
+        _ = try await connection.createApp(app, of: tenant)
+        _ = try await connection.createQueue(name)
+        try await addCredential(name, usesCertificate: usesCertificate)
+        try await connection.runScript(
+            """
+            \(settings);
+            insert into pushq.device (queue_id, token)
+            select pushq.queue_id('\(name)'), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
+            from generate_series(1, \(devices)) i;
+            """)
+        return name
+    }
+
+    private func addCredential(_ queue: QueueName, usesCertificate: Bool) async throws {
+        guard let (id, _) = try await connection.newCredentialID(queue.app, of: queue.tenant) else {
+            preconditionFailure("the tenant was made above")
+        }
+        let kind: NewCredential.Kind
+        let secret: String
+        if usesCertificate {
+            let identity = try simulator.authority.clientCertificate(topic: queue.app).identity
+            kind = .certificate(topics: [queue.app], fingerprint: [1], notAfter: .distantFuture)
+            secret = try identity.pem()
+        } else {
+            kind = .token(teamID: TestAuthority.teamID, keyID: TestAuthority.keyID)
+            secret = try simulator.authority.signingKey.pem()
+        }
+        let sealed = try masterKey.seal(Array(secret.utf8), for: id.secretOwner)
+        let credential = NewCredential(kind: kind, environments: ["sandbox"], sealed: sealed)
+        _ = try await connection.addCredential(credential, name: queue.app, as: id)
+        _ = try await connection.useCredential(queue.app, forQueue: queue.description)
+    }
+
+    // MARK: Engines
+
+    /// Starts an engine; it is drained when `body` returns.
+    func withEngine(
+        _ adjust: (inout EngineSettings) -> Void = { _ in }, _ body: (Engine) async throws -> Void
+    ) async throws {
+        var settings = EngineSettings()
+        settings.gateway = Endpoint(host: "127.0.0.1", port: simulator.port, additionalAuthorities: authorities)
+        settings.settingsRefresh = .milliseconds(100)
+        settings.drain = .seconds(5)
+        adjust(&settings)
+        let engine = Engine(
+            settings: settings, database: database.address, masterKey: masterKey,
+            report: { [events] in events.append($0) })
+        let running = Task.detached { try await engine.run() }
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(engine)) } catch { result = .failure(error) }
+        await engine.drain()
+        try await running.value
+        engine.loop.shutDown()
+        try result.get()
+    }
+
+    // MARK: Looking
+
+    /// Runs a query that gives one number.
+    func number(_ sql: String) async throws -> Int {
+        let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
+        return Int(rows.first?.optionalInt8(0) ?? -1)
+    }
+
+    /// Starts a campaign to all devices of a queue.
+    func startCampaign(_ queue: QueueName, key: String = "k", options: String = "") async throws {
+        _ = try await connection.execute(
+            Statement(
+                "start \(options)", #"select pushq.start_campaign($1, $2, '{"aps":{"alert":"x"}}'\#(options))"#),
+            [.text(queue.description), .text(key)])
+    }
+
+    /// Waits until all campaigns are finished.
+    func waitForCampaigns(within limit: Duration = .seconds(30)) async throws {
+        let sql = "select count(*) from pushq.campaign_progress where not finished"
+        try await eventually("the end of all campaigns", within: limit, { try await number(sql) }, until: { $0 == 0 })
+    }
+
+    /// The columns of the only campaign's progress, by name.
+    func progress(key: String = "k") async throws -> [String: Int] {
+        let names = [
+            "total", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried",
+            "waiting",
+        ]
+        let rows = try await connection.execute(
+            Statement(
+                "progress", "select \(names.joined(separator: ", ")) from pushq.campaign_progress where key = $1"),
+            [.text(key)])
+        let row = rows.first!
+        return Dictionary(uniqueKeysWithValues: names.indices.map { (names[$0], Int(row.int8($0))) })
+    }
+}
+
+/// Events in the order in which they were reported.
+final class EventLog: Sendable {
+    private let events = Mutex<[String]>([])
+
+    func append(_ event: EngineEvent) { events.withLock { $0.append(event.description) } }
+
+    var all: [String] { events.withLock { $0 } }
+
+    func contains(_ text: String) -> Bool { all.contains { $0.contains(text) } }
+}

@@ -1,0 +1,194 @@
+import APNsSimulator
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A queue's rate` {
+    private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-rate-\(UUID().uuidString).ndjson")
+        .path
+
+    @Test(arguments: [1, 3])
+    func `holds exactly, however many workers send`(workers: Int) async throws {
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { [file] configuration in
+            configuration.recordFile = file
+        } _: { [file] _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1500)
+            try await fixture.connection.runScript(
+                "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 250, 25)")
+            try await run(workers, in: fixture) {
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(30))
+            }
+            await fixture.simulator.flushRecord()
+            let record = try SimulatorRecord(path: file)
+            let times = record.arrivals
+            #expect(times.count == 1500)
+            #expect(record.mostInASecond <= 275, "a second went over rate and burst")
+            // The burst at the beginning is not the rate's: it is measured from the 100th push on.
+            let seconds = Double(times[1499] - times[100]) / 1e6
+            let rate = 1399 / seconds
+            #expect((245...255).contains(rate), "\(rate) a second")
+        }
+    }
+
+    /// Runs `body` with several engines.
+    private func run(
+        _ workers: Int, in fixture: EngineFixture, _ body: () async throws -> Void
+    ) async throws {
+        guard workers > 0 else { return try await body() }
+        try await fixture.withEngine { _ in try await run(workers - 1, in: fixture, body) }
+    }
+
+    @Test func `may be less than one a second`() async throws {
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { [file] configuration in
+            configuration.recordFile = file
+        } _: { [file] _, fixture in
+            let queue = try await fixture.makeQueue(devices: 4)
+            try await fixture.connection.runScript(
+                "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 0.7, 1)")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+            }
+            await fixture.simulator.flushRecord()
+            let times = try SimulatorRecord(path: file).arrivals
+            let gaps = zip(times, times.dropFirst()).map { Double($1 - $0) / 1e6 }
+            #expect(gaps.count == 3)
+            #expect(gaps.allSatisfy { (1.30...1.60).contains($0) }, "\(gaps)")
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `Queues that share a worker` {
+    @Test func `share it by weight`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
+        } _: { _, fixture in
+            let heavy = try await fixture.makeQueue(tenant: "heavy", app: "com.heavy", devices: 20_000)
+            let light = try await fixture.makeQueue(
+                tenant: "light", app: "com.light", devices: 20_000, usesCertificate: true)
+            try await fixture.connection.runScript(
+                "update pushq.queue set weight = 3 where id = pushq.queue_id('\(heavy)')")
+            try await fixture.startCampaign(heavy)
+            try await fixture.startCampaign(light)
+            try await fixture.withEngine {
+                $0.inFlight = 200
+            } _: { _ in
+                let before = try await arrivals(in: fixture, least: 1000)
+                let after = try await arrivals(in: fixture, least: before.heavy + before.light + 8000)
+                let ratio = Double(after.heavy - before.heavy) / Double(after.light - before.light)
+                #expect((2.7...3.3).contains(ratio), "\(ratio)")
+            }
+        }
+    }
+
+    private func arrivals(in fixture: EngineFixture, least: Int) async throws -> (heavy: Int, light: Int) {
+        try await eventually("\(least) arrivals", within: .seconds(60)) {
+            let topics = await fixture.simulator.snapshot().topics
+            return (heavy: topics["com.heavy"] ?? 0, light: topics["com.light"] ?? 0)
+        } until: {
+            $0.heavy + $0.light >= least
+        }
+    }
+
+    @Test func `let urgent pushes pass a campaign`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
+            configuration.streamLimit = 20
+        } _: { _, fixture in
+            let busy = try await fixture.makeQueue(devices: 20_000, settings: "select 1")
+            try await fixture.startCampaign(busy)
+            try await fixture.withEngine { _ in
+                try await eventually("the campaign to be sent") { await fixture.simulator.snapshot().accepted > 200 }
+                for number in 1...5 {
+                    try await fixture.connection.runScript(
+                        """
+                        select pushq.send('\(busy)', '{"aps":{"alert":"x"}}', array[repeat('0\(number)ff', 16)], urgent => true)
+                        """)
+                    try await eventually("urgent push \(number) to end") {
+                        try await fixture.number(
+                            "select count(*) from pushq.result where root_id <> (select id from pushq.campaign)")
+                            == number
+                    }
+                }
+                let progress = try await fixture.progress()
+                #expect(
+                    try #require(progress["waiting"]) > 0 || progress["total"] != 20_000, "the campaign still waits")
+            }
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `A worker with nothing to do` {
+    @Test func `makes at most five statements a second`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            try await fixture.withEngine { settings in
+                settings.settingsRefresh = .seconds(2)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                // What this test itself asked has to be counted before, and the worker looks ever more rarely at first.
+                try await fixture.connection.runScript("select pg_stat_force_next_flush()")
+                try await Task.sleep(for: .seconds(3))
+                let statements =
+                    "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
+                let before = try await fixture.number(statements)
+                try await Task.sleep(for: .seconds(6))
+                let after = try await fixture.number(statements + " -- afterwards")
+                #expect(after - before <= 5 * 6 + 1, "\(after - before) in six seconds")
+                #expect(after > before, "it is alive")
+            }
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `Retries` {
+    private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-gaps-\(UUID().uuidString).ndjson")
+        .path
+
+    @Test func `follow backoff with full jitter`() async throws {
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { [file] configuration in
+            configuration.recordFile = file
+            configuration.rules.latency = .milliseconds(10) ... .milliseconds(300)
+            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            passing.times = 2
+            configuration.rules.outcomes = [passing]
+        } _: { [file] _, fixture in
+            // Forty small jobs, settled at different times.
+            let queue = try await fixture.makeQueue(devices: 40)
+            try await fixture.withEngine { settings in
+                settings.flushInterval = .milliseconds(10)
+            } _: { _ in
+                for number in 1...40 {
+                    try await fixture.connection.runScript(
+                        """
+                        select pushq.send('\(queue)', '{"aps":{"alert":"x"}}',
+                                          array[(select encode(token, 'hex') from pushq.device order by id offset \(number - 1) limit 1)])
+                        """)
+                }
+                try await eventually("the end of all sends", within: .seconds(30)) {
+                    try await fixture.number("select sum(delivered) from pushq.result") == 40
+                }
+            }
+            await fixture.simulator.flushRecord()
+            let gaps = try SimulatorRecord(path: file).gaps(afterStatus: 503)
+            for (refusal, ceiling) in [(1, 1.0), (2, 2.0)] {
+                let sorted = try #require(gaps[refusal]).sorted()
+                #expect(sorted.count == 40)
+                // Settling and claiming take their time on a busy machine: half a second is left for them.
+                #expect(sorted[39] <= ceiling + 0.5, "\(sorted)")
+                #expect((0.2...0.9).contains((sorted[20] - 0.05) / ceiling), "the median lies within: \(sorted)")
+                #expect(Set(sorted.map { Int($0 * 100) }).count > 10, "not all at one moment: \(sorted)")
+            }
+        }
+    }
+}
