@@ -1,4 +1,20 @@
+import Terminal
+
+/// What sends, and what one sends with.
 @main
 enum Main {
-    static func main() {}
+    static func main() async {
+        await Program(
+            name: "pushq", version: Version.current,
+            summary:
+                "A push-notification queue for APNs on PostgreSQL: sends, and lets campaigns and workers be tried.",
+            commands: [
+                .command(DemoCommand.self),
+                .command(WorkCommand.self),
+                .command(SendCommand.self),
+                .command(CampaignCommand.self),
+                .command(SimulateCommand.self),
+            ]
+        ).main()
+    }
 }

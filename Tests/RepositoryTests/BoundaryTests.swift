@@ -14,8 +14,11 @@ import Testing
         "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Wire/",
     ]
 
+    /// How an actor names the loop that it lives on; the actor holds the loop, which is what makes it safe.
+    private static let loopOfAnActor = ".asUnownedSerialExecutor()"
+
     @Test func `unsafe code lives in a few folders`() throws {
-        try expect("unsafe", onlyIn: Self.unsafeCode)
+        try expect("unsafe", onlyIn: Self.unsafeCode, apartFrom: Self.loopOfAnActor)
     }
 
     @Test func `unchecked sendability lives in a few folders`() throws {
@@ -41,9 +44,10 @@ import Testing
         }
     }
 
-    private func expect(_ word: String, onlyIn places: [String]) throws {
+    private func expect(_ word: String, onlyIn places: [String], apartFrom exception: String? = nil) throws {
         for file in try repository.files(in: "Sources", endings: [".swift"]) where !isIn(file, places) {
             for line in file.code where words(in: line.text).contains(word) {
+                if let exception, line.text.contains(exception) { continue }
                 Issue.record("'\(word)' does not belong into \(file.path):\(line.number)")
             }
         }

@@ -68,3 +68,23 @@ import Testing
         #expect(transcript.errors.hasSuffix("\r\u{1B}[K"))
     }
 }
+
+@Suite struct `A ledger` {
+    @Test func `keeps its columns over all sections`() {
+        let ledger = Ledger(sections: [
+            ("outcome", [("delivered", .count(1957)), ("rejected", .count(23))]), ("nothing", []),
+            ("", [("total", .count(1980))]), ("seconds", [("campaign, all", .decimal(4.5, places: 2))]),
+        ])
+        #expect(
+            ledger.text == """
+                outcome
+                  delivered      1,957
+                  rejected          23
+
+                  total          1,980
+
+                seconds
+                  campaign, all   4.50
+                """)
+    }
+}

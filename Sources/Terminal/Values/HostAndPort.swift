@@ -28,7 +28,7 @@ package struct HostAndPort: ArgumentValue, Equatable, Sendable {
 }
 
 /// A TCP port; 0 asks the system for a free one.
-package struct Port: ArgumentValue, Equatable, Sendable {
+package struct PortNumber: ArgumentValue, Equatable, Sendable {
     package let number: UInt16
 
     /// The port of that number.
@@ -39,8 +39,8 @@ package struct Port: ArgumentValue, Equatable, Sendable {
     package static var placeholder: String { "N" }
     package var shown: String { "\(number)" }
 
-    package static func parse(_ text: String) throws(InvalidValue) -> Port {
+    package static func parse(_ text: String) throws(InvalidValue) -> PortNumber {
         guard let number = UInt16(text) else { throw InvalidValue(Messages.notAPort) }
-        return Port(number)
+        return PortNumber(number)
     }
 }

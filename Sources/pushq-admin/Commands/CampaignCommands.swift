@@ -51,8 +51,7 @@ enum CampaignCommands {
                 ("queue", .text(queue)), ("key", .text(key)), ("state", .text(campaign.state)),
                 ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
             ]
-            facts += OutcomeColumns.all { $0 }.map { ($0.name, $0.cell(campaign.tally)) }
-            facts += refusals.sorted { $0.1 > $1.1 }.map { ($0.0.text, .count($0.1)) }
+            facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
             facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
             console.show(facts)
         }

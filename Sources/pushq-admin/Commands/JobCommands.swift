@@ -54,7 +54,7 @@ enum JobCommands {
                 ("job", .text("\(id)")), ("root", .text("\(result.rootID)")), ("attempt", .count(result.attempt)),
                 ("ended_at", .time(result.endedAt)),
             ]
-            facts += OutcomeColumns.all { $0 }.map { ($0.name, $0.cell(result.tally)) }
+            facts += OutcomeColumns.facts(of: result.tally)
             console.show(facts)
         }
     }

@@ -1,0 +1,68 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct CampaignCommand: Command {
+    static let name = "campaign"
+    static let summary = "Starts a campaign: one message to a list of tokens, or to all active devices of a queue."
+    static let discussion = """
+        A campaign is started once under its key: repeating the command, after a time-out or from a cron job that ran \
+        twice, finds the campaign that is there. The same key for something else is an error.
+        """
+    static let examples = [
+        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
+        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --tokens tokens.csv",
+    ]
+
+    /// Whom a campaign is for, apart from a list.
+    enum Audience: String, ArgumentChoice {
+        /// All active devices.
+        case all
+    }
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Option("What the campaign is called, once and for all.", "KEY") var key: String
+    @Option("The payload, JSON; - is standard input.") var payload: InputFile
+    @Option("Device tokens: a CSV with a column 'token', or one a line; - is standard input.") var tokens: InputFile?
+    @Option("All active devices of the queue.") var audience: Audience?
+    @Flag("Wait for the end, with progress; an interrupted wait does not stop the campaign.") var wait
+    var options = MessageOptions()
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        guard (tokens == nil) != (audience == nil) else {
+            throw UsageError(
+                tokens == nil
+                    ? "--tokens FILE or --audience all is missing" : "--tokens and --audience do not go together")
+        }
+        guard tokens?.path != "-" || payload.path != "-" else {
+            throw UsageError("only one of --payload and --tokens can be standard input")
+        }
+        let message = options.message(payload: try PayloadFile.read(payload))
+        let file = try tokens?.devices()
+        let (queue, key, wait) = ("\(queue)", key, wait)
+        try await database.session { store in
+            let id = try await Self.start(message, file, key: key, queue: queue, console, in: store)
+            guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
+            let campaign = try await CampaignWatch(key: key, queue: queue).untilFinished(in: store, console: console)
+            let refusals = try await store.refusals(ofRoot: campaign.id, inQueue: queue)
+            console.show(
+                Self.started(campaign.id, key: key, queue: queue) + [("recipients", .count(campaign.total))]
+                    + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
+        }
+    }
+
+    private static func start(
+        _ message: MessageDraft, _ file: DeviceFile?, key: String, queue: String, _ console: Console,
+        in store: PostgresConnection
+    ) async throws -> Int64 {
+        guard let file else { return try await store.startCampaign(message, key: key, inQueue: queue) }
+        let bar = ProgressBar("reading", total: nil, on: console)
+        defer { bar.finish() }
+        return try await store.startCampaign(message, toDevicesIn: file, key: key, inQueue: queue) { bar.update($0) }
+    }
+
+    private static func started(_ id: Int64, key: String, queue: String) -> [(name: String, value: Cell)] {
+        [("campaign", .text("\(id)")), ("queue", .text(queue)), ("key", .text(key))]
+    }
+}

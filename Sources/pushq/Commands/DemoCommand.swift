@@ -1,0 +1,30 @@
+import LocalStack
+import Terminal
+
+struct DemoCommand: Terminal.Command {
+    static let name = "demo"
+    static let summary = "Shows a whole campaign on an empty machine: a private PostgreSQL, a local APNs, workers."
+    static let discussion = """
+        Everything is started for the demo, runs in processes of its own as it would on servers, and is gone when the demo \
+        ends, whatever ends it. Some devices are dead, some refusals pass and are tried again; at the end a table says \
+        what became of every recipient. Exit 0 only if its figures add up.
+        """
+    static let examples = ["demo", "demo --examples examples", "demo --devices 1000000 --json"]
+
+    @Option("Make up so many devices.") var devices: Int?
+    @Option("Worker processes.") var workers: Int = 2
+    @Option("A folder with devices.csv, payload.json and rules.json to use.", "FOLDER") var examples: String?
+
+    func run(_ console: Console) async throws {
+        guard devices.map({ (1...100_000_000).contains($0) }) ?? true else {
+            throw UsageError("--devices \(devices ?? 0) is not between 1 and 100000000")
+        }
+        guard (1...64).contains(workers) else { throw UsageError("--workers \(workers) is not between 1 and 64") }
+        let material = try DemoMaterial(folder: examples, deviceCount: devices)
+        let demo = Demo(material: material, workerCount: workers, minder: try Minder(), console: console)
+        let report = try await demo.run()
+        report.show(on: console)
+        for problem in report.problems { console.complain("demo: \(problem)") }
+        guard report.problems.isEmpty else { throw Unsuccessful() }
+    }
+}

@@ -1,0 +1,94 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct SendCommand: Command {
+    static let name = "send"
+    static let summary = "Sends one push to some devices, or to all devices of a user."
+    static let examples = [
+        "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
+        "send acme/com.acme.shop/production --user 4711 --payload payload.json --wait",
+    ]
+    private static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Option("A device token, in hexadecimal.") var token: [DeviceToken]
+    @Option("All active devices of this user.", "KEY") var user: String?
+    @Option("An alert of this text.") var alert: String?
+    @Option("The payload, JSON; - is standard input.") var payload: InputFile?
+    @Option("Repeating a send under the same key sends nothing again.", "KEY") var key: String?
+    @Flag("Pass everything else that waits: for one-time codes and calls.") var urgent
+    @Flag("Wait for the outcome; exit 1 unless it was delivered to all.") var wait
+    var options = MessageOptions()
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let recipients = try recipients()
+        let message = options.message(payload: try readPayload())
+        let (queue, urgent, key, wait) = ("\(queue)", urgent, key, wait)
+        let sent = try await database.session { store in
+            let root = try await store.send(message, to: recipients, ofQueue: queue, isUrgent: urgent, key: key)
+            var sent = Sent(root: root)
+            if wait {
+                sent.progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)
+                sent.refusals = try await store.refusals(ofRoot: root, inQueue: queue)
+            } else {
+                sent.progress = try await store.progress(ofRoot: root, inQueue: queue)
+            }
+            return sent
+        }
+        try report(sent, on: console)
+    }
+
+    private struct Sent: Sendable {
+        let root: Int64
+        var progress: RootProgress?
+        var refusals: [(Reason, Int)] = []
+    }
+
+    private func recipients() throws(UsageError) -> Recipients {
+        switch (token.isEmpty, user) {
+        case (false, nil): .tokens(token)
+        case (true, let user?): .user(user)
+        case (true, nil): throw UsageError("--token HEX or --user KEY is missing")
+        case (false, _?): throw UsageError("--token and --user do not go together")
+        }
+    }
+
+    private func readPayload() throws -> String {
+        switch (alert, payload) {
+        case (let text?, nil): return PayloadFile.alert(text)
+        case (nil, let file?): return try PayloadFile.read(file)
+        case (nil, nil): throw UsageError("--alert TEXT or --payload FILE is missing")
+        case (_?, _?): throw UsageError("--alert and --payload do not go together")
+        }
+    }
+
+    private func report(_ sent: Sent, on console: Console) throws(Unsuccessful) {
+        let total = sent.progress?.total ?? 0
+        var facts: [(name: String, value: Cell)] = [("send", .text("\(sent.root)")), ("recipients", .count(total))]
+        if total == 1, let device = sent.progress?.firstDeviceID {
+            facts.append(("apns_id", .text("\(APNsID(root: sent.root, key: device))")))
+        }
+        guard wait, let tally = sent.progress?.tally else { return console.show(facts) }
+        facts += OutcomeColumns.facts(of: tally, refusals: sent.refusals)
+        console.show(facts)
+        guard tally.delivered == total else { throw Unsuccessful() }
+    }
+}
+
+/// Waits for the end of a send.
+struct SendWatch {
+    let root: Int64
+    let queue: String
+
+    /// Looks often at first, since a push takes milliseconds, and ever more rarely.
+    func untilFinished(in store: PostgresConnection) async throws -> RootProgress? {
+        var pause = Duration.milliseconds(10)
+        while let progress = try await store.progress(ofRoot: root, inQueue: queue), !progress.isFinished {
+            try await Task.sleep(for: pause)
+            pause = min(pause * 1.5, .seconds(1))
+        }
+        return try await store.progress(ofRoot: root, inQueue: queue)
+    }
+}

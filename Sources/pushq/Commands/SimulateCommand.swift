@@ -1,0 +1,116 @@
+import APNsSimulator
+import Foundation
+import QueueCore
+import Terminal
+
+struct SimulateCommand: Command {
+    static let name = "simulate"
+    static let summary =
+        "Plays APNs on this machine: takes pushes, holds them against Apple's rules, answers and counts."
+    static let discussion = """
+        It makes its own certificate authority, server certificate and signing key in --folder, and says where they \
+        are. Until it is stopped it answers; then it says what it counted. With --json that is two objects, a line each.
+
+        Rules say what happens to requests that break none of Apple's, as JSON: {"latency_ms": [5, 50], "outcomes": \
+        [{"token_prefix": "dead", "reason": "Unregistered"}, {"share": 0.01, "reason": "BadDeviceToken"}, \
+        {"probability": 0.02, "reason": "TooManyRequests", "times": 2}], "go_away": {"after_requests": 100000}}
+        """
+    static let examples = [
+        "simulate", "simulate --port 2197 --latency 5ms-50ms",
+        "simulate --rules examples/rules.json --record arrived.ndjson",
+    ]
+
+    @Option("The address to listen on.") var host: String = "127.0.0.1"
+    @Option("The port to listen on; 0 takes a free one.") var port: PortNumber = PortNumber(2197)
+    @Option("Where its certificates and keys are, or are put.", "FOLDER") var folder: String = "pushq-simulator"
+    @Option("Which of Apple's installations to play.") var environment: Environment = .production
+    @Option("A file of rules.") var rules: InputFile?
+    @Option("How long answers take, as 20ms or as a range: 5ms-50ms.") var latency: LatencyRange?
+    @Option("Write every request and answer there, a JSON object a line.", "FILE") var record: String?
+    @Option("Streams of a connection at one time.") var streams: Int = 1000
+    @Option("The same before a connection has shown a valid token.") var streamsBeforeToken: Int = 1
+    @Option("A bundle ID that tokens may be used for; without any, all.", "BUNDLE-ID") var bundleId: [String]
+    @Option("Make a client certificate for this bundle ID in the folder.", "BUNDLE-ID") var clientCertificate:
+        [BundleID]
+    @Flag("Answer with apns-id in upper case, as APNs has been seen to do.") var upperCaseIds
+    @Option("Make room for so many requests from the start.") var expect: Int = 0
+
+    func run(_ console: Console) async throws {
+        let simulator = try await Simulator.start(try configuration())
+        console.show(try facts(of: simulator))
+        for await _ in Signals.stream() { break }
+        report(await simulator.stop(), on: console)
+    }
+
+    private func configuration() throws -> Simulator.Configuration {
+        guard (1...1_000_000).contains(streams) else {
+            throw UsageError("--streams \(streams) is not between 1 and 1000000")
+        }
+        var configuration = Simulator.Configuration(folder: folder)
+        configuration.host = host
+        configuration.port = port.number
+        configuration.environment = environment
+        configuration.rules = try readRules()
+        configuration.streamLimit = streams
+        configuration.streamLimitBeforeToken = streamsBeforeToken
+        configuration.bundleIDs = bundleId.isEmpty ? nil : bundleId
+        configuration.returnsUpperCaseIDs = upperCaseIds
+        configuration.recordFile = record
+        configuration.expectedRequestCount = expect
+        return configuration
+    }
+
+    private func readRules() throws -> Rules {
+        var rules = Rules()
+        if let file = self.rules {
+            do {
+                rules = try Rules(json: [UInt8](try file.contents()))
+            } catch let error as SimulatorError {
+                throw Failure("\(file.name): \(error)")
+            }
+        }
+        if let latency { rules.latency = latency.range }
+        return rules
+    }
+
+    private func facts(of simulator: Simulator) throws -> [(name: String, value: Cell)] {
+        let certificates = try clientCertificate.map { bundleID in
+            ("client_certificate", Cell.text(try simulator.authority.clientCertificate(topic: bundleID.text).file))
+        }
+        return [
+            ("address", .text(HostAndPort(host: simulator.host, port: simulator.port).shown)),
+            ("ca", .text(simulator.authority.caFile)), ("signing_key", .text(simulator.authority.signingKeyFile)),
+            ("key_id", .text(TestAuthority.keyID)), ("team_id", .text(TestAuthority.teamID)),
+        ] + certificates
+    }
+
+    private func report(_ snapshot: Snapshot, on console: Console) {
+        guard !console.speaksJSON else {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            return console.print((try? encoder.encode(snapshot)).map { String(decoding: $0, as: UTF8.self) } ?? "{}")
+        }
+        console.show(
+            [
+                ("arrived", .count(snapshot.arrived)), ("distinct", .count(snapshot.distinct)),
+                ("repeated", .count(snapshot.repeated)), ("accepted", .count(snapshot.accepted)),
+            ] + snapshot.refused.sorted { $0.key < $1.key }.map { ($0.key, Cell.count($0.value)) }
+                + [("connections", .count(snapshot.connections))])
+    }
+}
+
+/// How long answers take: `20ms`, or between two durations: `5ms-50ms`.
+struct LatencyRange: ArgumentValue, Sendable {
+    let range: ClosedRange<Duration>
+
+    static let placeholder = "DURATION"
+
+    static func parse(_ text: String) throws(InvalidValue) -> LatencyRange {
+        let parts = text.split(separator: "-", maxSplits: 1).map(String.init)
+        guard let first = parts.first else { throw InvalidValue("is empty") }
+        let low = try Duration.parse(first)
+        let high = parts.count == 2 ? try Duration.parse(parts[1]) : low
+        guard low <= high else { throw InvalidValue("has its larger bound first") }
+        return LatencyRange(range: low...high)
+    }
+}

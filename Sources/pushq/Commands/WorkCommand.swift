@@ -1,0 +1,92 @@
+import APNs
+import Cryptography
+import Foundation
+import PostgresStore
+import Terminal
+import Transport
+import Workers
+
+struct WorkCommand: Terminal.Command {
+    static let name = "work"
+    static let summary =
+        "Works: leases jobs, sends them to APNs and records what became of them, until it is told to stop."
+    static let discussion = """
+        Start as many as needed, on as many machines; they share the work. SIGTERM or Ctrl-C drains: what is in flight \
+        is awaited, the rest goes back, exit 0. A second one ends at once.
+
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
+        """
+    static let examples = [
+        "work", "work --queues 'acme/*/production'", "work --gateway 127.0.0.1:2197 --ca pushq-simulator/ca.pem",
+    ]
+
+    @Option("Which queues to serve: tenant/app/environment, in which * stands for anything.", "PATTERN")
+    var queues: String = "*"
+    @Option("Send there instead of to Apple: a simulator, or a proxy.") var gateway: HostAndPort?
+    @Option("A PEM file of certificate authorities that --gateway is verified against, beside the system's.", "FILE")
+    var ca: InputFile?
+    @Option("How long to wait for what is in flight when told to stop.") var drain: Duration = .seconds(25)
+    @Option("Engines in this process, each on a core of its own.") var engines: Int = 1
+    @Option("What operators see it as; by default host and process.") var name: String?
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        guard (1...64).contains(engines) else { throw UsageError("--engines \(engines) is not between 1 and 64") }
+        let (settings, address) = (try settings(), try database.address)
+        let masterKey = try MasterKeySetting().key()
+        let crew = (0..<engines).map { _ in
+            Engine(settings: settings, database: address, masterKey: masterKey) { event in
+                console.note(LogLine.text(event.description))
+            }
+        }
+        let stopping = Task { await Self.stop(crew, on: console) }
+        defer { stopping.cancel() }
+        try await withThrowingTaskGroup { group in
+            for engine in crew { group.addTask { try await engine.run() } }
+            try await group.waitForAll()
+        }
+        for engine in crew { engine.loop.shutDown() }
+    }
+
+    private func settings() throws -> EngineSettings {
+        guard ca == nil || gateway != nil else { throw UsageError("--ca belongs to a --gateway") }
+        var settings = EngineSettings()
+        settings.queues = queues
+        settings.drain = drain
+        settings.version = Version.current
+        settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
+        settings.gateway = try gateway.map { gateway in
+            Endpoint(host: gateway.host, port: gateway.port, additionalAuthorities: try authorities())
+        }
+        return settings
+    }
+
+    private func authorities() throws -> [Certificate] {
+        guard let ca else { return [] }
+        do {
+            return try Certificate.all(inPEM: [UInt8](try ca.contents()))
+        } catch let error as CryptographyError {
+            throw Failure("\(ca.name): \(error)")
+        }
+    }
+
+    /// The first signal drains, the second ends.
+    private static func stop(_ crew: [Engine], on console: Console) async {
+        var isDraining = false
+        for await _ in Signals.stream() {
+            guard !isDraining else {
+                console.note(LogLine.text("ended at once: what was in flight is uncertain"))
+                exit(ExitCode.failed.rawValue)
+            }
+            isDraining = true
+            for engine in crew { await engine.drain() }
+        }
+    }
+}
+
+/// A line of the log: the time in UTC, then what happened.
+enum LogLine {
+    static func text(_ event: String) -> String {
+        "\(Date.now.formatted(.iso8601.time(includingFractionalSeconds: true))) \(event)"
+    }
+}

@@ -1,0 +1,136 @@
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import Terminal
+import Transport
+
+/// A campaign from an empty machine to its last outcome. It goes the ways that users go: the same executables, the same calls
+/// to the store.
+struct Demo: Sendable {
+    let material: DemoMaterial
+    let workerCount: Int
+    let minder: Minder
+    let console: Console
+
+    static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
+    private static let key = "demo"
+
+    /// Runs it, and ends all that it started, also when it is interrupted.
+    func run() async throws -> DemoReport {
+        do {
+            let report = try await withThrowingTaskGroup(of: DemoReport.self) { group in
+                group.addTask { try await perform() }
+                group.addTask { try await Self.interruption() }
+                defer { group.cancelAll() }
+                guard let report = try await group.next() else { throw CancellationError() }
+                return report
+            }
+            await minder.end()
+            return report
+        } catch {
+            await minder.end()
+            throw error
+        }
+    }
+
+    /// Ctrl-C reaches only this process: what it started has process groups of its own.
+    private static func interruption() async throws -> Never {
+        for await _ in Signals.stream() { break }
+        try Task.checkCancellation()
+        throw Failure("interrupted; all that it had started is gone")
+    }
+
+    private func perform() async throws -> DemoReport {
+        let stack = try await DemoStack.start(minder: minder)
+        tell("PostgreSQL started in \(stack.socketFolder), for this demo alone")
+        let simulator = try await stack.startSimulator(rules: material.rules)
+        tell("a local APNs answers at \(simulator.ready.address)")
+
+        let loop = EventLoop(name: "demo")
+        defer { loop.shutDown() }
+        let address = try DatabaseAddress(url: stack.databaseURL, environment: [:])
+        let (imported, serverSettings) = try await loop.run { _ in
+            let store = try await PostgresConnection.connect(to: address, as: "pushq demo", on: loop)
+            defer { store.close() }
+            return try await setUp(store, stack, simulator.ready)
+        }
+        let workers = try stack.startWorkers(workerCount, gateway: simulator.ready)
+        tell("\(workerCount) workers started")
+        let outcome = try await withThrowingTaskGroup(of: DemoOutcome.self) { group in
+            group.addTask { try await Self.send(material, expecting: imported.count, over: loop, address, console) }
+            for worker in workers { group.addTask { try await stack.lost(worker) } }
+            defer { group.cancelAll() }
+            guard let outcome = try await group.next() else { throw CancellationError() }
+            return outcome
+        }
+        let failures = try await stack.drain(workers)
+        return DemoReport(
+            imported: imported, outcome: outcome, counted: try await simulator.stop(), server: serverSettings,
+            workerFailures: failures)
+    }
+
+    /// What an operator does by hand with `pushq-admin`.
+    private func setUp(
+        _ store: PostgresConnection, _ stack: DemoStack, _ simulator: SimulatorReady
+    ) async throws -> (DemoImport, DemoServerSettings) {
+        let queue = Self.queue
+        _ = try await Migrator(store).run()
+        _ = try await store.createTenant(queue.tenant)
+        _ = try await store.createApp(queue.app, of: queue.tenant)
+        _ = try await store.createQueue(queue)
+        try await stack.addCredential(simulator, tenant: queue.tenant, in: store)
+        if let rate = material.rate { try await store.setRate(rate, burst: nil, of: queue) }
+        let imported = try await importDevices(into: store)
+        tell(
+            "\(NumberText.grouped(imported.count)) devices imported in \(NumberText.grouped(imported.seconds, places: 2)) s"
+        )
+        for device in try await store.devices(
+            inQueue: "\(queue)", after: 0, userKey: nil, includesInactive: false, limit: material.inactiveCount)
+        {
+            _ = try await store.setDevice(device.token, inQueue: "\(queue)", isActive: false)
+        }
+        return (imported, try await DemoServerSettings(of: store))
+    }
+
+    private func importDevices(into store: PostgresConnection) async throws -> DemoImport {
+        let bar = ProgressBar("importing", total: nil, on: console)
+        defer { bar.finish() }
+        let started = ContinuousClock.now
+        let summary = try await store.importDevices(
+            from: try material.devices(), inQueue: "\(Self.queue)", reactivates: false
+        ) { bar.update($0) }
+        return DemoImport(count: summary.new, seconds: (ContinuousClock.now - started).seconds)
+    }
+
+    /// What a producer does: starts a campaign and waits for its end.
+    private static func send(
+        _ material: DemoMaterial, expecting count: Int, over loop: EventLoop, _ address: DatabaseAddress,
+        _ console: Console
+    ) async throws -> DemoOutcome {
+        try await loop.run { _ in
+            let store = try await PostgresConnection.connect(to: address, as: "pushq campaign", on: loop)
+            defer { store.close() }
+            let started = Date.now
+            let message = MessageDraft(payload: material.payload)
+            if material.isForList {
+                _ = try await store.startCampaign(
+                    message, toDevicesIn: try material.devices(), key: key, inQueue: "\(queue)"
+                ) { _ in }
+            } else {
+                _ = try await store.startCampaign(message, key: key, inQueue: "\(queue)")
+            }
+            let campaign = try await CampaignWatch(key: key, queue: "\(queue)")
+                .untilFinished(in: store, console: console, expected: count)
+            return DemoOutcome(
+                started: started, campaign: campaign,
+                refusals: try await store.refusals(ofRoot: campaign.id, inQueue: "\(queue)"),
+                ended: try await store.lastEnd(ofRoot: campaign.id, inQueue: "\(queue)"),
+                inactiveDevices: try await store.statistics(of: nil).reduce(0) { $0 + $1.inactiveDevices })
+        }
+    }
+
+    private func tell(_ line: String) {
+        console.note("demo: \(line)")
+    }
+}

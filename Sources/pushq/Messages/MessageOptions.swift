@@ -1,0 +1,30 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// How a message is sent, for a single send and a campaign alike.
+struct MessageOptions: ParameterGroup {
+    @Option("What kind of push it is.", "TYPE") var pushType: PushType = .alert
+    @Option("10 at once, 5 when it suits the device's power, 1 without waking it; by default APNs decides.", "N")
+    var priority: Int?
+    @Option("How long APNs keeps it for a device that it cannot reach; 0 tries once. By default APNs decides.")
+    var expiration: Duration?
+    @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
+    @Flag("Rather lost than sent twice: for one-time codes and calls.") var atMostOnce
+    @Option("Not before this time.") var at: Moment?
+    @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
+
+    /// The message with that payload.
+    func message(payload: String) -> MessageDraft {
+        var message = MessageDraft(payload: payload)
+        message.pushType = pushType
+        message.priority = priority
+        message.expiration = expiration.map { $0 == .zero ? 0 : Int64(Date.now.timeIntervalSince1970 + $0.seconds) }
+        message.collapseID = collapseId
+        message.isSentAtMostOnce = atMostOnce
+        message.startAt = at?.date
+        message.sendBy = sendBy?.date
+        return message
+    }
+}
