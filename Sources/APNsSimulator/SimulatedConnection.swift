@@ -62,6 +62,7 @@ final class SimulatedConnection {
         requests[slot].streamID = reference.id
         requests[slot].id = head.id ?? .random()
         requests[slot].payloadByteCount = 0
+        requests[slot].isWaiting = false
         requests[slot].maximumPayloadByteCount = head.pushType == .voip ? 5120 : 4096
         requests[slot].reply = reply(to: head, refusal)
         note(requests[slot].id, head)
@@ -104,6 +105,7 @@ final class SimulatedConnection {
         }
         let delay = simulation.decider.latency()
         guard delay > 0 else { return respond(to: slot) }
+        requests[slot].isWaiting = true
         simulation.tally.waiting += 1
         simulation.answer(after: delay, connection: number, slot: slot, generation: request.generation)
     }
@@ -112,6 +114,7 @@ final class SimulatedConnection {
     func answer(_ slot: Int, generation: UInt32) {
         guard !isClosed, requests[slot].generation == generation else { return }
         simulation.tally.waiting -= 1
+        requests[slot].isWaiting = false
         respond(to: slot)
     }
 
@@ -152,8 +155,10 @@ final class SimulatedConnection {
         freeSlots.append(slot)
     }
 
+    /// The stream of a request has ended before its answer. One that was to be left without an answer counts as that.
     private func abandon(_ slot: Int) {
-        simulation.tally.abandoned += 1
+        if requests[slot].reply != Decider.silence { simulation.tally.abandoned += 1 }
+        if requests[slot].isWaiting { simulation.tally.waiting -= 1 }
         simulation.recorder?.abandoned(requests[slot].id, connection: number, now: simulation.now)
         freeSlot(slot)
     }
@@ -186,9 +191,15 @@ final class SimulatedConnection {
         }
     }
 
-    /// Drops the connection without a word.
+    /// Drops the connection without a word: the client gets a reset.
     func drop() {
         guard !isClosed else { return }
+        end()
+        stream.abort()
+    }
+
+    /// Closes the connection in order, after the last byte has gone out.
+    private func close() {
         end()
         stream.close()
     }
@@ -219,7 +230,7 @@ final class SimulatedConnection {
         }
         updateReading()
         let isDone = isLeaving && http.openStreamCount == 0 || http.failure != nil
-        if isDone, http.outputByteCount == 0 { drop() }
+        if isDone, http.outputByteCount == 0 { close() }
     }
 
     /// Forgets the passing refusals that have gone out.

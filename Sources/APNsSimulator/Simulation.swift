@@ -120,6 +120,9 @@ final class Simulation {
     }
 
     func snapshot() -> Snapshot {
-        tally.snapshot(replies: decider.replies, topics: topics.names, openConnections: connections.count)
+        var snapshot = tally.snapshot(
+            replies: decider.replies, topics: topics.names, openConnections: connections.count)
+        snapshot.isRecordComplete = recorder?.hasFailed != true
+        return snapshot
     }
 }

@@ -52,7 +52,7 @@ final class Decider {
         }
         if let prefix = rule.tokenPrefix.map({ Array($0.lowercased().utf8) }) {
             if !prefixes.contains(prefix) { prefixes.append(prefix) }
-            precondition(prefixes.count <= 64, "At most 64 different token prefixes are told apart.")
+            precondition(prefixes.count <= Rules.maximumPrefixCount, "Rules name at most 64 different token prefixes.")
             prepared.prefixBit = prefixes.firstIndex(of: prefix).map { 1 << UInt64($0) }
         }
         prepared.topic = rule.topic.map { topics.number(of: Array($0.utf8).span) }

@@ -37,6 +37,10 @@ extension Rules {
         if let place = fields["latency_ms"] { latency = try Self.latency(place) }
         if let place = fields["outcomes"] {
             for element in try place.elements() { outcomes.append(try OutcomeRule(element)) }
+            guard Set(outcomes.compactMap(\.tokenPrefix)).count <= Rules.maximumPrefixCount else {
+                throw place.mistake(
+                    "name more than \(Rules.maximumPrefixCount) token prefixes; put some under a shorter one")
+            }
         }
         if let place = fields["go_away"] {
             let parts = try place.fields(["after_requests", "graceful"], required: ["after_requests"])

@@ -1,5 +1,8 @@
 /// What the simulator does with requests that break no rule of APNs.
 package struct Rules: Sendable, Equatable {
+    /// How many different token prefixes the outcomes may name.
+    package static let maximumPrefixCount = 64
+
     /// How long an answer takes: each time something between the two, evenly spread.
     package var latency: ClosedRange<Duration> = .zero ... .zero
     /// Tried in order; the first that applies decides. When none does, the push is accepted.

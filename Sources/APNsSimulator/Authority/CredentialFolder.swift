@@ -44,6 +44,17 @@ struct CredentialFolder {
         }
     }
 
+    /// Removes the files whose names `shouldGo` picks.
+    func removeAll(where shouldGo: (String) -> Bool) throws(SimulatorError) {
+        do {
+            for name in try FileManager.default.contentsOfDirectory(atPath: path) where shouldGo(name) {
+                try FileManager.default.removeItem(atPath: self.path(of: name))
+            }
+        } catch {
+            throw .file(path: path, problem: "cannot be cleared (\(Self.reason(error))); check its permissions")
+        }
+    }
+
     /// The certificate with its key in a file, made and written if it is not there or nearly over.
     func identity(
         _ name: String, leastValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity

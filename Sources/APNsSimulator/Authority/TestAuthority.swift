@@ -101,6 +101,8 @@ package struct TestAuthority: Sendable {
         }
         do {
             let authority = try CertificateAuthority.make(commonName: "pushq APNs simulator CA")
+            // What an earlier authority has issued is of no use beside the new one.
+            try files.removeAll { $0 == "server.pem" || $0.hasPrefix("client-") }
             try files.write(try authority.certificate.pem(), to: "ca.pem")
             try files.write(try authority.privateKey.pem(), to: "ca-key.pem", isSecret: true)
             return authority

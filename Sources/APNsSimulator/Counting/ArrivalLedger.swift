@@ -57,8 +57,10 @@ struct ArrivalLedger {
     }
 
     private func row(of id: RequestID) -> Int {
-        // Derived ids differ in few bits: stir them.
-        var hash = (id.high ^ id.low &* 0x9e37_79b9_7f4a_7c15) &* 0xd6e8_feb8_6659_fd93
+        // Derived ids differ in few bits, wherever they lie: both rounds are needed to spread the upper ones downwards.
+        var hash = id.high &* 0x9e37_79b9_7f4a_7c15 ^ id.low
+        hash = (hash ^ hash >> 32) &* 0xd6e8_feb8_6659_fd93
+        hash = (hash ^ hash >> 32) &* 0xd6e8_feb8_6659_fd93
         hash ^= hash >> 32
         var row = Int(truncatingIfNeeded: hash) & mask
         while states[row] != State.free, highs[row] != id.high || lows[row] != id.low { row = (row &+ 1) & mask }

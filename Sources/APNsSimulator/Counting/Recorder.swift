@@ -15,9 +15,9 @@ final class Recorder {
     private static let batchByteCount = 64 * 1024
 
     private let file: FileHandle
-    private let path: String
     private var lines: [UInt8] = []
-    private var hasFailed = false
+    /// Set once a write has failed, as on a full disk: the record ends there, the simulator goes on.
+    private(set) var hasFailed = false
 
     init(path: String) throws(SimulatorError) {
         guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
@@ -25,7 +25,6 @@ final class Recorder {
             throw .file(path: path, problem: "cannot be written; name a file in a folder you may write to")
         }
         self.file = file
-        self.path = path
         lines.reserveCapacity(Self.batchByteCount + 1024)
     }
 
@@ -69,7 +68,7 @@ final class Recorder {
         end(connection)
     }
 
-    /// Writes what has been gathered. A full disk ends the record, not the simulator: the last line in it says so.
+    /// Writes what has been gathered.
     func flush() {
         guard !lines.isEmpty, !hasFailed else { return }
         do {

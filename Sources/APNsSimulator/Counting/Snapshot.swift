@@ -30,6 +30,10 @@ package struct Snapshot: Sendable, Equatable, Encodable {
     package var connections = 0
     package var openConnections = 0
     package var failedHandshakes = 0
+    /// Whether the record, if one is kept, holds all of it; false after a write to its file has failed.
+    package var isRecordComplete = true
+
+    package init() {}
 
     enum CodingKeys: String, CodingKey {
         case arrived, distinct, repeated, accepted, refused
@@ -42,6 +46,7 @@ package struct Snapshot: Sendable, Equatable, Encodable {
         case connections
         case openConnections = "open_connections"
         case failedHandshakes = "failed_handshakes"
+        case isRecordComplete = "record_complete"
     }
 
     /// How many requests were answered, either way.

@@ -30,6 +30,8 @@ struct PushRequest {
     var reply = Decider.acceptance
     var maximumPayloadByteCount = 0
     var payloadByteCount = 0
+    /// Whether its answer is in the ``AnswerWheel``.
+    var isWaiting = false
 }
 
 /// The header section of a request, read field by field and held against APNs' rules.

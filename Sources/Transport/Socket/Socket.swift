@@ -40,6 +40,12 @@ final class Socket {
         set(CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, Self.userTimeoutMilliseconds)
     }
 
+    /// Has the kernel send RST instead of FIN when the socket is closed: socket(7), SO_LINGER with a time of zero.
+    func resetWhenClosed() {
+        var value = linger(l_onoff: 1, l_linger: 0)
+        unsafe setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+    }
+
     /// Begins to connect; whether it worked shows when the socket is writable, by ``pendingError()``.
     func beginConnecting(to address: SocketAddress) throws(Failure) {
         let result = unsafe address.withKernelForm { unsafe connect(descriptor, $0, $1) }

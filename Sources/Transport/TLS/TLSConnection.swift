@@ -204,6 +204,16 @@ package final class TLSConnection {
         handler = nil
     }
 
+    /// Closes without a good-bye, as if this side had crashed: the peer gets a reset, and what it has not read is lost. Takes
+    /// effect with the last reference to the connection. The handler is not called any more.
+    package func abort() {
+        if case .closed = phase { return }
+        socket.resetWhenClosed()
+        loop.unwatch(socket.descriptor)
+        phase = .closed
+        handler = nil
+    }
+
     private func close(telling end: End) {
         guard isOpen else { return }
         let handler = handler

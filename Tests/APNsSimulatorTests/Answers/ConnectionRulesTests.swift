@@ -1,0 +1,91 @@
+import APNsSimulator
+import HTTP2
+import Testing
+import Transport
+
+@Suite struct `What becomes of connections` {
+    @Test func `a graceful GOAWAY loses nothing`() async throws {
+        let rules = Rules(latency: .milliseconds(20) ... .milliseconds(20), connections: .init(goAwayAfter: 5))
+        let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                let tags = (0..<10).map { _ in client.send() }
+                for tag in tags { #expect(await client.answer(to: tag)?.status == 200) }
+                #expect(await client.when { client.isClosed })
+                #expect(client.goAways.map(\.lastStreamID) == [0x7fff_ffff, 19])
+                #expect(client.goAways.last?.debugData == #"{"reason":"Shutdown"}"#)
+            }
+        }
+        #expect(snapshot.accepted == 10)
+        #expect(snapshot.abandoned == 0)
+    }
+
+    @Test func `an abrupt GOAWAY passes over what comes after its last stream`() async throws {
+        let rules = Rules(connections: .init(goAwayAfter: 5, isGoAwayGraceful: false))
+        let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                let tags = (0..<8).map { _ in client.send() }
+                for tag in tags[..<5] { #expect(await client.answer(to: tag)?.status == 200) }
+                for tag in tags[5...] { #expect(await client.answer(to: tag)?.ending == .aboveGoAway) }
+                #expect(client.goAways.map(\.lastStreamID) == [9])
+                #expect(await client.when { client.isClosed })
+            }
+        }
+        #expect(snapshot.arrived == 5)
+    }
+
+    @Test func `a reset leaves what is in flight unanswered, and a second arrival is a repeat`() async throws {
+        let rules = Rules(latency: .milliseconds(50) ... .milliseconds(50), connections: .init(resetAfter: 4))
+        let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
+            let ids = (0..<4).map { "00000000-0000-8000-8000-00000000000\($0)" }
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                for id in ids { _ = client.send(fields: [("apns-id", id)]) }
+                #expect(await client.when { client.isClosed })
+                #expect(client.goAways.isEmpty)
+            }
+            await simulator.use(Rules())
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                for id in ids { #expect(await client.push(fields: [("apns-id", id)])?.status == 200) }
+            }
+        }
+        #expect(snapshot.arrived == 8)
+        #expect(snapshot.distinct == 4)
+        #expect(snapshot.repeated == 4)
+        #expect(snapshot.abandoned == 4)
+        #expect(snapshot.waiting == 0)
+        #expect(snapshot.answeredFinally == 4)
+    }
+
+    @Test func `a paused one is there and does not react, and goes on where it stopped`() async throws {
+        try await withSimulator { simulator in
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                #expect(await client.push()?.status == 200)
+                await simulator.pause()
+                let tag = client.send()
+                // A connection made meanwhile is served: so it is not the loop that stands still.
+                try await PushClient.with(simulator, identity: simulator.identity()) { other in
+                    #expect(await other.push()?.status == 200)
+                }
+                #expect(client.connection.openStreamCount == 1)
+                #expect(await simulator.snapshot().arrived == 2)
+                await simulator.resume()
+                #expect(await client.answer(to: tag)?.status == 200)
+            }
+        }
+    }
+
+    @Test func `all are dropped or sent away on demand`() async throws {
+        let snapshot = try await withSimulator { simulator in
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                await simulator.dropConnections()
+                #expect(await client.when { client.isClosed })
+            }
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                await simulator.sendGoAway()
+                #expect(await client.when { client.isClosed })
+                #expect(client.goAways.count == 2)
+            }
+        }
+        #expect(snapshot.connections == 2)
+        #expect(snapshot.openConnections == 0)
+    }
+}
