@@ -56,6 +56,7 @@ struct Demo: Sendable {
             return try await setUp(store, stack, simulator.ready)
         }
         let workers = try stack.startWorkers(workerCount, gateway: simulator.ready)
+        let cpuBefore = stack.cpu(of: workers, simulator)
         tell("\(workerCount) workers started")
         let outcome = try await withThrowingTaskGroup(of: DemoOutcome.self) { group in
             group.addTask { try await Self.send(material, expecting: imported.count, over: loop, address, console) }
@@ -64,9 +65,10 @@ struct Demo: Sendable {
             guard let outcome = try await group.next() else { throw CancellationError() }
             return outcome
         }
+        let cpu = stack.cpu(of: workers, simulator).since(cpuBefore)
         let failures = try await stack.drain(workers)
         return DemoReport(
-            imported: imported, outcome: outcome, counted: try await simulator.stop(), server: serverSettings,
+            imported: imported, outcome: outcome, counted: try await simulator.stop(), cpu: cpu, server: serverSettings,
             workerFailures: failures)
     }
 

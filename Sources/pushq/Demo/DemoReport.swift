@@ -40,6 +40,8 @@ struct DemoReport: Sendable {
     let imported: DemoImport
     let outcome: DemoOutcome
     let counted: SimulatorCounted
+    /// Used by the campaign, import aside.
+    let cpu: DemoCPU
     let server: DemoServerSettings
     let workerFailures: [String]
 
@@ -95,7 +97,7 @@ struct DemoReport: Sendable {
         let reasons = outcome.refusals.sorted { $0.1 > $1.1 }.map { ($0.0.text, Cell.count($0.1)) }
         return Ledger(sections: [
             ("outcome", outcomes), ("", sums), ("refused for good because of", reasons), ("on the way", story),
-            ("seconds", times),
+            ("seconds", times), ("of these, CPU time of the campaign", cpu.rows),
         ]).text
     }
 
@@ -126,7 +128,7 @@ struct DemoReport: Sendable {
             [("recipients", .integer(campaign.total))] + outcomes + [
                 ("retried", .integer(tally.retried)), ("reasons", .object(reasons)), ("seconds", seconds),
                 ("per_second", .decimal(perSecond, places: 1)), ("arrived", .integer(counted.arrived)),
-                ("repeated", .integer(counted.repeated)), ("fsync", .string(server.fsync)),
+                ("repeated", .integer(counted.repeated)), ("cpu_seconds", cpu.json), ("fsync", .string(server.fsync)),
                 ("synchronous_commit", .string(server.synchronousCommit)),
             ])
     }

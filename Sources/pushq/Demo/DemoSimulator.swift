@@ -54,6 +54,8 @@ struct DemoSimulator: Sendable {
         ready = try await Self.line(0, of: output, from: process, log: log)
     }
 
+    var processID: Int32 { process.processID }
+
     /// Stops it and returns what it counted.
     func stop() async throws -> SimulatorCounted {
         process.signal(SIGTERM)

@@ -9,7 +9,7 @@ struct DemoStack: Sendable {
     private let minder: Minder
     private let folder: String
     private let masterKey: MasterKey
-    private let postgres: PrivatePostgres
+    let postgres: PrivatePostgres
 
     /// Starts PostgreSQL, the first of them, with an empty database.
     static func start(minder: Minder) async throws -> DemoStack {
