@@ -32,6 +32,22 @@ struct `A minder` {
         #expect(await deaf.waitForExit(within: .seconds(1)) == .signal(SIGKILL))
     }
 
+    @Test func `ends what its processes have started in turn`() async throws {
+        let minder = try Minder()
+        let channel = try Channel()
+        var command = Command("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
+        command.output = .descriptor(channel.writing.fileDescriptor)
+        _ = try minder.start(command)
+        try channel.writing.close()
+        let line = String(decoding: try channel.reading.readToEnd() ?? Data(), as: UTF8.self)
+        let grandchild = try #require(Int32(line.trimmingCharacters(in: .whitespacesAndNewlines)))
+        #expect(ProcessTimes.isRunning(grandchild))
+        await minder.end()
+        let deadline = ContinuousClock.now + .seconds(5)
+        while ProcessTimes.isRunning(grandchild), ContinuousClock.now < deadline { await Task.yield() }
+        #expect(!ProcessTimes.isRunning(grandchild))
+    }
+
     @Test func `leaves alone a process that has the number of one it minded`() async throws {
         // The script compares start times; a process minded under a wrong one stands for one that got a used number.
         let bystander = try ChildProcess(Command("/bin/sleep", ["600"]))

@@ -44,8 +44,10 @@ package final class DatabaseProxy: Sendable {
     ///   that way.
     package init(decide: @escaping @Sendable (Message) -> Action) async throws {
         self.decide = decide
-        serverSocket = "\(try await TestServer.shared().socketFolder)/.s.PGSQL.5432"
-        folder = NSTemporaryDirectory() + "pushq-proxy-\(UInt32.random(in: 0 ... .max))"
+        let serverFolder = try await TestServer.shared().socketFolder
+        serverSocket = "\(serverFolder)/.s.PGSQL.5432"
+        // Within the server's folder, which goes when the tests end.
+        folder = "\(serverFolder)/proxy-\(UInt16.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         listener = Stream()
         try listener.listen(at: "\(folder)/.s.PGSQL.5432")

@@ -121,7 +121,7 @@ package final class PrivatePostgres: Sendable {
             // The cluster is made anew after a crash of the machine; only initdb's own files go unsynced.
             "--no-sync",
         ]
-        try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run()
+        try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run(mindedBy: minder)
     }
 
     /// The server writes its state into the last line of `postmaster.pid`. It is minded as soon as its number is known there.

@@ -36,14 +36,16 @@ package struct Command: Sendable {
     }
 
     /// Runs it to its end and returns all that it printed.
+    /// - Parameter minder: ends it when this program ends before it does.
     /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
     @discardableResult
-    package func run() async throws(LocalStackError) -> String {
+    package func run(mindedBy minder: Minder? = nil) async throws(LocalStackError) -> String {
         let channel = try Channel()
         var command = self
         command.output = .descriptor(channel.writing.fileDescriptor)
         command.errors = command.output
         let child = try ChildProcess(command)
+        minder?.mind(processID: child.processID)
         try? channel.writing.close()
         let bytes = await withCheckedContinuation { continuation in
             Thread.detachNewThread {

@@ -91,16 +91,23 @@ package final class Minder: Sendable {
                 if runs "$process" "$start"; then echo "$process $start $signal"; fi
             done
         }
+        # A child leads a group of its own, with what it has started in turn; the server that `su` has started leads none.
+        end() { # signal, process
+            kill -s "$1" -- "-$2" || kill -s "$1" "$2"
+        }
         still_running | while read -r process start signal; do
-            kill -"$signal" "$process"
-            kill -CONT "$process"
+            end "$signal" "$process"
+            end CONT "$process"
         done
         patience=$1 # in steps of 20 ms
         while [ -n "$(still_running)" ] && [ $patience -gt 0 ]; do
             sleep 0.02
             patience=$((patience - 1))
         done
-        still_running | while read -r process rest; do kill -KILL "$process"; done
-        printf %s "$folders" | while IFS= read -r folder; do rm -rf -- "$folder"; done
+        still_running | while read -r process rest; do end KILL "$process"; done
+        # What is only just ending may still write into it.
+        printf %s "$folders" | while IFS= read -r folder; do
+            for try in 1 2 3 4 5; do rm -rf -- "$folder" && break || sleep 0.5; done
+        done
         """#
 }
