@@ -46,6 +46,12 @@ static inline X509 *pushq_X509_at(const STACK_OF(X509) *certificates, int index)
     return sk_X509_value(certificates, index);
 }
 
+static inline int pushq_X509_OBJECT_count(const STACK_OF(X509_OBJECT) *objects) { return sk_X509_OBJECT_num(objects); }
+
+static inline X509 *pushq_X509_OBJECT_certificate_at(const STACK_OF(X509_OBJECT) *objects, int index) {
+    return X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, index));
+}
+
 static inline void pushq_X509_free_all(STACK_OF(X509) *certificates) { sk_X509_pop_free(certificates, X509_free); }
 
 #endif

@@ -28,8 +28,6 @@ final class GatewayConnection {
 
     /// Output is sent before the end of the turn once there is so much of it: four full TLS records.
     private static let flushBytes = 64 * 1024
-    private static let path = Array("/3/device/".utf8)
-    private static let digits = Array("0123456789abcdef".utf8)
 
     let http: HTTP2Connection
     let settings: GatewaySettings
@@ -68,7 +66,6 @@ final class GatewayConnection {
     // Output.
     private var isFlushDue = false
     private var isBlocked = false
-    private var pathBytes: [UInt8]
 
     init(stream: TLSConnection, gateway: HTTP2Gateway, settings: GatewaySettings, firstStreamID: UInt32 = 1) {
         var announced = Settings()
@@ -81,7 +78,6 @@ final class GatewayConnection {
         openedAt = stream.loop.now
         lastReceived = openedAt
         lastRequest = openedAt
-        pathBytes = Self.path + [UInt8](repeating: 0, count: 2 * DeviceToken.maximumBytes)
         stream.handler = self
         startClock()
         scheduleFlush()
@@ -106,9 +102,9 @@ final class GatewayConnection {
         _ push: PreparedPush, _ headers: PreparedHeaders, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8],
         ticket: UInt64
     ) {
-        let pathByteCount = writePath(token)
+        let path = RequestPath(deviceToken: token)
         http.openRequest(
-            headers, path: pathBytes.span.extracting(..<pathByteCount), tag: ticket, now: loop.nowNanoseconds)
+            headers, path: path.text.span.extracting(..<path.byteCount), tag: ticket, now: loop.nowNanoseconds)
         var id = InlineArray<36, UInt8>(repeating: 0)
         apnsID.write(into: &id)
         http.add(APNsFields.apnsID, id.span)
@@ -129,17 +125,6 @@ final class GatewayConnection {
     /// within a send.
     private func makeRoomForAnother() {
         loop.atEndOfTurn { [self] in retire(.asked("the stream identifiers to \(stream.peer) are used up")) }
-    }
-
-    private func writePath(_ token: Span<UInt8>) -> Int {
-        precondition(token.count <= DeviceToken.maximumBytes, "a device token is checked when it is registered")
-        var position = Self.path.count
-        for index in token.indices {
-            pathBytes[position] = Self.digits[Int(token[index] >> 4)]
-            pathBytes[position &+ 1] = Self.digits[Int(token[index] & 15)]
-            position &+= 2
-        }
-        return position
     }
 
     /// Sends what has been written at the end of the turn: one flush for all requests of the turn.

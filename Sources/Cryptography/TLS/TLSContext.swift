@@ -80,11 +80,7 @@ import COpenSSL
     }
 
     private func trust(_ authorities: [Certificate]) throws(CryptographyError) {
-        try OpenSSLErrors.check(unsafe SSL_CTX_set_default_verify_paths(pointer), "SSL_CTX_set_default_verify_paths")
-        let store = unsafe SSL_CTX_get_cert_store(pointer)
-        for authority in authorities {
-            try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
-        }
+        unsafe SSL_CTX_set1_cert_store(pointer, try TrustStore.shared(additional: authorities).pointer)
         unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, TLSSession.noteVerification)
     }
 
