@@ -218,8 +218,8 @@ package final class HTTP2Gateway {
     }
 
     private func armAttempt(_ time: ContinuousClock.Instant) {
+        guard !isClosed, attemptTimer?.isPending != true || attemptTimer?.deadline != time else { return }
         attemptTimer?.cancel()
-        guard !isClosed else { return }
         attemptTimer = loop.schedule(after: loop.now.duration(to: time)) { [self] in openIfNeeded() }
     }
 }

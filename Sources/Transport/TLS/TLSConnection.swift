@@ -110,18 +110,28 @@ package final class TLSConnection {
 
     private func readBursts() {
         var byteCount = 0
-        repeat {
-            guard isOpen, !isReadingPaused else { return }
+        while isOpen, !isReadingPaused {
             let burst = readBurst()
             byteCount += burst.byteCount
             if burst.byteCount > 0 { handOver(burst.byteCount) }
-            if let end = burst.end { return close(telling: end) }
-        } while session.hasPending && !isReadBlockedByWriting && byteCount < Self.burstBytes
-        if session.hasPending, isOpen, !isReadBlockedByWriting, byteCount >= Self.burstBytes { readOn() }
+            switch burst.end {
+            case .dry: return
+            case .full: if byteCount >= Self.burstBytes { return readOn() }
+            case .closed(let error): return close(telling: error)
+            }
+        }
+    }
+
+    private enum BurstEnd {
+        /// There is nothing more, within TLS or in the socket; or the socket will tell when there is.
+        case dry
+        /// There may be more.
+        case full
+        case closed(TransportError?)
     }
 
     /// Fills the loop's buffer with the records that are there.
-    private func readBurst() -> (byteCount: Int, end: End?) {
+    private func readBurst() -> (byteCount: Int, end: BurstEnd) {
         let buffer = unsafe loop.readBuffer
         var byteCount = 0
         isReadBlockedByWriting = false
@@ -130,18 +140,19 @@ package final class TLSConnection {
                 let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
                 switch unsafe try session.read(into: rest) {
                 case .done(let count): byteCount += count
-                case .wantRead: return (byteCount, nil)
+                case .wantRead: return (byteCount, .dry)
                 case .wantWrite:
                     isReadBlockedByWriting = true
                     watchForWhatIsNeeded()
-                    return (byteCount, nil)
-                case .closed: return (byteCount, .inOrder)
+                    return (byteCount, .dry)
+                case .closed: return (byteCount, .closed(nil))
                 }
-                guard session.hasPending else { return (byteCount, nil) }
+                // Another read would only be told by the kernel that there is nothing; the loop knows that for less.
+                guard session.hasPending else { return (byteCount, .dry) }
             }
-            return (byteCount, nil)
+            return (byteCount, .full)
         } catch {
-            return (byteCount, .failed(describe(error, isOpen: true)))
+            return (byteCount, .closed(describe(error, isOpen: true)))
         }
     }
 
@@ -165,8 +176,8 @@ package final class TLSConnection {
             }
         } catch {
             // Not from within the caller's own call: its state is in the middle of something.
-            let end = End.failed(describe(error, isOpen: true))
-            loop.schedule(after: .zero) { [self] in close(telling: end) }
+            let error = describe(error, isOpen: true)
+            loop.schedule(after: .zero) { [self] in close(telling: error) }
             return 0
         }
     }
@@ -189,11 +200,6 @@ package final class TLSConnection {
 
     // MARK: Closing
 
-    private enum End {
-        case inOrder
-        case failed(TransportError)
-    }
-
     /// Says good-bye (close_notify) as far as the kernel takes it, and closes. The handler is not called any more.
     package func close() {
         if case .closed = phase { return }
@@ -214,14 +220,11 @@ package final class TLSConnection {
         handler = nil
     }
 
-    private func close(telling end: End) {
+    private func close(telling error: TransportError?) {
         guard isOpen else { return }
         let handler = handler
         close()
-        switch end {
-        case .inOrder: handler?.closed(nil)
-        case .failed(let error): handler?.closed(error)
-        }
+        handler?.closed(error)
     }
 
     private func watchForWhatIsNeeded() {

@@ -1,0 +1,56 @@
+import QueueCore
+import Testing
+
+@testable import APNs
+
+@Suite struct `The reachability of APNs` {
+    private var reachability = Reachability(backoff: Backoff(base: .seconds(1), cap: .seconds(60)))
+    private var generator = SystemRandomNumberGenerator()
+    private let start = ContinuousClock.now
+
+    /// The waits of an outage in which every attempt fails at once.
+    private mutating func waits(_ count: Int) -> [Duration] {
+        (0..<count).map { _ in
+            let now = reachability.outage?.nextAttempt ?? start
+            reachability.failed("refused", now: now, using: &generator)
+            return now.duration(to: reachability.outage!.nextAttempt)
+        }
+    }
+
+    @Test mutating func `is tried again after a second, two, four and so on at most, with full jitter`() {
+        var spread: Set<Duration> = []
+        for _ in 0..<200 {
+            reachability.proved()
+            let waits = waits(6)
+            for (wait, ceiling) in zip(waits, [1, 2, 4, 8, 16, 32]) { #expect(wait <= .seconds(ceiling)) }
+            spread.insert(waits[0])
+        }
+        #expect(spread.count > 150)
+        #expect(spread.contains { $0 < .milliseconds(250) } && spread.contains { $0 > .milliseconds(750) })
+    }
+
+    @Test mutating func `is tried at most once a minute in a long outage`() {
+        let later = waits(100).dropFirst(6)
+        #expect(later.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(70) })
+    }
+
+    @Test mutating func `has an outage with a beginning, the last error and the next attempt`() {
+        _ = waits(3)
+        #expect(reachability.outage?.since == start)
+        #expect(reachability.outage?.error == "refused")
+        reachability.reached()
+        #expect(reachability.outage == nil)
+    }
+
+    @Test mutating func `goes on counting while connections open and do not last`() {
+        for _ in 0..<7 {
+            _ = waits(1)
+            reachability.reached()
+        }
+        reachability.failed("cut", now: start, using: &generator)
+        #expect(start.duration(to: reachability.outage!.nextAttempt) >= .seconds(60))
+        reachability.proved()
+        reachability.failed("cut", now: start, using: &generator)
+        #expect(start.duration(to: reachability.outage!.nextAttempt) <= .seconds(1))
+    }
+}
