@@ -1,4 +1,5 @@
 import Cryptography
+import HTTP2
 import QueueCore
 
 /// Who is on the other end of a connection, and to which topics they may send.
@@ -16,8 +17,9 @@ struct ConnectionCredential {
     /// Bundle IDs a token may send for; nil for any.
     private let bundleIDs: [String]?
 
-    /// The identity (`FieldSection.Field.identity`) of the last `authorization` field, with what came of it.
-    private var lastToken: (identity: UInt64, verdict: ProviderTokens.Verdict)?
+    /// The last `authorization` field, with its identity (`FieldSection.Field.identity`) and what came of it. A client
+    /// that does not let it be indexed sends the same octets again and again.
+    private var lastToken: (identity: UInt64, value: [UInt8], verdict: ProviderTokens.Verdict)?
 
     init(certificate: Certificate?, environment: Environment, bundleIDs: [String]?) {
         self.bundleIDs = bundleIDs
@@ -68,9 +70,12 @@ struct ConnectionCredential {
     private mutating func verdict(
         on value: Span<UInt8>, _ identity: UInt64, _ tokens: ProviderTokens, now: Int
     ) -> ProviderTokens.Verdict {
-        if identity != 0, let lastToken, lastToken.identity == identity { return lastToken.verdict }
+        if let lastToken {
+            if identity != 0, identity == lastToken.identity { return lastToken.verdict }
+            if value.isEqual(toArray: lastToken.value) { return lastToken.verdict }
+        }
         let verdict = tokens.verdict(on: value, now: now)
-        lastToken = verdict.isLasting ? (identity, verdict) : nil
+        lastToken = verdict.isLasting ? (identity, Array(value), verdict) : nil
         return verdict
     }
 

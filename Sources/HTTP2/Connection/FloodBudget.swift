@@ -17,6 +17,12 @@ struct FloodBudget {
         dueAt = max(dueAt, now) &+ interval
         return dueAt &- now <= reach
     }
+
+    /// Gives frames back that came along with something useful. Nothing is saved up beyond the burst.
+    mutating func earn(_ count: UInt64) {
+        let earned = interval * count
+        dueAt = dueAt > earned ? dueAt - earned : 0
+    }
 }
 
 extension HTTP2Connection {

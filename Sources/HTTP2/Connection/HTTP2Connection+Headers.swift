@@ -150,6 +150,13 @@ extension HTTP2Connection {
     /// waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
     func endRemote(at index: Int) {
         streams[index].flags.insert(.remoteEnded)
+        // Some servers send WINDOW_UPDATE or RST_STREAM behind each of their answers. What comes with an answer is no
+        // flood; a server counts the client's frames in full, since opening and resetting streams is a flood of its
+        // own.
+        if role == .client {
+            emptyFrames.earn(2)
+            resets.earn(1)
+        }
         if streams[index].flags.contains(.localEnded) { return close(at: index) }
         guard role == .client else { return }
         outbox.bytes.appendReset(.cancel, of: streams[index].id)

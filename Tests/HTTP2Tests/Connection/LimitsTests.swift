@@ -86,6 +86,19 @@ import Testing
         #expect(client.failure == .connection(.enhanceYourCalm, .tooManyFields))
     }
 
+    @Test func `are not what some servers send behind each answer`() {
+        let client = Peer.client()
+        for _ in 0..<50_000 {
+            let id = client.request()
+            client.receive(
+                response(on: id) + windowUpdate(2, on: id) + frame(FrameType.rstStream, on: id, bigEndian(0)))
+            client.connection.consumeOutput(client.connection.outputByteCount)
+            client.receive(windowUpdate(2))
+        }
+        #expect(client.failure == nil)
+        #expect(client.connection.openStreamCount == 0)
+    }
+
     @Test func `whose answers nobody reads end the connection`() {
         let client = Peer.client()
         for number in 0..<2000 {
