@@ -72,6 +72,12 @@ let package = Package(
         .executableTarget(name: "EmbedSQL", swiftSettings: settings),
         .plugin(name: "EmbedMigrations", capability: .buildTool(), dependencies: ["EmbedSQL"]),
 
+        // Figures for docs/performance.md.
+        .executableTarget(
+            name: "bench",
+            dependencies: ["LocalStack", "APNsSimulator", "PostgresStore", "QueueCore", "Transport", "Cryptography"],
+            path: "bench", exclude: ["README.md"], swiftSettings: settings),
+
         // Tests mirror the sources.
         .target(
             name: "TestSupport",

@@ -7,10 +7,15 @@ package struct SimulatorRecord {
         /// Microseconds since 1970.
         package let at: Int
         package let event: String
-        package let apns_id: String?
+        package let apnsID: String?
         package let topic: String?
         package let status: Int?
         package let reason: String?
+
+        enum CodingKeys: String, CodingKey {
+            case at, event, topic, status, reason
+            case apnsID = "apns_id"
+        }
     }
 
     package let events: [Event]
@@ -43,7 +48,7 @@ package struct SimulatorRecord {
         var refusals: [String: Int] = [:]
         var gaps: [Int: [Double]] = [:]
         for event in events {
-            guard let id = event.apns_id else { continue }
+            guard let id = event.apnsID else { continue }
             if event.event == "answered", event.status == status {
                 refusedAt[id] = event.at
                 refusals[id, default: 0] += 1

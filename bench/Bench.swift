@@ -1,0 +1,25 @@
+import Foundation
+
+/// Measures what `docs/performance.md` says, with real processes on this machine. Build and run it with
+/// `swift run -c release bench MEASUREMENT`; the program `pushq` has to be built beside it.
+@main
+enum Bench {
+    static func main() async throws {
+        let measurements: [(name: String, run: () async throws -> Void)] = [
+            ("idle-push", { try await SinglePushes.measure(besideCampaignOf: 0) }),
+            ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 200_000) }),
+            ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
+        ]
+        let wanted = CommandLine.arguments.dropFirst().first
+        guard let measurement = measurements.first(where: { $0.name == wanted }) else {
+            print("usage: bench \(measurements.map(\.name).joined(separator: "|"))")
+            exit(2)
+        }
+        try await measurement.run()
+    }
+
+    /// The value below which `share` of the sorted values lie.
+    static func percentile(_ share: Double, of sorted: [Double]) -> Double {
+        sorted.isEmpty ? .nan : sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))]
+    }
+}

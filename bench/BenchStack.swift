@@ -1,0 +1,110 @@
+import APNsSimulator
+import Cryptography
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import Transport
+
+/// A private PostgreSQL, a simulator on a thread of its own, a worker process, and queues to send through.
+final class BenchStack: Sendable {
+    let postgres: PrivatePostgres
+    let simulator: Simulator
+    let loop: EventLoop
+    let address: DatabaseAddress
+    private let minder: Minder
+    private let masterKey: MasterKey
+    private let folder: String
+
+    /// Starts everything but workers.
+    init(latency: Duration) async throws {
+        minder = try Minder()
+        postgres = try await PrivatePostgres.start(
+            ServerSettings(["track_commit_timestamp": "on"]), minder: minder)
+        try await postgres.createDatabase("bench")
+        folder = FileManager.default.temporaryDirectory.appending(path: "pushq-bench-\(UUID().uuidString)").path
+        minder.mind(folder: folder)
+        var configuration = Simulator.Configuration(folder: folder)
+        configuration.rules.latency = latency...latency
+        configuration.recordFile = "\(folder)/record.ndjson"
+        simulator = try await Simulator.start(configuration)
+        masterKey = try .random()
+        loop = EventLoop(name: "bench")
+        address = try DatabaseAddress(url: postgres.connectionString(database: "bench"), environment: [:])
+        try await loop.run { [address, loop] _ in
+            let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+            defer { store.close() }
+            _ = try await Migrator(store).run()
+        }
+    }
+
+    /// Ends all of it.
+    func end() async {
+        await minder.end()
+        await simulator.stop()
+        loop.shutDown()
+    }
+
+    /// Makes a queue of its own tenant with `devices` devices, and a certificate to send with.
+    func makeQueue(_ name: QueueName, devices: Int) async throws {
+        let identity = try simulator.authority.clientCertificate(topic: name.app).identity
+        let masterKey = masterKey
+        try await loop.run { [address, loop] _ in
+            let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+            defer { store.close() }
+            _ = try await store.createTenant(name.tenant)
+            _ = try await store.createApp(name.app, of: name.tenant)
+            _ = try await store.createQueue(name)
+            guard let place = try await store.newCredentialID("bench", of: name.tenant) else { return }
+            let sealed = try masterKey.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
+            let kind = NewCredential.Kind.certificate(topics: [name.app], fingerprint: [0], notAfter: .distantFuture)
+            let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
+            _ = try await store.addCredential(credential, name: "bench", as: place.id)
+            _ = try await store.useCredential("bench", forQueue: name.description)
+            try await store.runScript(
+                """
+                insert into pushq.device (queue_id, token)
+                select pushq.queue_id('\(name)'), sha256(int8send(i)) from generate_series(1, \(devices)) i;
+                analyze pushq.device
+                """, within: .seconds(120))
+        }
+    }
+
+    /// Starts a worker process.
+    func startWorker() throws {
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
+            path: "pushq")
+        var environment = ProcessInfo.processInfo.environment
+        environment["PUSHQ_DATABASE_URL"] = postgres.connectionString(database: "bench")
+        environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
+        var command = Command(
+            program.path, ["work", "--gateway", "127.0.0.1:\(simulator.port)", "--ca", simulator.authority.caFile],
+            environment: environment)
+        command.errors = .file("\(folder)/worker.log")
+        _ = try minder.start(command)
+    }
+
+    /// When each push of a send arrived at the simulator, in microseconds since 1970.
+    func arrivals() async throws -> [APNsID: Int] {
+        await simulator.flushRecord()
+        let text = try String(contentsOfFile: "\(folder)/record.ndjson", encoding: .utf8)
+        var arrivals: [APNsID: Int] = [:]
+        for line in text.split(separator: "\n") where line.contains("\"arrived\"") {
+            guard let event = try? JSONDecoder().decode(Arrival.self, from: Data(line.utf8)),
+                let id = APNsID(event.apnsID)
+            else { continue }
+            arrivals[id] = event.at
+        }
+        return arrivals
+    }
+
+    private struct Arrival: Decodable {
+        let at: Int
+        let apnsID: String
+
+        enum CodingKeys: String, CodingKey {
+            case at
+            case apnsID = "apns_id"
+        }
+    }
+}

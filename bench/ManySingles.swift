@@ -1,0 +1,55 @@
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Single pushes enqueued by several sessions at once: how many a second go through from end to end.
+enum ManySingles {
+    private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
+
+    static func measure(sessions: Int, pushes: Int) async throws {
+        let stack = try await BenchStack(latency: .milliseconds(5))
+        try await stack.makeQueue(queue, devices: 10_000)
+        try stack.startWorker()
+        try await stack.loop.run { [address = stack.address, loop = stack.loop] actor in
+            let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+            defer { store.close() }
+            let cpu = stack.postgres.backendCPU()
+            let start = ContinuousClock.now
+            let senders = (0..<sessions).map { session in
+                Task {
+                    _ = actor
+                    try await enqueue(pushes / sessions, session: session, over: address, on: loop)
+                }
+            }
+            for sender in senders { try await sender.value }
+            let enqueued = start.duration(to: .now) / .seconds(1)
+            let count = Statement("count", "select coalesce(sum(delivered), 0)::int8 from pushq.result")
+            while try await store.execute(count)[0].int8(0) < Int64(pushes) {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            let seconds = start.duration(to: .now) / .seconds(1)
+            let microseconds = (stack.postgres.backendCPU() - cpu) / .microseconds(1) / Double(pushes)
+            print(
+                """
+                \(pushes) pushes by \(sessions) sessions: enqueued at \(Int(Double(pushes) / enqueued)) a second, \
+                delivered from end to end at \(Int(Double(pushes) / seconds)) a second, \(Int(microseconds)) µs of PostgreSQL's CPU each
+                """)
+        }
+        await stack.end()
+    }
+
+    private static func enqueue(_ count: Int, session: Int, over address: DatabaseAddress, on loop: EventLoop)
+        async throws
+    {
+        let store = try await PostgresConnection.connect(to: address, as: "producer", on: loop)
+        defer { store.close() }
+        let push = Statement(
+            "push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array[encode(sha256(int8send($2)), 'hex')])"#)
+        for number in 0..<count {
+            _ = try await store.execute(
+                push, [.text("\(queue)"), .int8(Int64(1 + (session * count + number) % 10_000))])
+        }
+    }
+}

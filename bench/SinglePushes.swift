@@ -1,0 +1,73 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import Transport
+
+/// One push at a time: from its commit, by the server's own commit timestamp, to its arrival at the simulator.
+enum SinglePushes {
+    private static let pushes = 300
+    private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
+    private static let neighbour = QueueName(tenant: "busy", app: "com.busy", environment: .production)
+
+    /// - Parameter campaign: recipients of another tenant's campaign that is under way; 0 for none. Then the pushes are urgent.
+    static func measure(besideCampaignOf campaign: Int) async throws {
+        let stack = try await BenchStack(latency: .milliseconds(20))
+        try await stack.makeQueue(queue, devices: 1)
+        if campaign > 0 { try await stack.makeQueue(neighbour, devices: campaign) }
+        try stack.startWorker()
+        let roots = try await stack.loop.run { [address = stack.address, loop = stack.loop] _ in
+            try await send(over: address, on: loop, beside: campaign)
+        }
+        let arrivals = try await stack.arrivals()
+        let latencies = roots.compactMap { root, committed -> Double? in
+            arrivals.first { $0.key.root == root }.map { Double($0.value - committed) / 1000 }
+        }.sorted()
+        await stack.end()
+        let figures = [0.5, 0.9, 0.99, 1].map {
+            Bench.percentile($0, of: latencies).formatted(.number.precision(.fractionLength(2)))
+        }
+        print(
+            "\(latencies.count) pushes, commit to arrival in ms: p50 \(figures[0]), p90 \(figures[1]), p99 \(figures[2]), most \(figures[3])"
+        )
+    }
+
+    private static func send(
+        over address: DatabaseAddress, on loop: EventLoop, beside campaign: Int
+    ) async throws -> [(root: Int64, committed: Int)] {
+        let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+        defer { store.close() }
+        let push = Statement(
+            "push",
+            #"""
+            select pushq.send($1, '{"aps":{"alert":"x"}}', array[(select encode(token, 'hex') from pushq.device
+                              where queue_id = pushq.queue_id($1) limit 1)], urgent => $2)
+            """#)
+        // The first one finds no connection to APNs yet, and is not counted.
+        _ = try await store.execute(push, [.text("\(queue)"), .bool(false)])
+        try await Task.sleep(for: .seconds(2))
+        if campaign > 0 {
+            try await store.runScript(#"select pushq.start_campaign('\#(neighbour)', 'c', '{"aps":{"alert":"x"}}')"#)
+            try await Task.sleep(for: .milliseconds(500))
+        }
+        var roots: [Int64] = []
+        for _ in 0..<pushes {
+            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(campaign > 0)])[0].int8(0))
+            // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
+            try await Task.sleep(for: .milliseconds(campaign > 0 ? 5 : 60))
+        }
+        let left = try await store.execute(
+            Statement("left", "select coalesce(sum(waiting), 0)::int8 from pushq.campaign_progress"))
+        if campaign > 0 {
+            print("of the campaign of \(campaign), \(left[0].int8(0)) made into jobs waited still at the end")
+        }
+        try await Task.sleep(for: .seconds(2))
+        let commits = try await store.execute(
+            Statement(
+                "commits",
+                """
+                select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::int8
+                from pushq.body where root_id = any ($1)
+                """), [.int8Array(roots)])
+        return commits.map { ($0.int8(0), Int($0.int8(1))) }
+    }
+}
