@@ -104,7 +104,9 @@ let package = Package(
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore"], as: "TerminalTests"),
         tests(
-            of: ["TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport"],
+            of: [
+                "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",
+            ],
             as: "EndToEndTests"),
         tests(of: [], as: "RepositoryTests"),
     ]

@@ -53,7 +53,12 @@ package final class PrivatePostgres: Sendable {
 
     /// For `--database-url` and libpq, in its key=value form.
     package func connectionString(database: String = "postgres") -> String {
-        "host=\(folder.path) port=5432 user=\(Self.superuser) dbname=\(database)"
+        "host=\(Self.quoted(folder.path)) port=5432 user=\(Self.superuser) dbname=\(Self.quoted(database))"
+    }
+
+    /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual, 34.1.1.1).
+    private static func quoted(_ value: String) -> String {
+        "'\(value.map { $0 == "'" || $0 == "\\" ? "\\\($0)" : "\($0)" }.joined())'"
     }
 
     /// The folder that the server's socket is in, libpq's PGHOST.

@@ -15,7 +15,7 @@ enum PayloadFile {
         do {
             _ = try JSONSerialization.jsonObject(with: data)
         } catch {
-            throw Failure("\(file.name)\(place(in: error)): the payload is not JSON")
+            throw Failure("\(file.name):\(line(of: error, in: data)): the payload is not JSON")
         }
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
@@ -26,9 +26,10 @@ enum PayloadFile {
         return payload.text
     }
 
-    /// `:3` for an error of Foundation's that says "around line 3, column 7".
-    private static func place(in error: any Error) -> String {
+    /// The line that an error of Foundation's is about, which says "around character 19"; without a number it is the end.
+    private static func line(of error: any Error, in data: Data) -> Int {
         let text = (error as NSError).userInfo[NSDebugDescriptionErrorKey] as? String ?? ""
-        return text.firstMatch(of: /line (\d+)/).map { ":\($0.output.1)" } ?? ""
+        let position = text.firstMatch(of: /character (\d+)/).flatMap { Int($0.output.1) } ?? data.count
+        return data.prefix(position).count { $0 == UInt8(ascii: "\n") } + 1
     }
 }

@@ -1,0 +1,176 @@
+import Cryptography
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite struct `A command that cannot be carried out` {
+    @Test func `says where it looked for the database, without the password`() async throws {
+        let url = "postgres://nobody:hush@127.0.0.1:1/none"
+        for ended in [
+            try await Executable.admin.run(["stats", "--database-url", url]),
+            try await Executable.admin.run(["stats"], environment: ["PUSHQ_DATABASE_URL": url]),
+        ] {
+            expectFailure(ended, code: 1, saying: "cannot connect", "none at 127.0.0.1:1 as nobody")
+            #expect(!ended.errors.contains("hush"))
+        }
+        let unreadable = try await Executable.admin.run(["stats", "--database-url", "postgres://me:hush@[::1/db"])
+        expectFailure(unreadable, code: 1, saying: "the database's address cannot be read")
+        #expect(!unreadable.errors.contains("hush"))
+    }
+
+    @Test func `says that a database has no schema yet`() async throws {
+        try await withEmptyDatabase { _, database in
+            let url = try await TestServer.shared().connectionString(database: database.name)
+            let ended = try await Executable.admin.run(["tenant", "list"], environment: ["PUSHQ_DATABASE_URL": url])
+            expectFailure(ended, code: 1, saying: "pushq-admin migrate")
+        }
+    }
+
+    @Test func `names what is not there`() async throws {
+        try await Shop.open { shop in
+            let queue = "acme/com.acme.toys/production"
+            expectFailure(
+                try await shop.admin("queue", "pause", queue), code: 1, saying: "no queue “\(queue)”", "queue list")
+            expectFailure(
+                try await shop.admin("app", "create", "nobody", "com.x"), code: 1, saying: "no tenant nobody")
+            expectFailure(
+                try await shop.pushq("send", Shop.queue, "--user", "nobody", "--alert", "hi"), code: 1,
+                saying: "user “nobody” has no active device")
+        }
+    }
+
+    @Test func `takes no token of odd length`() async throws {
+        try await Shop.open { shop in
+            expectFailure(
+                try await shop.pushq("send", Shop.queue, "--token", "abc", "--alert", "hi"), code: 2,
+                saying: "3 hexadecimal digits", "Try: pushq send")
+            expectFailure(
+                try await shop.admin("device", "register", Shop.queue, "abc"), code: 2, saying: "3 hexadecimal digits")
+            #expect(try await shop.list("device", "list", Shop.queue).isEmpty)
+        }
+    }
+
+    @Test func `takes no payload that APNs would not`() async throws {
+        try await Shop.open { shop in
+            let long = #"{"aps":{"alert":"\#(String(repeating: "x", count: 5000))"}}"#
+            let wrong = [
+                (long, "the payload has 5020 bytes; at most 4096"),
+                ("{\"aps\":\n {\"alert\": }\n}", "payload.json:2: the payload is not JSON"),
+                ("{\"aps\":{}}", "none of alert, badge and sound"),
+            ]
+            for (payload, problem) in wrong {
+                let file = try shop.folder.write(payload, to: "payload.json")
+                expectFailure(
+                    try await shop.pushq("send", Shop.queue, "--token", "abcd", "--payload", file), code: 1,
+                    saying: problem)
+                expectFailure(
+                    try await shop.pushq(
+                        "campaign", Shop.queue, "--key", "k", "--payload", file, "--audience", "all"), code: 1,
+                    saying: problem)
+            }
+            #expect(try await shop.list("job", "list").isEmpty)
+            #expect(try await shop.list("campaign", "list").isEmpty)
+            #expect(try await shop.list("device", "list", Shop.queue).isEmpty)
+        }
+    }
+
+    @Test func `imports nothing of a file with a broken line`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write("token,user_key\nabcd,1\nabc,2\n", to: "devices.csv")
+            expectFailure(
+                try await shop.admin("device", "import", Shop.queue, file), code: 1,
+                saying: "devices.csv:3: the device token has 3 hexadecimal digits")
+            expectFailure(
+                try await shop.admin("device", "import", Shop.queue, "-", input: "abcd\nxy\n"), code: 1,
+                saying: "standard input:2:")
+            expectFailure(
+                try await shop.pushq(
+                    "campaign", Shop.queue, "--key", "k", "--payload", "-", "--tokens", file,
+                    input: #"{"aps":{"alert":"hi"}}"#), code: 1, saying: "devices.csv:3:")
+            expectFailure(
+                try await shop.admin("device", "import", Shop.queue, "/nowhere.csv"), code: 1,
+                saying: "cannot read /nowhere.csv: there is no such file")
+            #expect(try await shop.list("device", "list", Shop.queue).isEmpty)
+            #expect(try await shop.list("campaign", "list").isEmpty)
+        }
+    }
+}
+
+@Suite struct `A credential that is not one` {
+    private let authority = Result { try CertificateAuthority.make(commonName: "Tests") }
+
+    private func certificate(topic: String?, validity: Range<Date> = CertificateAuthority.days(30)) throws
+        -> TLSIdentity
+    {
+        try authority.get().issueClient(
+            Certificate.Subject(userID: topic, commonName: "Apple Push Services"),
+            apns: APNsExtensions(isForProduction: true), validity: validity)
+    }
+
+    private func add(_ shop: Shop, _ arguments: String...) async throws -> Executable.Ended {
+        try await Executable.admin.run(
+            ["credential", "add", "acme", "main"] + arguments, environment: shop.environment)
+    }
+
+    @Test func `is refused, and nothing is stored`() async throws {
+        let good = try certificate(topic: "com.acme.shop")
+        let other = try certificate(topic: "com.acme.toys")
+        let nameless = try certificate(topic: nil)
+        let old = try certificate(
+            topic: "com.acme.shop", validity: Date.now.addingTimeInterval(-7200)..<Date.now.addingTimeInterval(-3600))
+        try await Shop.open { shop in
+            func file(_ text: String, _ name: String) throws -> String { try shop.folder.write(text, to: name) }
+            let wrong: [(name: String, text: String, problem: String)] = [
+                ("garbage.pem", "no certificate", "garbage.pem: cannot read the"),
+                (
+                    "mixed.pem", try good.certificate.pem() + other.privateKey.pem(),
+                    "does not belong to the certificate"
+                ),
+                ("nameless.pem", try nameless.pem(), "it names no topic"),
+                ("old.pem", try old.pem(), "the certificate expired at"),
+                ("other.pem", try other.pem(), "the certificate is for com.acme.toys, and not for com.acme.shop"),
+            ]
+            for (name, text, problem) in wrong {
+                let path = try file(text, name)
+                let ended = try await add(shop, "--certificate", path, "--queue", Shop.queue)
+                expectFailure(ended, code: 1, saying: problem)
+            }
+            let sandbox = try await add(
+                shop, "--certificate", try file(good.pem(), "good.pem"), "--environment", "sandbox")
+            expectFailure(sandbox, code: 1, saying: "the certificate is not for sandbox")
+            #expect(try await shop.list("credential", "list").isEmpty)
+        }
+    }
+
+    @Test func `is a signing key only if it is one of Apple's kind`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write(
+                "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", to: "a.p8")
+            expectFailure(
+                try await add(shop, "--p8", file, "--team-id", "TEAM123456"), code: 2, saying: "--key-id ID is missing")
+            expectFailure(
+                try await add(shop, "--p8", file, "--team-id", "TEAM", "--key-id", "ABC123DEFG"), code: 2,
+                saying: "--team-id is not ten")
+            let ended = try await add(shop, "--p8", file, "--team-id", "TEAM123456", "--key-id", "ABC123DEFG")
+            expectFailure(ended, code: 1, saying: "a.p8: cannot read the")
+            #expect(!ended.errors.contains("AAAA"))
+        }
+    }
+
+    @Test func `needs a master key to be sealed under`() async throws {
+        let good = try certificate(topic: "com.acme.shop")
+        try await Shop.open { shop in
+            let file = try shop.folder.write(good.pem(), to: "good.pem")
+            var environment = shop.environment
+            environment["PUSHQ_MASTER_KEY"] = nil
+            let arguments = ["credential", "add", "acme", "main", "--certificate", file]
+            let without = try await Executable.admin.run(arguments, environment: environment)
+            expectFailure(without, code: 1, saying: "no master key", "openssl rand -hex 32")
+            environment["PUSHQ_MASTER_KEY"] = "1234"
+            let short = try await Executable.admin.run(arguments, environment: environment)
+            expectFailure(short, code: 1, saying: "PUSHQ_MASTER_KEY is not 32 bytes")
+            #expect(try await shop.list("credential", "list").isEmpty)
+        }
+    }
+}

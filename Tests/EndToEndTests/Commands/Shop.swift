@@ -1,0 +1,54 @@
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+/// A migrated database with a tenant, an app and a queue, and the environment in which the commands find it.
+struct Shop: Sendable {
+    static let queue = "acme/com.acme.shop/production"
+
+    let folder: TemporaryFolder
+    let environment: [String: String]
+
+    /// Runs a test with a shop of its own.
+    static func open(_ body: @Sendable @escaping (Shop) async throws -> Void) async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            _ = try await store.createTenant("acme")
+            _ = try await store.createApp("com.acme.shop", of: "acme")
+            _ = try await store.createQueue(QueueName(parsing: queue))
+            let url = try await TestServer.shared().connectionString(database: database.name)
+            let environment = ["PUSHQ_DATABASE_URL": url, "PUSHQ_MASTER_KEY": String(repeating: "5c", count: 32)]
+            try await body(Shop(folder: TemporaryFolder(), environment: environment))
+        }
+    }
+
+    func admin(_ arguments: String..., input: String? = nil) async throws -> Executable.Ended {
+        try await Executable.admin.run(arguments, environment: environment, input: input)
+    }
+
+    func pushq(_ arguments: String..., input: String? = nil) async throws -> Executable.Ended {
+        try await Executable.pushq.run(arguments, environment: environment, input: input)
+    }
+
+    /// The rows of a `list --json`.
+    func list(_ arguments: String...) async throws -> [[String: Any]] {
+        let ended = try await Executable.admin.run(arguments + ["--json"], environment: environment)
+        return try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: Any]])
+    }
+}
+
+/// Expects that a command failed with `code`, said one line about it on standard error that has `parts` in it, and nothing else.
+func expectFailure(
+    _ ended: Executable.Ended, code: Int32, saying parts: String..., sourceLocation: SourceLocation = #_sourceLocation
+) {
+    #expect(ended.code == code, sourceLocation: sourceLocation)
+    #expect(ended.output.isEmpty, sourceLocation: sourceLocation)
+    #expect(ended.errors.hasSuffix("\n"), sourceLocation: sourceLocation)
+    #expect(ended.errors.split(separator: "\n").count == 1, "\(ended.errors)", sourceLocation: sourceLocation)
+    for part in parts {
+        #expect(ended.errors.contains(part), "\(ended.errors)", sourceLocation: sourceLocation)
+    }
+}

@@ -1,1 +1,0 @@
-// Seed: replaced by the first file of this target.
