@@ -57,8 +57,18 @@ private let migratedTemplate = Task {
     return name
 }
 
+/// Tests run all at once as far as the test runner is concerned. A machine of two cores would give each of a hundred databases so
+/// little that limits of time meant nothing.
+private let turnstile = Turnstile(places: 6)
+
 /// Makes a database as a copy of another, and drops it when `body` has returned.
-func withDatabase<Success: Sendable>(
+private func withDatabase<Success: Sendable>(
+    from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
+) async throws -> Success {
+    try await turnstile.pass { try await withNewDatabase(from: template, body) }
+}
+
+private func withNewDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
     let name = "test_\(databaseCount.add(1, ordering: .relaxed).newValue)"
@@ -80,7 +90,7 @@ func withDatabase<Success: Sendable>(
 private let databaseCount = Atomic(0)
 
 /// Runs a statement as superuser, outside of any test's database.
-func administer(_ sql: String) async throws {
+private func administer(_ sql: String) async throws {
     let address = try await TestServer.address(database: "postgres")
     let loop = EventLoop(name: "administer")
     defer { loop.shutDown() }

@@ -82,10 +82,14 @@ package final class PrivatePostgres: Sendable {
 
     /// CPU time of the server so far: of its main process, of all backends that run and of those that have ended.
     package func backendCPU() -> Duration {
-        guard let processID, let main = ProcessTimes(of: processID) else { return .zero }
-        let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
-        let children = numbers.compactMap { ProcessTimes(of: $0) }.filter { $0.parentID == processID }
-        return children.reduce(main.cpu + main.endedChildrenCPU) { $0 + $1.cpu }
+        guard let processID, var main = ProcessTimes(of: processID) else { return .zero }
+        while true {
+            let children = ProcessTimes.children(of: processID).reduce(Duration.zero) { $0 + $1.cpu }
+            guard let after = ProcessTimes(of: processID) else { return .zero }
+            // A backend that ended meanwhile was counted with neither, or with both.
+            if after.endedChildrenCPU == main.endedChildrenCPU { return after.cpu + after.endedChildrenCPU + children }
+            main = after
+        }
     }
 
     // MARK: Stopping and starting

@@ -37,6 +37,12 @@ package struct ProcessTimes: Sendable {
         ProcessTimes(of: processID).map { !$0.isZombie } ?? false
     }
 
+    /// Those of all children of a process, also of those that it has not reaped yet.
+    static func children(of processID: Int32) -> [ProcessTimes] {
+        let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
+        return numbers.compactMap { ProcessTimes(of: $0) }.filter { $0.parentID == processID }
+    }
+
     private static func duration(ofTicks ticks: Int64) -> Duration {
         .microseconds(ticks * 1_000_000 / Int64(sysconf(Int32(_SC_CLK_TCK))))
     }

@@ -11,7 +11,7 @@ import Transport
 /// prepared on the one before.
 @Suite(
     .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
-    .timeLimit(.minutes(1)))
+    .timeLimit(.minutes(5)))
 struct `Behind PgBouncer in transaction mode` {
     private static let square = Statement("square", "select $1::int8 * $1::int8")
 

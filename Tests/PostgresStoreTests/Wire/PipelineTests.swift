@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct `A pipelined connection` {
     private static let add = Statement("add", "select $1::int4 + $2::int4")
 
