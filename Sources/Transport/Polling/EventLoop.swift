@@ -16,7 +16,7 @@ import Synchronization
 /// A turn is: sleep until something is ready · handlers of what is ready · timers that are due · all jobs that are queued ·
 /// end-of-turn actions, by which writes go out once a turn and not once a request.
 ///
-/// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the mutex or atomic
+/// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the lock or atomic
 /// (`inbox`, `thread`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn` and what
 /// it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
 @safe package final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
@@ -35,7 +35,7 @@ import Synchronization
 
     /// Shown as the thread's name (its first 15 bytes).
     package let name: String
-    private let inbox = Mutex(Inbox())
+    private let inbox = Locked(Inbox())
     private let poller = Poller()
     private let thread = Atomic<UInt>(0)
 

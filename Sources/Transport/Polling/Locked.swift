@@ -1,0 +1,30 @@
+import Glibc
+
+/// A value behind a lock of the C library.
+///
+/// Not the standard library's `Mutex`, because the thread sanitizer does not see that one: it is built on a futex inside a library that
+/// is not instrumented, so that every access it guards is reported as a race.
+///
+/// `@unchecked Sendable` is sound because the value is reached in no other way than with the lock held.
+@safe final class Locked<Value>: @unchecked Sendable {
+    private var value: Value
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+
+    init(_ value: Value) {
+        self.value = value
+        let result = unsafe pthread_mutex_init(mutex, nil)
+        precondition(result == 0, "a mutex with default attributes can be made")
+    }
+
+    deinit {
+        unsafe pthread_mutex_destroy(mutex)
+        unsafe mutex.deallocate()
+    }
+
+    /// Calls `body` with the lock held; it must not call `withLock` of the same object.
+    func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+        unsafe pthread_mutex_lock(mutex)
+        defer { unsafe pthread_mutex_unlock(mutex) }
+        return body(&value)
+    }
+}
