@@ -42,7 +42,7 @@ final class Dispatcher {
         self.jobs = jobs
     }
 
-    /// Adds a job that was claimed; it may be sent from the next round on.
+    /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
     func add(_ job: HeldJob) {
         let queue = job.queue
         if !active.contains(where: { $0 === queue }) {
@@ -51,6 +51,11 @@ final class Dispatcher {
         }
         queue.add(job)
         schedule()
+    }
+
+    /// A job's lease was renewed or its mark moved: what stood still may be sent.
+    func goOn(with job: HeldJob) {
+        if job.isSendable { add(job) }
     }
 
     /// Sends no more.
@@ -71,11 +76,8 @@ final class Dispatcher {
     private func dispatch() {
         guard !isStopped else { return }
         let now = loop.now
-        active.removeAll { queue in
-            queue.inFlight == 0
-                && Lane.allCases.allSatisfy { queue.sendableJob(in: $0) == nil && queue.unsent(in: $0) == 0 }
-        }
-        for queue in active where queue.mayWork {
+        active.removeAll { $0.inFlight == 0 && !$0.hasJobs }
+        for queue in active where queue.hasJobs(in: .urgent) && queue.mayWork {
             let sent = send(from: queue, lanes: [.urgent], most: .max, now: now)
             share.serve(&queue.turn, units: sent)
         }
@@ -197,6 +199,7 @@ final class Dispatcher {
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
+        if job.isSendable, !job.isQueued { add(job) }
         finishIfThrough(job)
     }
 

@@ -12,8 +12,8 @@ final class QueueState {
     var gateway: HTTP2Gateway?
     /// Its place in the order among the queues of this worker.
     var turn: FairShare.Turn
-    /// Jobs with recipients to send to, by lane, the oldest first.
-    private var lanes: [[HeldJob]] = Array(repeating: [], count: Lane.allCases.count)
+    /// Jobs with recipients to send to.
+    private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// Requests in flight.
     var inFlight = 0
     /// Set while this worker will not send for it, whatever the settings of a moment ago say.
@@ -79,24 +79,19 @@ final class QueueState {
         jobSize[lane] += (Double(claim.deviceIDs.count) - jobSize[lane]) / 8
     }
 
-    /// Adds a job that was claimed.
-    func add(_ job: HeldJob) { lanes[Int(job.claim.lane.rawValue)].append(job) }
+    /// Lets a job be sent, or be sent again.
+    func add(_ job: HeldJob) { lanes[Int(job.claim.lane.rawValue)].add(job) }
 
-    /// The job to send from in `lane`: the oldest that has somebody to send to. Jobs that are through are dropped from the lane.
-    func sendableJob(in lane: Lane) -> HeldJob? {
-        let index = Int(lane.rawValue)
-        lanes[index].removeAll { $0.waiting == 0 || $0.isClosed }
-        return lanes[index].first { $0.isSendable }
-    }
+    /// The job to send from in `lane`: the oldest that has somebody to send to.
+    func sendableJob(in lane: Lane) -> HeldJob? { lanes[Int(lane.rawValue)].next() }
 
-    /// Whether there is somebody to send to in `lane`.
-    func isSendable(in lane: Lane) -> Bool { lanes[Int(lane.rawValue)].contains { $0.isSendable } }
+    /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
+    func hasJobs(in lane: Lane) -> Bool { !lanes[Int(lane.rawValue)].isEmpty }
+    var hasJobs: Bool { lanes.contains { !$0.isEmpty } }
 
-    /// Recipients held and not sent to, of one lane.
-    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].reduce(0) { $0 + $1.unsent } }
-
-    /// Recipients held and not sent to.
-    var unsent: Int { Lane.allCases.reduce(0) { $0 + unsent(in: $1) } }
+    /// Recipients held and not sent to, of one lane or of all.
+    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].unsent }
+    var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } }
 
     /// Permits that may be used at `now`; lapsed ones are dropped.
     func permits(at now: ContinuousClock.Instant) -> Int {

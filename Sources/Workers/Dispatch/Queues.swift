@@ -55,7 +55,6 @@ final class Queues {
         while !isStopping {
             await signal.wait(atMost: settings.settingsRefresh)
             await pauseFaulty()
-            measureRates()
             ignored.removeAll(keepingCapacity: true)
             guard !known.isEmpty, !isStopping else { continue }
             try? await read(Array(known.keys))
@@ -147,16 +146,16 @@ final class Queues {
         for job in jobs.all where job.queue === queue && !job.isSettling { settler.close(job, .yielded(after: .zero)) }
     }
 
-    /// Measures how fast each queue is sent, by which stocks and fan-out are sized.
-    private func measureRates() {
+    /// Measures how fast each queue is sent, by which stocks and fan-out are sized; a few times a second at the most.
+    func measureRates() {
         let now = ContinuousClock.now
         let seconds = measuredAt.duration(to: now) / .seconds(1)
-        guard seconds >= 0.5 else { return }
+        guard seconds >= 0.25 else { return }
         measuredAt = now
         for queue in known.values {
             let rate = Double(queue.sentSinceMeasured) / seconds
             queue.sentSinceMeasured = 0
-            queue.sendRate = max(rate, queue.sendRate * 0.7)
+            queue.sendRate = max(rate, queue.sendRate * 0.9)
         }
     }
 }

@@ -100,7 +100,7 @@ final class EngineParts {
         dispatcher.wantsFlush = { [settler] in settler.hurryFlush() }
         dispatcher.credentialIsAtFault = { [queues] in queues.noteFault(of: $0, $1) }
         dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
-        settler.mayGoOn = { [dispatcher] in dispatcher.schedule() }
+        settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
         rescuer.hasRescued = { [intake] in intake.hurry() }
         notifications.hear = { [intake] in intake.hurry() }
     }

@@ -53,6 +53,8 @@ final class HeldJob {
     private(set) var inFlight = 0
     /// Whether there is news that no flush has written.
     var isDirty = false
+    /// It stands in its lane, to be sent from.
+    var isQueued = false
     /// The settler has it: it is being ended or given back.
     var isSettling = false
     /// Ordinals below it may be sent: the mark that is committed in the database.

@@ -106,6 +106,7 @@ final class Intake {
 
     private func look() async throws(PostgresError) -> Found {
         try await auditLeases()
+        queues.measureRates()
         let work = try await store.connection().ready(countingTo: Self.mostReadyJobs)
         try await queues.learn(Set(work.jobs.map(\.queueID) + work.fanOuts.map(\.queueID)))
         var found = Found()

@@ -10,7 +10,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class Settler {
     /// Jobs ended by one statement, at the most. 20 to 40 cost the least per recipient (docs/performance.md).
-    private static let mostJobs = 64
+    private static let mostJobs = 128
     /// Jobs that are through and do not wait for the interval to end.
     private static let enoughJobs = 20
 
@@ -28,8 +28,8 @@ final class Settler {
     private var generator = SystemRandomNumberGenerator()
     private var isStopping = false
 
-    /// Called when a flush has moved marks, or leases were renewed: what stood still may go on.
-    var mayGoOn: () -> Void = {}
+    /// Called for each job whose lease is renewed and whose mark has perhaps been moved: it may go on.
+    var mayGoOn: (HeldJob) -> Void = { _ in }
 
     init(
         loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64, jobs: HeldJobs,
@@ -166,9 +166,9 @@ final class Settler {
             job.renewedAt = sentAt
             if let marks { job.committedMark = max(job.committedMark, marks[index]) }
             if kept.stopped.contains(job.claim.key.jobID) { close(job, .cancelled) }
+            mayGoOn(job)
         }
         if lost > 0 { report(.leasesLost(lost)) }
-        mayGoOn()
     }
 
     /// Closes a job and takes it at once if nothing of it is in flight.

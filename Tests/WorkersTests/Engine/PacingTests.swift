@@ -20,7 +20,7 @@ import Transport
         } _: { [file] _, fixture in
             let queue = try await fixture.makeQueue(devices: 1500)
             try await fixture.connection.runScript(
-                "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 250, 25)")
+                "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 250, 10)")
             try await run(workers, in: fixture) {
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(30))
@@ -29,7 +29,8 @@ import Transport
             let record = try SimulatorRecord(path: file)
             let times = record.arrivals
             #expect(times.count == 1500)
-            #expect(record.mostInASecond <= 275, "a second went over rate and burst")
+            // A permit may be used 100 ms late, and on a busy machine an arrival be noted as late: 25 more, twice.
+            #expect(record.mostInASecond <= 250 + 10 + 50, "a second went over rate and burst")
             // The burst at the beginning is not the rate's: it is measured from the 100th push on.
             let seconds = Double(times[1499] - times[100]) / 1e6
             let rate = 1399 / seconds
