@@ -116,13 +116,13 @@ import Transport
             var states = [scene.gateway.state]
             scene.sender.send(count: 1)
             await scene.sender.untilAnswered(1)
-            states.append(scene.gateway.state)
+            states.append(scene.sender.stateWhenAnswered)
             while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(2)) }
             states.append(scene.gateway.state)
             // Lazily opened again.
             scene.sender.send(count: 1, from: 1)
             await scene.sender.untilAnswered(2)
-            states.append(scene.gateway.state)
+            states.append(scene.sender.stateWhenAnswered)
             return states
         }
         #expect(states == [.idle, .open, .idle, .open])
@@ -291,7 +291,7 @@ import Transport
 @Suite(.timeLimit(.minutes(1))) struct `When answers do not come` {
     @Test func `one slow stream is given up and the connection kept`() async throws {
         var settings = GatewaySettings.brisk
-        settings.responseTime = .milliseconds(500)
+        settings.responseTime = .milliseconds(1500)
         settings.maximumTimeoutsInARow = 2
         let (results, connectionCount) = try await Stage(
             settings: settings, respond: { if $0.streamID != 5 { $0.answer() } }
@@ -311,7 +311,7 @@ import Transport
 
     @Test func `several in a row replace the connection`() async throws {
         var settings = GatewaySettings.brisk
-        settings.responseTime = .milliseconds(40)
+        settings.responseTime = .milliseconds(1500)
         let tally = try await Stage(
             settings: settings, respond: { if $0.connection !== $0.firstConnection { $0.answer() } }
         ).run { _, scene in

@@ -12,6 +12,7 @@ final class Sender: HTTP2GatewayHandler {
     private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
     private(set) var outages: [Outage] = []
     private(set) var repeatedCount = 0
+    private(set) var stateWhenAnswered = HTTP2Gateway.State.idle
     var resendsUntouched = true
     private var waiting: [UInt64] = []
     private var push: PreparedPush?
@@ -51,6 +52,7 @@ final class Sender: HTTP2GatewayHandler {
 
     func answered(_ answers: [Answer], by gateway: HTTP2Gateway) {
         batchSizes.append(answers.count)
+        stateWhenAnswered = gateway.state
         for answer in answers {
             let text = Self.text(of: answer.result)
             if text == "untouched", resendsUntouched {
