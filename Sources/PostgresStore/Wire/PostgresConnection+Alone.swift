@@ -49,11 +49,13 @@ extension PostgresConnection {
             try consumeInput(solo)
         }
         guard let session = unsafe session else { throw brokenOff(solo) }
-        let result = unsafe PQgetResult(session)
-        if let failed = unsafe result, unsafe PQstatus(session) == CONNECTION_BAD {
-            let error = unsafe ServerError(failed, task: solo.task)
-            unsafe PQclear(failed)
-            throw brokenOff(solo, error.message)
+        guard let result = unsafe PQgetResult(session) else { return nil }
+        if unsafe PQresultStatus(result) == PGRES_FATAL_ERROR {
+            let error = unsafe ServerError(result, task: solo.task)
+            if unsafe error.endsSession || PQstatus(session) == CONNECTION_BAD {
+                unsafe PQclear(result)
+                throw brokenOff(solo, error.message)
+            }
         }
         return unsafe result
     }

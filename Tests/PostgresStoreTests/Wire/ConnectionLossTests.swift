@@ -84,6 +84,19 @@ struct `A connection that is lost` {
         }
     }
 
+    @Test func `is told with the server's reason in the middle of a script, too`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            await #expect {
+                try await connection.runScript("select pg_terminate_backend(pg_backend_pid())")
+            } throws: { error in
+                (error as? PostgresError)?.isPassing == true
+                    && "\(error)".contains("during a script: terminating connection due to administrator command")
+            }
+            #expect(!connection.isOpen)
+        }
+    }
+
     @Test func `is noticed although nothing is asked of it`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
