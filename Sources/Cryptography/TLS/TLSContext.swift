@@ -80,7 +80,9 @@ import COpenSSL
     }
 
     private func trust(_ authorities: [Certificate]) throws(CryptographyError) {
-        unsafe SSL_CTX_set1_cert_store(pointer, try TrustStore.shared(additional: authorities).pointer)
+        let store = try TrustStore.shared(additional: authorities)
+        // The cache may drop the store meanwhile, asked for another one: it must live until the context has its own hold on it.
+        withExtendedLifetime(store) { unsafe SSL_CTX_set1_cert_store(pointer, store.pointer) }
         unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, TLSSession.noteVerification)
     }
 

@@ -26,7 +26,7 @@ extension HTTP2Connection {
         precondition(role == .client && availableStreamCount > 0, "The server allows no stream to be opened now.")
         let streamID = nextStreamID
         nextStreamID += 2
-        _ = streams.insert(Stream(id: streamID, tag: tag, openedAt: now))
+        _ = streams.insert(Stream(id: streamID, flags: .headSent, tag: tag, openedAt: now))
         outbox.beginBlock(on: streamID, path: path, headers)
     }
 }

@@ -48,14 +48,13 @@ extension HTTP2Connection {
 
     private func spendReceiveWindow(ofStreamAt index: Int, _ count: Int, isLast: Bool) throws(HTTP2Error) {
         let initial = settingsInForce.initialWindowSize
-        streams[index].receiveCredit -= count
-        let credit = streams[index].receiveCredit
+        let credit = streams[index].receiveCredit - count
         guard initial + credit >= 0 else {
             throw .stream(streams[index].id, .flowControlError, .windowExceeded)
         }
-        guard !isLast, -credit >= max(1, initial / 2) else { return }
-        outbox.bytes.appendWindowUpdate(-credit, of: streams[index].id)
-        streams[index].receiveCredit = 0
+        let isDue = !isLast && -credit >= max(1, initial / 2)
+        if isDue { outbox.bytes.appendWindowUpdate(-credit, of: streams[index].id) }
+        streams[index].receiveCredit = isDue ? 0 : credit
     }
 
     // MARK: Send windows

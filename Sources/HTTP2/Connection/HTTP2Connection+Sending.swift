@@ -22,7 +22,6 @@ extension HTTP2Connection {
         let streamID = outbox.blockStreamID
         guard let index = streams.index(of: streamID) else { preconditionFailure("No message was begun.") }
         outbox.endBlock(isLast: body.isEmpty, maximumFrameSize: peerSettings.maximumFrameSize)
-        streams[index].flags.insert(.headSent)
         if body.isEmpty {
             endLocal(at: index)
         } else {
@@ -76,13 +75,16 @@ extension HTTP2Connection {
 
     /// We have said all on a stream.
     private func endLocal(at index: Int) {
-        streams[index].flags.insert(.localEnded)
-        streams[index].flags.remove(.bodyWaiting)
-        streams[index].endPosition = outbox.bytes.endPosition
-        if streams[index].flags.contains(.remoteEnded) { return close(at: index) }
+        // The row is written once: each access to it from outside is checked for overlapping another.
+        var stream = streams[index]
+        stream.flags.insert(.localEnded)
+        stream.flags.remove(.bodyWaiting)
+        stream.endPosition = outbox.bytes.endPosition
+        streams[index] = stream
+        if stream.flags.contains(.remoteEnded) { return close(at: index) }
         guard role == .server else { return }
         // The answer is complete and the rest of the request is of no use: the client need not send it (RFC 9113 §8.1).
-        outbox.bytes.appendReset(.noError, of: streams[index].id)
+        outbox.bytes.appendReset(.noError, of: stream.id)
         close(at: index)
     }
 }

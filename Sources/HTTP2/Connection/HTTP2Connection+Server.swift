@@ -15,6 +15,7 @@ extension HTTP2Connection {
         precondition(role == .server, "Only a server answers.")
         guard fatalError == nil, let index = streams.index(of: streamID) else { return false }
         precondition(!streams[index].flags.contains(.headSent), "A request is answered once.")
+        streams[index].flags.insert(.headSent)
         outbox.beginBlock(on: streamID, headers)
         return true
     }

@@ -11,7 +11,7 @@ struct Stream {
         static let headReceived = Flags(rawValue: 4)
         /// Part of our body waits for the peer's windows.
         static let bodyWaiting = Flags(rawValue: 8)
-        /// Our header section has been written.
+        /// Our header section has been begun.
         static let headSent = Flags(rawValue: 16)
     }
 
