@@ -53,6 +53,7 @@ enum Messages {
 
     static let givenTwice = "is given twice"
     static let notAWholeNumber = "is not a whole number"
+    static let notACount = "is not a whole number above 0"
     static let notANumber = "is not a number"
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d"
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
@@ -67,10 +68,6 @@ enum Messages {
 
     static func notAQueue(_ part: String) -> String {
         "is not a queue of the form tenant/app/environment, such as acme/com.acme.shop/production: \(part)"
-    }
-
-    static func outside(_ range: ClosedRange<Int>) -> String {
-        "is not between \(range.lowerBound) and \(range.upperBound)"
     }
 
     static func notOne(of names: [String]) -> String {

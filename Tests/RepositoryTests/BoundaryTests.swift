@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @Suite struct Boundaries {
@@ -40,6 +41,21 @@ import Testing
         for file in try repository.files(in: "Sources/\(target)", endings: [".swift"]) {
             for line in file.code where line.text.contains("import ") {
                 #expect(!words(in: line.text).contains { acting.contains($0) }, "\(file.path):\(line.number)")
+            }
+        }
+    }
+
+    /// The manifest lists the layers from the bottom up.
+    @Test func `a layer knows only what lies below it`() throws {
+        let manifest = try String(contentsOf: repository.root.appending(path: "Package.swift"), encoding: .utf8)
+        let layers = manifest.matches(of: /layer\(\s*"(\w+)"/).map { String($0.output.1) }
+        #expect(layers.count >= 10)
+        for (height, layer) in layers.enumerated() {
+            for file in try repository.files(in: "Sources/\(layer)", endings: [".swift"]) {
+                for line in file.code where words(in: line.text).contains("import") {
+                    let above = words(in: line.text).first { layers[height...].contains($0) }
+                    #expect(above == nil, "\(file.path):\(line.number) imports \(above ?? "")")
+                }
             }
         }
     }

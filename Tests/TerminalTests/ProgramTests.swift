@@ -6,7 +6,7 @@ import Testing
         let transcript = Transcript()
         #expect(await bakery.run(["shop", "close"], console: transcript.console()) == .failed)
         #expect(transcript.output.isEmpty)
-        #expect(transcript.errors == "bakery shop close: cannot close the shop:; there are customers in it\n")
+        #expect(transcript.errors == "bakery shop close: cannot close the shop: there are customers in it\n")
     }
 
     @Test func `ends with 2 when a command does not take its arguments together`() async {

@@ -60,6 +60,12 @@ import Testing
         #expect(throws: InvalidValue.self) { try Int.parse("1.5") }
     }
 
+    @Test func `counts begin at one`() throws {
+        #expect(try Count.parse("1,000").number == 1000)
+        #expect(throws: InvalidValue.self) { try Count.parse("0") }
+        #expect(throws: InvalidValue.self) { try Count.parse("-5") }
+    }
+
     @Test func `moments need an offset`() throws {
         #expect(try Moment.parse("2026-03-01T10:00:00+01:00") == Moment.parse("2026-03-01T09:00:00Z"))
         #expect(throws: InvalidValue.self) { try Moment.parse("tomorrow") }

@@ -63,7 +63,7 @@ package struct Console: Sendable {
 
     /// A line about what went wrong.
     package func complain(_ text: String) {
-        errors(text.split(whereSeparator: \.isNewline).joined(separator: "; ") + "\n")
+        errors(text.split(whereSeparator: \.isNewline).joined(separator: " ") + "\n")
     }
 
     /// Text that stays on its line; for progress.

@@ -19,6 +19,26 @@ extension Int: ArgumentValue {
     }
 }
 
+/// A number of things, at least one.
+package struct Count: ArgumentValue, ExpressibleByIntegerLiteral, Sendable {
+    package let number: Int
+
+    package static var placeholder: String { "N" }
+    package var shown: String { "\(number)" }
+
+    /// A count that is known, and above 0.
+    package init(integerLiteral number: Int) {
+        precondition(number > 0, "a count is above 0")
+        self.number = number
+    }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> Count {
+        let number = try Int.parse(text)
+        guard number > 0 else { throw InvalidValue(Messages.notACount) }
+        return Count(integerLiteral: number)
+    }
+}
+
 extension Double: ArgumentValue {
     package static var placeholder: String { "NUMBER" }
 

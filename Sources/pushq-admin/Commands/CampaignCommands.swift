@@ -13,11 +13,11 @@ enum CampaignCommands {
         static let examples = ["campaign list", "campaign list acme/com.acme.shop/production --limit 100"]
 
         @Positional("Only those of this queue.") var queue: QueueName?
-        @Option("How many at the most.") var limit: Int = 20
+        @Option("How many at the most.") var limit: Count = 20
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = (queue?.description, limit)
+            let (queue, limit) = (queue?.description, limit.number)
             console.show(
                 try await database.session { store in try await store.campaigns(ofQueue: queue, limit: limit) },
                 columns: [

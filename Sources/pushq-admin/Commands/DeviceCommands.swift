@@ -40,11 +40,11 @@ enum DeviceCommands {
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Option("Only those of this user.", "KEY") var userKey: String?
         @Flag("Inactive ones too.") var all
-        @Option("How many at the most.") var limit: Int = 50
+        @Option("How many at the most.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, userKey, all, limit) = ("\(queue)", userKey, all, limit)
+            let (queue, userKey, all, limit) = ("\(queue)", userKey, all, limit.number)
             let devices = try await database.session { store in
                 try await store.devices(inQueue: queue, after: 0, userKey: userKey, includesInactive: all, limit: limit)
             }

@@ -11,11 +11,11 @@ enum FeedbackCommands {
         static let examples = ["feedback list acme/com.acme.shop/production --limit 1000 --json"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Option("How many at the most.") var limit: Int = 50
+        @Option("How many at the most.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = ("\(queue)", limit)
+            let (queue, limit) = ("\(queue)", limit.number)
             console.show(
                 try await database.session { store in try await store.feedback(ofQueue: queue, limit: limit) },
                 columns: [

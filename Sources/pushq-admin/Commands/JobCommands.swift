@@ -11,11 +11,11 @@ enum JobCommands {
         static let examples = ["job list", "job list acme/com.acme.shop/production --limit 100"]
 
         @Positional("Only those of this queue.") var queue: QueueName?
-        @Option("How many at the most.") var limit: Int = 50
+        @Option("How many at the most.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = (queue?.description, limit)
+            let (queue, limit) = (queue?.description, limit.number)
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
                 columns: [
