@@ -18,7 +18,8 @@ package final class TestDatabase {
 
     /// A new connection, closed when the test ends.
     package func connect(as applicationName: String = "test") async throws -> PostgresConnection {
-        let connection = try await PostgresConnection.connect(to: address, as: applicationName, on: loop)
+        let connection = try await PostgresConnection.connect(
+            to: address, as: applicationName, on: loop, within: TestServer.patience)
         connections.append(connection)
         return connection
     }
@@ -50,7 +51,8 @@ private let migratedTemplate = Task {
     let loop = EventLoop(name: name)
     defer { loop.shutDown() }
     try await loop.run { actor in
-        let connection = try await PostgresConnection.connect(to: address, as: "tests", on: actor.loop)
+        let connection = try await PostgresConnection.connect(
+            to: address, as: "tests", on: actor.loop, within: TestServer.patience)
         defer { connection.close() }
         _ = try await Migrator(connection).run()
     }
@@ -95,9 +97,10 @@ private func administer(_ sql: String) async throws {
     let loop = EventLoop(name: "administer")
     defer { loop.shutDown() }
     try await loop.run { actor in
-        let connection = try await PostgresConnection.connect(to: address, as: "tests", on: actor.loop)
+        let connection = try await PostgresConnection.connect(
+            to: address, as: "tests", on: actor.loop, within: TestServer.patience)
         defer { connection.close() }
-        try await connection.runScript(sql, within: .seconds(60))
+        try await connection.runScript(sql, within: TestServer.patience)
     }
 }
 

@@ -10,6 +10,9 @@ package enum TestServer {
     /// Who is not asked for a password.
     package static let superuser = PrivatePostgres.superuser
 
+    /// How long a busy machine may take to connect, or to make a database.
+    static let patience = Duration.seconds(60)
+
     /// The server, once it answers.
     package static func shared() async throws -> PrivatePostgres {
         try await starting.value
