@@ -225,6 +225,8 @@ final class SimulatedConnection {
     func flush() {
         guard !isClosed, !isHeld else { return }
         if http.outputByteCount > 0 {
+            // Ahead of the answers: whatever ends this process, what a client was told is on record.
+            simulation.recorder?.flush()
             http.consumeOutput(http.withOutput { stream.write($0) })
             settlePassing()
         }

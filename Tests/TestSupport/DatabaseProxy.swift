@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import LocalStack
+package import LocalStack
 package import PostgresStore
 import Synchronization
 
@@ -16,6 +16,8 @@ package final class DatabaseProxy: Sendable {
         package let type: Character?
         /// All of it, as it goes over the wire.
         package let bytes: [UInt8]
+        /// Numbers the connections, in the order in which they came.
+        package let connection: Int
 
         /// The name of the statement that a `B` binds.
         package var statementName: String? {
@@ -39,15 +41,21 @@ package final class DatabaseProxy: Sendable {
     private let serverSocket: String
     private let decide: @Sendable (Message) -> Action
     private let streams = Mutex<[Stream]>([])
+    private let connectionCount = Atomic(0)
 
-    /// - Parameter decide: called for each message, on a thread of that direction of that connection: while it blocks, nothing goes
-    ///   that way.
-    package init(decide: @escaping @Sendable (Message) -> Action) async throws {
+    /// - Parameters:
+    ///   - postgres: the server behind it; that of the tests if none is given.
+    ///   - decide: called for each message, on a thread of that direction of that connection: while it blocks, nothing goes
+    ///     that way.
+    package init(
+        to postgres: PrivatePostgres? = nil, decide: @escaping @Sendable (Message) -> Action
+    ) async throws {
         self.decide = decide
-        let serverFolder = try await TestServer.shared().socketFolder
-        serverSocket = "\(serverFolder)/.s.PGSQL.5432"
+        let server: PrivatePostgres
+        if let postgres { server = postgres } else { server = try await TestServer.shared() }
+        serverSocket = "\(server.socketFolder)/.s.PGSQL.5432"
         // Within the server's folder, which goes when the tests end.
-        folder = "\(serverFolder)/proxy-\(UInt16.random(in: 0 ... .max))"
+        folder = "\(server.socketFolder)/proxy-\(UInt16.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         listener = Stream()
         try listener.listen(at: "\(folder)/.s.PGSQL.5432")
@@ -56,8 +64,12 @@ package final class DatabaseProxy: Sendable {
 
     /// How to reach one of the server's databases through the proxy.
     package func address(of database: TestDatabase) throws -> DatabaseAddress {
-        let user = "user=\(TestServer.superuser)"
-        return try DatabaseAddress(url: "host=\(folder) \(user) dbname=\(database.name)", environment: [:])
+        try DatabaseAddress(url: connectionString(database: database.name), environment: [:])
+    }
+
+    /// The same, for `--database-url`.
+    package func connectionString(database: String) -> String {
+        "host=\(folder) user=\(TestServer.superuser) dbname=\(database)"
     }
 
     /// Cuts all connections, and takes no more.
@@ -71,17 +83,18 @@ package final class DatabaseProxy: Sendable {
         let server = Stream()
         guard server.connect(to: serverSocket) else { return client.shutDown() }
         streams.withLock { $0 += [client, server] }
-        Thread.detachNewThread { [self] in carry(from: client, to: server, isFromClient: true) }
-        Thread.detachNewThread { [self] in carry(from: server, to: client, isFromClient: false) }
+        let number = connectionCount.add(1, ordering: .relaxed).newValue
+        Thread.detachNewThread { [self] in carry(from: client, to: server, isFromClient: true, number) }
+        Thread.detachNewThread { [self] in carry(from: server, to: client, isFromClient: false, number) }
     }
 
-    private func carry(from source: Stream, to sink: Stream, isFromClient: Bool) {
+    private func carry(from source: Stream, to sink: Stream, isFromClient: Bool, _ connection: Int) {
         defer {
             source.shutDown()
             sink.shutDown()
         }
         var hasType = !isFromClient
-        while let message = source.readMessage(hasType: hasType, isFromClient: isFromClient) {
+        while let message = source.readMessage(hasType: hasType, isFromClient: isFromClient, connection) {
             hasType = true
             switch decide(message) {
             case .pass: guard sink.write(message.bytes) else { return }
@@ -138,12 +151,12 @@ private final class Stream: Sendable {
     }
 
     /// Nil at the end of the stream.
-    func readMessage(hasType: Bool, isFromClient: Bool) -> DatabaseProxy.Message? {
+    func readMessage(hasType: Bool, isFromClient: Bool, _ connection: Int) -> DatabaseProxy.Message? {
         guard let head = read(hasType ? 5 : 4) else { return nil }
         let length = head.suffix(4).reduce(0) { $0 << 8 | Int($1) }
         guard let body = read(length - 4) else { return nil }
         let type = hasType ? Character(Unicode.Scalar(head[0])) : nil
-        return DatabaseProxy.Message(isFromClient: isFromClient, type: type, bytes: head + body)
+        return DatabaseProxy.Message(isFromClient: isFromClient, type: type, bytes: head + body, connection: connection)
     }
 
     private func read(_ count: Int) -> [UInt8]? {

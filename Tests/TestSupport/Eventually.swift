@@ -1,27 +1,16 @@
 package import Testing
 
-/// The state that a test waited for did not come.
-package struct NeverHappened: Error, CustomStringConvertible {
-    package let description: String
-}
-
-/// Looks again and again until `look` returns what `isReached` accepts, and returns that. For what gives no event to wait for;
-/// with a deadline, after which the test fails and shows the last state.
+/// ``wait(for:within:_:until:)`` in a test: what does not come is recorded as the test's issue.
 @discardableResult
 package func eventually<State>(
     _ what: String, within limit: Duration = .seconds(10), sourceLocation: SourceLocation = #_sourceLocation,
     _ look: () async throws -> State, until isReached: (State) -> Bool
 ) async throws -> State {
-    let deadline = ContinuousClock.now + limit
-    while true {
-        let state = try await look()
-        if isReached(state) { return state }
-        guard ContinuousClock.now < deadline else {
-            let error = NeverHappened(description: "\(what) did not happen within \(limit); at last: \(state)")
-            Issue.record("\(error.description)", sourceLocation: sourceLocation)
-            throw error
-        }
-        try await Task.sleep(for: .milliseconds(5))
+    do {
+        return try await wait(for: what, within: limit, look, until: isReached)
+    } catch let error as NeverHappened {
+        Issue.record("\(error.description)", sourceLocation: sourceLocation)
+        throw error
     }
 }
 

@@ -26,12 +26,15 @@ struct WorkCommand: Terminal.Command {
     @Option("A PEM file of certificate authorities that --gateway is verified against, beside the system's.", "FILE")
     var ca: InputFile?
     @Option("How long to wait for what is in flight when told to stop.") var drain: Duration = .seconds(25)
+    @Option("How long a job is held without a sign of life: a shorter time finds dead workers sooner.")
+    var lease: Duration = .seconds(15)
     @Option("Engines in this process, each on a core of its own.") var engines: Int = 1
     @Option("What operators see it as; by default host and process.") var name: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         guard (1...64).contains(engines) else { throw UsageError("--engines \(engines) is not between 1 and 64") }
+        guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
         let masterKey = try MasterKeySetting().key()
         let crew = (0..<engines).map { _ in
@@ -53,6 +56,7 @@ struct WorkCommand: Terminal.Command {
         var settings = EngineSettings()
         settings.queues = queues
         settings.drain = drain
+        settings.lease = lease
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
         settings.gateway = try gateway.map { gateway in

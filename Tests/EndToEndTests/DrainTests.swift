@@ -1,0 +1,48 @@
+import Glibc
+import LocalStack
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `A worker that is told to stop` {
+        @Test func `drains: repeats nothing, gives the rest back with its attempt, and exits with 0`() async throws {
+            try await withRig {
+                $0.devices = 6000
+                $0.rules = #"{"latency_ms": 100}"#
+                $0.simulatorArguments = ["--streams", "25"]
+            } _: { rig in
+                let first = try rig.startWorker()
+                try await rig.startCampaign()
+                try await rig.waitUntilEnded(1000)
+                #expect(await first.drain() == .code(0))
+                #expect(try await rig.number("select count(*) from pushq.lease") == 0)
+                #expect(try await rig.number("select sum(waiting) from pushq.campaign_progress") > 0)
+                #expect(try await rig.number("select count(*) from pushq.job where attempt <> 1 or rescues <> 0") == 0)
+
+                let second = try rig.startWorker()
+                try await rig.waitUntilFinished()
+                #expect(await second.drain() == .code(0))
+                var expectation = Audit.Expectation()
+                expectation.isClean = true
+                let audit = try await rig.audit(expectation)
+                audit.expectWhole()
+                #expect(audit.recorded == 6000)
+            }
+        }
+
+        @Test func `twice, ends at once`() async throws {
+            try await withRig {
+                $0.devices = 50
+                $0.rules = #"{"latency_ms": 60000}"#
+            } _: { rig in
+                let worker = try rig.startWorker()
+                try await rig.startCampaign()
+                try await eventually("a lease") { try await rig.number("select count(*) from pushq.lease") > 0 }
+                worker.process.signal(SIGTERM)
+                try await worker.says("draining")
+                worker.process.signal(SIGTERM)
+                #expect(await worker.process.waitForExit(within: .seconds(10)) == .code(1))
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import Foundation
+import Glibc
+import LocalStack
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `A queue's rate across processes` {
+        private static let rate = 250.0
+        private static let jobs = 10
+        private static let recipientsOfJob = 380
+
+        /// Jobs are claimed five at a time here, so that two workers have all of the work, and the third finds only what comes.
+        @Test func `holds with one worker stopped for a while and one with little to do`() async throws {
+            try await withRig {
+                $0.devices = Self.jobs * Self.recipientsOfJob + 100
+                $0.rules = #"{"latency_ms": 20}"#
+                $0.sql = "insert into pushq.pace (queue_id, rate, burst) select $queue, \(Self.rate), \(Self.rate) / 10"
+            } _: { rig in
+                for _ in 0..<2 { try await rig.startWorker().says("started") }
+                let owners = [try await rig.owner(of: rig.workers[0]), try await rig.owner(of: rig.workers[1])]
+                try await send(Self.jobs * Self.recipientsOfJob, in: rig)
+                try await eventually("both hold jobs") {
+                    let sql = "select count(distinct owner) from pushq.lease where owner = any ('{\(owners[0]),\(owners[1])}')"
+                    return try await rig.number(sql) == 2
+                }
+                let idler = try rig.startWorker()
+                try await idler.says("started")
+                try await trickle(4, in: rig)
+                rig.workers[0].process.signal(SIGSTOP)
+                // Longer than its lease and the grace: the others take its jobs over meanwhile.
+                try await eventually("the stopped worker's jobs are put back", within: .seconds(20)) {
+                    try await rig.number("select count(*) from pushq.lease where owner = \(owners[0])") == 0
+                }
+                rig.workers[0].process.signal(SIGCONT)
+                try await trickle(4, in: rig)
+                let total = Self.jobs * Self.recipientsOfJob + 8
+                try await eventually("all outcomes", within: .seconds(60)) {
+                    try await rig.number("select sum(recipients) from (\(Self.endedSQL)) x") == Int64(total)
+                }
+                let audit = try await rig.audit()
+                audit.expectWhole()
+                #expect(audit.recorded == total)
+                try expectRate(try PushRecord(files: rig.recordFiles))
+            }
+        }
+
+        private static let endedSQL =
+            "select delivered + rejected + failed + suppressed + expired + cancelled + unknown as recipients from pushq.result"
+
+        private func expectRate(_ record: PushRecord) throws {
+            #expect(record.mostInASecond <= Int(Self.rate * 1.1), "a second went over rate and burst")
+            let times = record.arrivals
+            // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it holds.
+            let (first, last) = (200, times.count - 100)
+            let rate = Double(last - first) / (Double(times[last] - times[first]) / 1e6)
+            #expect((Self.rate * 0.98...Self.rate * 1.02).contains(rate), "\(rate) a second")
+        }
+
+        /// Sends to the first `count` devices, a job after the other.
+        private func send(_ count: Int, in rig: Rig) async throws {
+            try await rig.run(
+                """
+                select pushq.send('\(rig.queue)', '{"aps":{"alert":"x"}}', tokens => t)
+                from (select array_agg(encode(token, 'hex')) as t
+                      from (select token, row_number() over (order by id) - 1 as n from pushq.device) d
+                      where n < \(count) group by n / \(Self.recipientsOfJob)) s
+                """)
+        }
+
+        /// Sends to single devices, which only a worker with room for them takes.
+        private func trickle(_ count: Int, in rig: Rig) async throws {
+            for _ in 0..<count {
+                try await rig.run(
+                    """
+                    select pushq.send('\(rig.queue)', '{"aps":{"alert":"x"}}', tokens => array[encode(token, 'hex')])
+                    from pushq.device order by random() limit 1
+                    """)
+                try await Task.sleep(for: .milliseconds(150))
+            }
+        }
+    }
+}

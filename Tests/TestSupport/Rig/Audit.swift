@@ -1,0 +1,97 @@
+import QueueCore
+
+/// What the simulator saw and what the database says, compared recipient by recipient.
+package struct Audit {
+    /// What a trial did that the record alone does not tell.
+    package struct Expectation: Sendable {
+        /// Nothing may be sent twice, whatever was cut off: a clean shutdown, a deploy, a database that was away.
+        package var isClean = false
+        /// Connections to APNs are cut while requests are in flight.
+        package var losesConnections = false
+        /// Times in which answers were swallowed on their way, in microseconds since 1970.
+        package var deafness: [ClosedRange<Int>] = []
+
+        package init() {}
+    }
+
+    /// Distinct pushes that arrived.
+    package let sent: Int
+    /// Recipients with exactly one outcome.
+    package let recorded: Int
+    /// Recipients without an outcome, with two, or with one that is not what APNs answered.
+    package let lost: Int
+    /// Arrivals of pushes that had a final answer already, or whose earlier arrival had none.
+    package let repeated: Int
+    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, and what was in flight
+    /// on a connection to APNs when that was lost.
+    package let bound: Int
+    /// What is wrong, with an example of each kind.
+    package let findings: [String]
+
+    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to begin a transaction.
+    private static let flushSlack = 500_000
+    /// Answers that were written so shortly before their connection ended may not have been read.
+    private static let readSlack = 200_000
+
+    package init(
+        record: PushRecord, outcomes: RecordedOutcomes, leases: [LeaseWatch.Lapsed], lease: Duration,
+        expectation: Expectation
+    ) {
+        var problems: [String: [APNsID]] = [:]
+        for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys) {
+            if let problem = Self.problem(of: id, record, outcomes) { problems[problem, default: []].append(id) }
+        }
+        sent = record.pushes.count
+        recorded = outcomes.ends.values.count { $0.count == 1 }
+        lost = problems.values.reduce(0) { $0 + $1.count }
+        findings = problems.sorted { $0.key < $1.key }.map { "\($0.value.count) \($0.key), such as \($0.value[0])" }
+        repeated = record.pushes.keys.reduce(0) { $0 + record.repeats(of: $1) }
+        let leaseMicroseconds = Int(lease.components.seconds) * 1_000_000
+        guard !expectation.isClean else {
+            bound = 0
+            return
+        }
+        let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, deafness: expectation.deafness) : 0
+        bound = Self.unflushed(record, leases, leaseMicroseconds) + atLoss
+    }
+
+    /// What is wrong with one recipient; nil if nothing is.
+    private static func problem(
+        of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes
+    ) -> String? {
+        let arrivals = record.pushes[id] ?? []
+        guard let ends = outcomes.ends[id], let end = ends.first else { return "without an outcome" }
+        guard ends.count == 1 else { return "with two outcomes" }
+        let answers = arrivals.filter(\.isFinal)
+        switch end.kind {
+        case .delivered: return answers.contains { $0.status == 200 } ? nil : "delivered without APNs having said so"
+        case .rejected:
+            let text = end.reason?.text
+            return answers.contains { $0.reason == text } ? nil : "rejected without APNs having said so"
+        default: return answers.isEmpty ? nil : "answered for good, but \(end.kind?.rawValue ?? "?")"
+        }
+    }
+
+    /// Pushes that had arrived for a lease that ran out, and of which no flush of it can have known the answer: a flush sets the
+    /// lease's end, so that this tells when the last one was.
+    private static func unflushed(_ record: PushRecord, _ leases: [LeaseWatch.Lapsed], _ lease: Int) -> Int {
+        leases.reduce(0) { sum, lapsed in
+            let flushedBefore = lapsed.deadline - lease - flushSlack
+            return sum
+                + lapsed.uncertain.count { id in
+                    record.pushes[id]?.contains {
+                        $0.at <= lapsed.deadline && ($0.answeredAt ?? .max) > flushedBefore
+                    } ?? false
+                }
+        }
+    }
+
+    private static func inFlightAtLoss(_ record: PushRecord, deafness: [ClosedRange<Int>]) -> Int {
+        record.pushes.values.joined().count { arrival in
+            guard let answeredAt = arrival.answeredAt, let end = record.connectionEnds[arrival.connection] else {
+                return true
+            }
+            return answeredAt > end - readSlack || deafness.contains { $0.contains(answeredAt) }
+        }
+    }
+}

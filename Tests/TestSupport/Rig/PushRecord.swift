@@ -1,0 +1,104 @@
+import Foundation
+package import QueueCore
+
+/// What the runs of a simulator recorded, push by push.
+package struct PushRecord {
+    /// One time that a push arrived. Times are in microseconds since 1970.
+    package struct Arrival {
+        package let at: Int
+        /// Numbers the connections of all runs.
+        package let connection: Int
+        /// When an answer was written, and which; nil if none was.
+        package fileprivate(set) var answeredAt: Int?
+        package fileprivate(set) var status = 0
+        package fileprivate(set) var reason = ""
+
+        /// It was accepted, or refused for good.
+        package var isFinal: Bool { answeredAt != nil && status != 403 && status != 429 && status < 500 }
+    }
+
+    /// The arrivals of each push, in order.
+    package private(set) var pushes: [APNsID: [Arrival]] = [:]
+    /// When each connection was gone.
+    package private(set) var connectionEnds: [Int: Int] = [:]
+    /// When each arrival was, ascending.
+    package private(set) var arrivals: [Int] = []
+
+    /// Reads the files of the runs, the earliest first.
+    package init(files: [String]) throws {
+        var firstConnection = 0
+        for file in files {
+            let text = try String(contentsOfFile: file, encoding: .utf8)
+            firstConnection = read(text, connectionsFrom: firstConnection)
+        }
+        arrivals.sort()
+    }
+
+    /// Arrivals of a push that had a final answer already, or whose earlier arrival had none.
+    package func repeats(of id: APNsID) -> Int {
+        var count = 0
+        var wasFinal = false
+        for (index, arrival) in (pushes[id] ?? []).enumerated() {
+            if index > 0, wasFinal || pushes[id]![index - 1].answeredAt == nil { count += 1 }
+            wasFinal = wasFinal || arrival.isFinal
+        }
+        return count
+    }
+
+    /// The most arrivals within any second.
+    package var mostInASecond: Int {
+        var first = 0
+        var most = 0
+        for last in arrivals.indices {
+            while arrivals[last] - arrivals[first] >= 1_000_000 { first += 1 }
+            most = max(most, last - first + 1)
+        }
+        return most
+    }
+
+    /// A last line that is not whole, as a killed simulator leaves it, is passed over. Returns the next free connection number.
+    private mutating func read(_ text: String, connectionsFrom first: Int) -> Int {
+        var next = first
+        var lastTime = 0
+        var open: Set<Int> = []
+        let decoder = JSONDecoder()
+        for line in text.split(separator: "\n") {
+            guard let event = try? decoder.decode(Line.self, from: Data(line.utf8)) else { continue }
+            let connection = first + event.connection
+            next = max(next, connection + 1)
+            lastTime = max(lastTime, event.at)
+            switch event.event {
+            case "connected": open.insert(connection)
+            case "disconnected":
+                open.remove(connection)
+                connectionEnds[connection] = event.at
+            default: note(event, on: connection)
+            }
+        }
+        for connection in open { connectionEnds[connection] = lastTime }
+        return next
+    }
+
+    private mutating func note(_ event: Line, on connection: Int) {
+        guard let id = event.apns_id.flatMap({ APNsID($0) }) else { return }
+        if event.event == "arrived" {
+            pushes[id, default: []].append(Arrival(at: event.at, connection: connection))
+            arrivals.append(event.at)
+        } else if event.event == "answered",
+            let index = pushes[id]?.lastIndex(where: { $0.connection == connection && $0.answeredAt == nil })
+        {
+            pushes[id]![index].answeredAt = event.at
+            pushes[id]![index].status = event.status ?? 0
+            pushes[id]![index].reason = event.reason ?? ""
+        }
+    }
+
+    private struct Line: Decodable {
+        let at: Int
+        let event: String
+        let apns_id: String?
+        let status: Int?
+        let reason: String?
+        let connection: Int
+    }
+}

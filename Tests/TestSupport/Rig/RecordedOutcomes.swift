@@ -1,0 +1,36 @@
+package import PostgresStore
+package import QueueCore
+
+/// What the database says became of each recipient.
+package struct RecordedOutcomes {
+    /// The final outcomes of each recipient: one if all is well.
+    package private(set) var ends: [APNsID: [Outcome]] = [:]
+    /// Everybody who was to be sent to, found in the first bodies of each root.
+    package private(set) var recipients: Set<APNsID> = []
+
+    private static let results = Statement(
+        "results",
+        """
+        select r.root_id, r.outcomes, b.device_ids
+        from pushq.result r
+        join pushq.body b on b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id
+        """)
+    private static let bodies = Statement(
+        "bodies", "select root_id, device_ids from pushq.body where slice = 0")
+
+    /// Reads all of it.
+    package init(from store: PostgresConnection) async throws {
+        for row in try await store.execute(Self.bodies, [], within: .seconds(60)) {
+            let root = row.int8(0)
+            for device in row.int8Array(1) { recipients.insert(APNsID(root: root, key: device)) }
+        }
+        for row in try await store.execute(Self.results, [], within: .seconds(60)) {
+            let root = row.int8(0)
+            for (byte, device) in zip(row.bytes(1), row.int8Array(2)) {
+                let outcome = Outcome(rawValue: byte)
+                guard outcome.kind != .retried else { continue }
+                ends[APNsID(root: root, key: device), default: []].append(outcome)
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+import Cryptography
+import Foundation
+package import LocalStack
+package import PostgresStore
+package import QueueCore
+package import Transport
+
+/// A queue in a database of its own, a simulator and workers: real processes that may be killed, stopped and cut off, and an
+/// ``Audit`` at the end that compares what the simulator saw with what the database says, recipient by recipient.
+///
+/// Belongs to the loop on which it was made.
+package final class Rig {
+    /// How it is set up.
+    package struct Settings: Sendable {
+        /// Devices of the queue; a campaign goes to all of them.
+        package var devices = 4000
+        /// The workers' `--lease`.
+        package var lease = Duration.seconds(3)
+        /// The simulator's rules, as JSON, and further arguments of `pushq simulate`.
+        package var rules = #"{"latency_ms": 40}"#
+        package var simulatorArguments: [String] = []
+        /// SQL run once the queue is there; `$queue` stands for its id.
+        package var sql = ""
+
+        package init() {}
+    }
+
+    package let settings: Settings
+    package let postgres: PrivatePostgres
+    package let folder: String
+    package let minder: Minder
+    package let simulator: SimulatorProcess
+    package let store: StoreConnection
+    package let queue = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
+    package let database: String
+    package private(set) var workers: [WorkerProcess] = []
+    private let masterKey: MasterKey
+    /// Sees which leases run out, for the audit's bound.
+    package let watch: LeaseWatch
+
+    /// Runs `body` with a rig on a loop of its own, and clears it away.
+    package static func run<Success: Sendable>(
+        on postgres: PrivatePostgres, _ settings: Settings = Settings(),
+        _ body: @escaping @Sendable (isolated LoopActor, Rig) async throws -> Success
+    ) async throws -> Success {
+        let loop = EventLoop(name: "rig")
+        defer { loop.shutDown() }
+        return try await loop.run { actor in
+            let rig = try await Rig(on: postgres, settings, loop: actor.loop)
+            do {
+                let result = try await body(actor, rig)
+                await rig.end()
+                return result
+            } catch {
+                await rig.end()
+                throw error
+            }
+        }
+    }
+
+    private init(on postgres: PrivatePostgres, _ settings: Settings, loop: EventLoop) async throws {
+        self.postgres = postgres
+        self.settings = settings
+        minder = try Minder()
+        folder = FileManager.default.temporaryDirectory.appending(path: "pushq-rig-\(UUID().uuidString.prefix(8))").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        minder.mind(folder: folder)
+        database = "rig_\(UInt32.random(in: 0 ... .max))"
+        try await postgres.createDatabase(database)
+        masterKey = try MasterKey.random()
+        let address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
+        store = StoreConnection(to: address, as: "rig", on: loop)
+        simulator = try await SimulatorProcess(
+            folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder)
+        watch = LeaseWatch(StoreConnection(to: address, as: "rig (watch)", on: loop), loop: loop)
+        try await setUp()
+        watch.begin()
+    }
+
+    private func end() async {
+        await watch.end()
+        store.close()
+        await minder.end()
+    }
+
+    // MARK: The queue
+
+    /// What an operator does by hand with `pushq-admin`.
+    private func setUp() async throws {
+        let connection = try await store.current()
+        _ = try await Migrator(connection).run()
+        _ = try await connection.createTenant(queue.tenant)
+        _ = try await connection.createApp(queue.app, of: queue.tenant)
+        _ = try await connection.createQueue(queue)
+        try await addCredential(in: connection)
+        try await connection.runScript(
+            """
+            insert into pushq.device (queue_id, token)
+            select pushq.queue_id('\(queue)'), '\\x00'::bytea || substring(sha256(int8send(i)) from 2)
+            from generate_series(1, \(settings.devices)) i;
+            \(settings.sql.replacing("$queue", with: "pushq.queue_id('\(queue)')"));
+            """, within: .seconds(60))
+    }
+
+    private func addCredential(in connection: PostgresConnection) async throws {
+        guard let (id, _) = try await connection.newCredentialID("simulator", of: queue.tenant) else {
+            throw NeverHappened(description: "the tenant that was just made is gone")
+        }
+        let pem = [UInt8](try Data(contentsOf: URL(fileURLWithPath: simulator.ready.signing_key)))
+        let secret = Array(try PrivateKey(signingKeyPEM: pem).pem().utf8)
+        let credential = NewCredential(
+            kind: .token(teamID: simulator.ready.team_id, keyID: simulator.ready.key_id), environments: ["sandbox"],
+            sealed: try masterKey.seal(secret, for: id.secretOwner))
+        _ = try await connection.addCredential(credential, name: "simulator", as: id)
+        _ = try await connection.useCredentialWhereNone(id)
+    }
+
+    // MARK: Workers
+
+    /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy.
+    @discardableResult
+    package func startWorker(
+        database url: String? = nil, gateway: String? = nil, _ arguments: [String] = []
+    ) throws -> WorkerProcess {
+        let name = "worker-\(workers.count + 1)"
+        let log = "\(folder)/\(name).log"
+        var command = try Program.command(
+            "pushq",
+            [
+                "work", "--gateway", gateway ?? simulator.ready.address, "--ca", simulator.ready.ca, "--name", name,
+                "--lease", "\(settings.lease.components.seconds)s",
+            ] + arguments,
+            adding: [
+                "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
+                "PUSHQ_MASTER_KEY": masterKey.hexadecimal,
+            ])
+        command.output = .discarded
+        command.errors = .file(log)
+        let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)
+        workers.append(worker)
+        return worker
+    }
+
+    /// The number by which the database knows a worker's leases; waits until it is there.
+    package func owner(of worker: WorkerProcess) async throws -> Int64 {
+        let sql = "select max(incarnation) from pushq.worker where name = '\(worker.name)'"
+        return try await wait(for: "the row of \(worker.name)", within: .seconds(30), { try await number(sql) }) {
+            $0 > 0
+        }
+    }
+
+    // MARK: The database
+
+    /// Runs a query that gives one number; 0 for null.
+    package func number(_ sql: String) async throws -> Int64 {
+        let rows = try await store.current().execute(Statement("number", "select (\(sql)\n)::int8"), [])
+        return rows.first?.optionalInt8(0) ?? 0
+    }
+
+    /// Runs a script.
+    package func run(_ sql: String) async throws {
+        try await store.current().runScript(sql, within: .seconds(60))
+    }
+
+    /// Starts a campaign to all devices.
+    package func startCampaign(key: String = "campaign", options: String = "") async throws {
+        try await run(#"select pushq.start_campaign('\#(queue)', '\#(key)', '{"aps":{"alert":"x"}}'\#(options))"#)
+    }
+
+    /// Recipients of all campaigns with an outcome.
+    package func ended() async throws -> Int {
+        Int(try await number("select sum(total - waiting) from pushq.campaign_progress"))
+    }
+
+    /// Waits until so many recipients have an outcome.
+    package func waitUntilEnded(_ count: Int, within limit: Duration = .seconds(60)) async throws {
+        try await wait(for: "\(count) outcomes", within: limit, { try await ended() }, until: { $0 >= count })
+    }
+
+    /// Waits until every campaign is finished.
+    package func waitUntilFinished(within limit: Duration = .seconds(120)) async throws {
+        let sql = "select count(*) from pushq.campaign_progress where not finished"
+        try await wait(for: "the end of all campaigns", within: limit, { try await number(sql) }, until: { $0 == 0 })
+    }
+
+    /// The record of each run of the simulator.
+    package var recordFiles: [String] { simulator.records }
+
+    /// Requests that the simulator has on record so far. It writes requests down before it answers them.
+    package func arrivalCount() throws -> Int { try PushRecord(files: recordFiles).arrivals.count }
+
+    /// Stops the simulator, so that its record is whole, and compares it with the database.
+    package func audit(_ expectation: Audit.Expectation = .init()) async throws -> Audit {
+        await simulator.stop()
+        let record = try PushRecord(files: simulator.records)
+        let outcomes = try await RecordedOutcomes(from: try await store.current())
+        return Audit(
+            record: record, outcomes: outcomes, leases: watch.seen, lease: settings.lease, expectation: expectation)
+    }
+}

@@ -1,0 +1,76 @@
+import Foundation
+import Glibc
+import LocalStack
+
+/// `pushq simulate` in a process of its own. It may be stopped, killed and started again: it comes back at the same port with the
+/// same keys, and each run has a record of its own.
+package final class SimulatorProcess {
+    /// What `pushq simulate --json` says when it is ready.
+    package struct Ready: Decodable {
+        package let address: String
+        package let ca: String
+        package let signing_key: String
+        package let key_id: String
+        package let team_id: String
+
+        package var port: UInt16 { address.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
+    }
+
+    private let folder: String
+    private let minder: Minder
+    private var process: ChildProcess?
+    private(set) var records: [String] = []
+    /// What the run that goes on, or the last one, said of itself.
+    package private(set) var ready: Ready
+
+    /// Starts one and waits until it answers.
+    init(folder: String, rules: String, arguments: [String], minder: Minder) async throws {
+        self.folder = folder
+        self.minder = minder
+        ready = Ready(address: "", ca: "", signing_key: "", key_id: "", team_id: "")
+        try await start(rules: rules, arguments: arguments)
+    }
+
+    /// Starts it again, with other rules or the same.
+    package func start(rules: String, arguments: [String]) async throws {
+        let run = records.count
+        let record = "\(folder)/record-\(run).ndjson"
+        let output = "\(folder)/simulator-\(run).out"
+        let rulesFile = "\(folder)/rules-\(run).json"
+        try rules.write(toFile: rulesFile, atomically: true, encoding: .utf8)
+        let settings = [
+            "simulate", "--json", "--port", "\(ready.port)", "--folder", "\(folder)/apns", "--rules", rulesFile,
+            "--environment", "sandbox", "--record", record,
+        ]
+        var command = try Program.command("pushq", settings + arguments)
+        command.output = .file(output)
+        command.errors = .file("\(folder)/simulator.log")
+        let process = try minder.start(command)
+        self.process = process
+        records.append(record)
+        let text = try await wait(for: "the simulator's first line", within: .seconds(30)) {
+            guard process.exit == nil else { throw NeverHappened(description: "the simulator \(process.exit!)") }
+            return (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+        } until: {
+            $0.contains("\n")
+        }
+        let line = text.split(separator: "\n")[0]
+        ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+    }
+
+    /// Sends a signal to it.
+    package func signal(_ number: Int32) { process?.signal(number) }
+
+    /// Ends it at once, as a crash would.
+    package func kill() async {
+        process?.signal(SIGKILL)
+        _ = await process?.waitForExit()
+    }
+
+    /// Ends it in order; its record is whole then.
+    package func stop() async {
+        process?.signal(SIGCONT)
+        process?.signal(SIGTERM)
+        if await process?.waitForExit(within: .seconds(20)) == nil { await kill() }
+    }
+}
