@@ -16,7 +16,8 @@ extension `Real processes` {
             let place = try DemoPlace()
             let demo = try place.start(["--devices", "3000", "--json"])
             #expect(await demo.waitForExit(within: .seconds(60)) == .code(0), "\(place.log)")
-            let report = try JSONDecoder().decode(Report.self, from: Data(contentsOf: URL(fileURLWithPath: place.output)))
+            let report = try JSONDecoder().decode(
+                Report.self, from: Data(contentsOf: URL(fileURLWithPath: place.output)))
             #expect(report.recipients == 3000)
             let outcomes = [
                 report.delivered, report.rejected, report.failed, report.suppressed, report.expired, report.cancelled,
@@ -30,9 +31,10 @@ extension `Real processes` {
             try await place.expectGone()
         }
 
-        @Test(arguments: [SIGINT, SIGKILL]) func `leaves nothing behind when it is ended`(by signal: Int32) async throws {
+        @Test(arguments: [SIGINT, SIGKILL]) func `leaves nothing behind when it is ended`(by signal: Int32) async throws
+        {
             let place = try DemoPlace()
-            let demo = try place.start(["--devices", "200000", "--json"])
+            let demo = try place.start(["--devices", "60000", "--json"])
             try await eventually("the demo's workers", within: .seconds(60)) {
                 guard demo.exit == nil else { throw NeverHappened(description: "the demo \(demo.exit!): \(place.log)") }
                 return place.log.contains("workers started")
@@ -75,7 +77,9 @@ private struct DemoPlace {
 
     /// The processes that were started with the folder as an argument or in their environment.
     private func processes() -> [String] {
-        let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).filter { Int32($0) != nil }
+        let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).filter {
+            Int32($0) != nil
+        }
         return numbers.filter { number in
             ["cmdline", "environ"].contains { file in
                 let data = try? Data(contentsOf: URL(fileURLWithPath: "/proc/\(number)/\(file)"))

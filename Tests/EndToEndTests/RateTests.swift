@@ -21,7 +21,8 @@ extension `Real processes` {
                 let owners = [try await rig.owner(of: rig.workers[0]), try await rig.owner(of: rig.workers[1])]
                 try await send(Self.jobs * Self.recipientsOfJob, in: rig)
                 try await eventually("both hold jobs") {
-                    let sql = "select count(distinct owner) from pushq.lease where owner = any ('{\(owners[0]),\(owners[1])}')"
+                    let sql =
+                        "select count(distinct owner) from pushq.lease where owner = any ('{\(owners[0]),\(owners[1])}')"
                     return try await rig.number(sql) == 2
                 }
                 let idler = try rig.startWorker()
