@@ -9,14 +9,16 @@ extension `Real processes` {
         private struct Report: Decodable {
             let recipients, delivered, rejected, failed, suppressed, expired, cancelled, unknown, arrived, repeated: Int
             let reasons: [String: Int]
-            let fsync, synchronous_commit: String
+            let fsync, synchronousCommit: String
         }
 
         @Test func `ends with figures that add up, and leaves nothing behind`() async throws {
             let place = try DemoPlace()
             let demo = try place.start(["--devices", "3000", "--json"])
             #expect(await demo.waitForExit(within: .seconds(60)) == .code(0), "\(place.log)")
-            let report = try JSONDecoder().decode(
+            let decoder = JSONDecoder()
+            decoder.keyDecodingStrategy = .convertFromSnakeCase
+            let report = try decoder.decode(
                 Report.self, from: Data(contentsOf: URL(fileURLWithPath: place.output)))
             #expect(report.recipients == 3000)
             let outcomes = [
@@ -27,7 +29,7 @@ extension `Real processes` {
             #expect(report.reasons.values.reduce(0, +) == report.rejected + report.failed)
             #expect(report.repeated == 0)
             #expect(report.arrived >= report.delivered + report.rejected)
-            #expect(report.fsync == "on" && report.synchronous_commit == "on")
+            #expect(report.fsync == "on" && report.synchronousCommit == "on")
             try await place.expectGone()
         }
 
@@ -68,7 +70,7 @@ private struct DemoPlace {
 
     /// Waits until no process names the folder, and nothing is in it; then takes it away.
     func expectGone() async throws {
-        try await eventually("the end of the demo's processes", within: .seconds(30), { processes() }) { $0.isEmpty }
+        try await eventually("the end of the demo's processes", within: .seconds(30), { processes() }, until: \.isEmpty)
         try await eventually("an empty folder", within: .seconds(10)) {
             try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty
         }

@@ -80,7 +80,7 @@ package struct PushRecord {
     }
 
     private mutating func note(_ event: Line, on connection: Int) {
-        guard let id = event.apns_id.flatMap({ APNsID($0) }) else { return }
+        guard let id = event.apnsID.flatMap({ APNsID($0) }) else { return }
         if event.event == "arrived" {
             pushes[id, default: []].append(Arrival(at: event.at, connection: connection))
             arrivals.append(event.at)
@@ -96,9 +96,14 @@ package struct PushRecord {
     private struct Line: Decodable {
         let at: Int
         let event: String
-        let apns_id: String?
+        let apnsID: String?
         let status: Int?
         let reason: String?
         let connection: Int
+
+        enum CodingKeys: String, CodingKey {
+            case at, event, status, reason, connection
+            case apnsID = "apns_id"
+        }
     }
 }

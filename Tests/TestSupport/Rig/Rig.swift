@@ -106,10 +106,10 @@ package final class Rig {
         guard let (id, _) = try await connection.newCredentialID("simulator", of: queue.tenant) else {
             throw NeverHappened(description: "the tenant that was just made is gone")
         }
-        let pem = [UInt8](try Data(contentsOf: URL(fileURLWithPath: simulator.ready.signing_key)))
+        let pem = [UInt8](try Data(contentsOf: URL(fileURLWithPath: simulator.ready.signingKey)))
         let secret = Array(try PrivateKey(signingKeyPEM: pem).pem().utf8)
         let credential = NewCredential(
-            kind: .token(teamID: simulator.ready.team_id, keyID: simulator.ready.key_id), environments: ["sandbox"],
+            kind: .token(teamID: simulator.ready.teamID, keyID: simulator.ready.keyID), environments: ["sandbox"],
             sealed: try masterKey.seal(secret, for: id.secretOwner))
         _ = try await connection.addCredential(credential, name: "simulator", as: id)
         _ = try await connection.useCredentialWhereNone(id)
@@ -144,9 +144,8 @@ package final class Rig {
     /// The number by which the database knows a worker's leases; waits until it is there.
     package func owner(of worker: WorkerProcess) async throws -> Int64 {
         let sql = "select max(incarnation) from pushq.worker where name = '\(worker.name)'"
-        return try await wait(for: "the row of \(worker.name)", within: .seconds(30), { try await number(sql) }) {
-            $0 > 0
-        }
+        return try await wait(
+            for: "the row of \(worker.name)", within: .seconds(30), { try await number(sql) }, until: { $0 > 0 })
     }
 
     // MARK: The database

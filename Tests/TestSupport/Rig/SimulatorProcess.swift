@@ -9,9 +9,16 @@ package final class SimulatorProcess {
     package struct Ready: Decodable {
         package let address: String
         package let ca: String
-        package let signing_key: String
-        package let key_id: String
-        package let team_id: String
+        package let signingKey: String
+        package let keyID: String
+        package let teamID: String
+
+        enum CodingKeys: String, CodingKey {
+            case address, ca
+            case signingKey = "signing_key"
+            case keyID = "key_id"
+            case teamID = "team_id"
+        }
 
         package var port: UInt16 { address.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
     }
@@ -27,7 +34,7 @@ package final class SimulatorProcess {
     init(folder: String, rules: String, arguments: [String], minder: Minder) async throws {
         self.folder = folder
         self.minder = minder
-        ready = Ready(address: "", ca: "", signing_key: "", key_id: "", team_id: "")
+        ready = Ready(address: "", ca: "", signingKey: "", keyID: "", teamID: "")
         try await start(rules: rules, arguments: arguments)
     }
 
