@@ -1,7 +1,7 @@
 package import Foundation
 package import LocalStack
 
-/// An executable of this package, as the build of the tests made it.
+/// An executable of this package, built beside the program that runs now: the tests, or `Chaos`.
 package struct Executable: Sendable {
     private let path: String
 
@@ -51,11 +51,19 @@ package struct Executable: Sendable {
     package func start(
         _ arguments: [String], environment: [String: String] = [:], input: CInt? = nil, output: String, errors: String
     ) throws -> ChildProcess {
-        var command = LocalStack.Command(path, arguments, environment: Self.plain.merging(environment) { $1 })
+        var command = command(arguments, environment: environment, output: output, errors: errors)
         command.input = input
+        return try Self.minder.get().start(command)
+    }
+
+    /// The command by which it is started, for a minder of one's own.
+    package func command(
+        _ arguments: [String], environment: [String: String] = [:], output: String, errors: String
+    ) -> LocalStack.Command {
+        var command = LocalStack.Command(path, arguments, environment: Self.plain.merging(environment) { $1 })
         command.output = .file(output)
         command.errors = .file(errors)
-        return try Self.minder.get().start(command)
+        return command
     }
 
     private static let minder = Result { try Minder() }

@@ -124,18 +124,15 @@ package final class Rig {
     ) throws -> WorkerProcess {
         let name = "worker-\(workers.count + 1)"
         let log = "\(folder)/\(name).log"
-        var command = try Program.command(
-            "pushq",
+        let command = Executable.pushq.command(
             [
                 "work", "--gateway", gateway ?? simulator.ready.address, "--ca", simulator.ready.ca, "--name", name,
                 "--lease", "\(settings.lease.components.seconds)s",
             ] + arguments,
-            adding: [
+            environment: [
                 "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
                 "PUSHQ_MASTER_KEY": masterKey.hexadecimal,
-            ])
-        command.output = .discarded
-        command.errors = .file(log)
+            ], output: "\(folder)/\(name).out", errors: log)
         let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)
         workers.append(worker)
         return worker

@@ -49,10 +49,8 @@ package final class SimulatorProcess {
             "simulate", "--json", "--port", "\(ready.port)", "--folder", "\(folder)/apns", "--rules", rulesFile,
             "--environment", "sandbox", "--record", record,
         ]
-        var command = try Program.command("pushq", settings + arguments)
-        command.output = .file(output)
-        command.errors = .file("\(folder)/simulator.log")
-        let process = try minder.start(command)
+        let process = try minder.start(
+            Executable.pushq.command(settings + arguments, output: output, errors: "\(folder)/simulator.log"))
         self.process = process
         records.append(record)
         let text = try await wait(for: "the simulator's first line", within: .seconds(30)) {
