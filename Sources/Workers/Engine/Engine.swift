@@ -59,11 +59,11 @@ package actor Engine {
         try await parts.connect()
         report(.started(name: settings.name))
         if isDraining { parts.stopIntake() }
-        await withDiscardingTaskGroup { group in
-            for part in EngineParts.Part.allCases {
-                group.addTask { await self.run(part) }
-            }
+        // Preferring the loop, they resume there at once and not by way of the global pool.
+        let running = EngineParts.Part.allCases.map { part in
+            Task(executorPreference: loop) { await self.run(part) }
         }
+        for task in running { await task.value }
         parts.leave()
         report(.stopped(sent: parts.dispatcher.sent))
     }
