@@ -7,7 +7,7 @@ enum Bench {
     static func main() async throws {
         let measurements: [(name: String, run: () async throws -> Void)] = [
             ("idle-push", { try await SinglePushes.measure(besideCampaignOf: 0) }),
-            ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 200_000) }),
+            ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 600_000) }),
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

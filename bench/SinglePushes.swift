@@ -15,8 +15,8 @@ enum SinglePushes {
         try await stack.makeQueue(queue, devices: 1)
         if campaign > 0 { try await stack.makeQueue(neighbour, devices: campaign) }
         try stack.startWorker()
-        let roots = try await stack.loop.run { [address = stack.address, loop = stack.loop] _ in
-            try await send(over: address, on: loop, beside: campaign)
+        let roots = try await stack.loop.run { [address = stack.address] actor in
+            try await send(on: actor, over: address, beside: campaign)
         }
         let arrivals = try await stack.arrivals()
         let latencies = roots.compactMap { root, committed -> Double? in
@@ -32,9 +32,9 @@ enum SinglePushes {
     }
 
     private static func send(
-        over address: DatabaseAddress, on loop: EventLoop, beside campaign: Int
+        on actor: isolated LoopActor, over address: DatabaseAddress, beside campaign: Int
     ) async throws -> [(root: Int64, committed: Int)] {
-        let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+        let store = try await PostgresConnection.connect(to: address, as: "bench", on: actor.loop)
         defer { store.close() }
         let push = Statement(
             "push",

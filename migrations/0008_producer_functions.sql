@@ -77,9 +77,10 @@ end $$;
 -- The recipients of one job of this queue: what its rate sends in two seconds, so that a slow queue does not hold tokens for
 -- minutes.
 create function pushq.job_size(queue_id int) returns int
-language sql stable as $$
-  select coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500)
-$$;
+language plpgsql stable as $$
+begin
+  return coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500);
+end $$;
 
 -- Sends one message to some tokens, or to all devices of a user. Returns the root of the send, from which each recipient's
 -- apns-id derives. With `key`, a repeated call returns the first one's root, and the same key for something else is an error.
@@ -102,8 +103,8 @@ language plpgsql as $$
 declare
   q       int := pushq.queue_id(queue);
   root    bigint := nextval('pushq.id');
-  asked   bytea := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, expiration, collapse_id,
-                                         at_most_once, urgent)::text, 'UTF8'));
+  per_job int := pushq.job_size(q);
+  asked   bytea;
   known   pushq.send_key;
   message bigint;
   parsed  bytea[];
@@ -116,6 +117,8 @@ begin
   end if;
 
   if key is not null then
+    asked := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, expiration, collapse_id, at_most_once,
+                                   urgent)::text, 'UTF8'));
     insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
     if not found then
       select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
@@ -144,7 +147,7 @@ begin
 
   with cut as materialized (
     select nextval('pushq.id') as job_id, ids[first : first + per_job - 1] as part
-    from pushq.job_size(q) per_job, generate_series(1, cardinality(ids), per_job) first),
+    from generate_series(1, cardinality(ids), per_job) first),
   bodies as (
     insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
     select pushq.today(), q, job_id, root, part[1], part[cardinality(part)], part from cut)

@@ -27,7 +27,7 @@ package struct EngineSettings: Sendable {
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)
     /// How often a busy worker looks for more urgent work.
-    package var busyLook = Duration.milliseconds(20)
+    package var busyLook = Duration.milliseconds(10)
     /// The longest time between two looks of an idle worker, which is also woken by notifications.
     package var idleLook = Duration.milliseconds(500)
     /// How soon changed settings of a queue take effect.

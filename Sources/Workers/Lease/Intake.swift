@@ -13,6 +13,8 @@ final class Intake {
     private static let mostJobs: Int32 = 200
     /// Jobs of a campaign made by one step: 20,000 recipients.
     private static let jobsOfStep = 40
+    /// Looks in a row with something to claim, after which producers are spared the notification.
+    private static let looksThatWake = 5
     /// Devices looked at by one step.
     private static let devicesOfStep = 50_000
     /// Ready jobs of a queue that are counted, and the most that fan-out keeps ahead.
@@ -36,7 +38,10 @@ final class Intake {
     private var isStopping = false
     /// How long the next idle wait is: 5, 10, 20 … 500 ms.
     private var idleWait = Duration.zero
+    /// Producers are asked to notify.
     private var isAsleep = false
+    /// Looks in a row that found something to claim.
+    private var busyLooks = 0
     /// A claim had no answer: there may be leases in this worker's name that it does not know of.
     private var lostAnAnswer = false
     private var lastAudit = ContinuousClock.now
@@ -85,8 +90,9 @@ final class Intake {
     func run() async {
         while !isStopping {
             do {
+                let begun = ContinuousClock.now
                 let found = try await look()
-                await rest(found)
+                await rest(found, after: begun.duration(to: .now))
             } catch {
                 store.note(error)
                 lostAnAnswer = true
@@ -116,10 +122,6 @@ final class Intake {
         if !openFanOuts.isEmpty { fanOutSignal.raise() }
         guard !quotas.isEmpty, !isStopping else { return found }
         found.claimedJobs = try await claim(quotas)
-        if isAsleep, found.claimedJobs > 0 {
-            isAsleep = false
-            try await store.connection().wakeUp(owner)
-        }
         return found
     }
 
@@ -200,22 +202,30 @@ final class Intake {
 
     // MARK: Resting
 
-    /// Waits until there may be work again. A busy worker looks often, for urgent pushes; one that has run dry tells producers so
-    /// and waits for their notification, looking ever more rarely.
-    private func rest(_ found: Found) async {
-        if found.claimedJobs > 0 || jobs.count > 0 || !openFanOuts.isEmpty {
+    /// Waits until there may be work again.
+    ///
+    /// A worker that finds little tells producers so and waits for their notification, looking ever more rarely. One that
+    /// finds something time after time spares them the notification, and looks often, for urgent pushes; but no more often than
+    /// makes a tenth of its time, since a look costs more where many queues have work.
+    private func rest(_ found: Found, after look: Duration) async {
+        busyLooks = found.claimedJobs > 0 || !openFanOuts.isEmpty ? busyLooks + 1 : 0
+        if busyLooks > 0 {
             idleWait = .zero
-            await signal.wait(atMost: settings.busyLook)
-            return
-        }
-        if !isAsleep {
+            if isAsleep, busyLooks >= Self.looksThatWake {
+                isAsleep = false
+                await store.attempt { try await $0.wakeUp(owner) }
+            }
+            await signal.wait(atMost: max(settings.busyLook, look * 10))
+        } else if !isAsleep {
             isAsleep = true
             // What was committed before this row was seen by no producer: look once more at once.
             await store.attempt { try await $0.fallAsleep(owner) }
-            return
+        } else {
+            idleWait = min(max(idleWait * 2, .milliseconds(5)), settings.idleLook)
+            // While jobs are held, an urgent one may come behind a pooler, where no notification gets through.
+            let most = jobs.count > 0 ? min(idleWait, settings.busyLook * 5) : idleWait
+            await signal.wait(atMost: min(most, max(found.nextDue, .milliseconds(1))))
         }
-        idleWait = min(max(idleWait * 2, .milliseconds(5)), settings.idleLook)
-        await signal.wait(atMost: min(idleWait, max(found.nextDue, .milliseconds(1))))
     }
 
     // MARK: Fan-out

@@ -30,8 +30,11 @@ import Transport
             // Ten at once, and 25 more due within a quarter of a second.
             #expect((34...36).contains(first.count))
             #expect(first.startsIn <= .milliseconds(-85))
+            let before = ContinuousClock.now
             let second = try await take(1000, of: queue)
-            #expect(second.count <= 3, "what the time between the two calls brought")
+            let passed = before.duration(to: .now) / .seconds(1)
+            // The time between the two calls brings some more; how much lies with the machine.
+            #expect(second.count <= Int(passed * 100) + 3)
         }
     }
 
