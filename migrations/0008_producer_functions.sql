@@ -13,50 +13,7 @@ create table pushq.send_key (
 
 create index send_key_age on pushq.send_key (created_at);
 
--- What is wrong with a message, in one line, or null. The rules are those of QueueCore/Message/MessageRules.swift.
-create function pushq.message_problem(
-  payload json, push_type text, priority int, expiration bigint, collapse_id text
-) returns text
-language plpgsql stable as $$
-declare
-  most  int := case when push_type = 'voip' then 5120 else 4096 end;
-  bytes int := octet_length(payload::text);
-  aps   json;
-begin
-  if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
-      'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
-    return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
-                  'location, pushtotalk, widgets or controls', push_type);
-  elsif payload is null or json_typeof(payload) <> 'object' then
-    return 'the payload is not a JSON object';
-  elsif bytes > most then
-    return format('the payload has %s bytes; at most %s are allowed for push type %s', bytes, most, push_type);
-  elsif priority is not null and priority not in (10, 5, 1) then
-    return format('priority %s is unknown: use 10, 5 or 1', priority);
-  elsif push_type = 'background' and priority is not null and priority <> 5 then
-    return format('priority %s is not allowed for a background push: use 5', priority);
-  elsif expiration is not null and expiration <> 0 and expiration < extract(epoch from now()) then
-    return format('expiration %s has passed: use 0 or seconds since 1970', expiration);
-  elsif collapse_id is not null and octet_length(collapse_id) not between 1 and 64 then
-    return format('the collapse ID has %s bytes: 1 to 64 are allowed', octet_length(collapse_id));
-  end if;
-
-  aps := payload -> 'aps';
-  if aps is not null and json_typeof(aps) <> 'object' then
-    return 'aps is not an object';
-  elsif push_type in ('alert', 'background', 'liveactivity', 'widgets', 'controls') and aps is null then
-    return format('the payload has no aps, which push type %s requires', push_type);
-  elsif push_type = 'alert' and coalesce(aps -> 'alert', aps -> 'badge', aps -> 'sound') is null then
-    return 'aps has none of alert, badge and sound, one of which push type alert requires';
-  elsif push_type = 'background' and (aps ->> 'content-available') is distinct from '1' then
-    return 'aps has no content-available: 1, which push type background requires';
-  elsif push_type = 'background' and coalesce(aps -> 'alert', aps -> 'badge', aps -> 'sound') is not null then
-    return 'aps has alert, badge or sound, which push type background forbids';
-  end if;
-  return null;
-end $$;
-
--- Checks a message and keeps it. Returns its id.
+-- Checks a message (0009_message_rules.sql) and keeps it. Returns its id.
 create function pushq.new_message(
   queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text, at_most_once boolean
 ) returns bigint

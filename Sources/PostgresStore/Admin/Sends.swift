@@ -48,7 +48,7 @@ extension Statement {
         """#)
 }
 
-/// What to send, for a single send and a campaign alike. PostgreSQL checks it by the rules of QueueCore's `Message`.
+/// What to send, for a single send and a campaign alike. PostgreSQL checks it by QueueCore's `MessageRules` once more.
 package struct MessageDraft: Sendable {
     /// JSON, sent byte for byte.
     package var payload: String
@@ -68,6 +68,12 @@ package struct MessageDraft: Sendable {
     /// A message of a payload.
     package init(payload: String) {
         self.payload = payload
+    }
+
+    /// What the rules for messages are about.
+    package var message: Message {
+        Message(
+            payload: payload, pushType: pushType, priority: priority, expiration: expiration, collapseID: collapseID)
     }
 
     /// In the order of `start_campaign`'s parameters from $3 on.

@@ -35,8 +35,9 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// What pushq's own functions refuse with: something is not there, or a value is wrong. They say it in words for users.
-    private static let ownRefusals: [SQLState] = ["PQ404", "22023"]
+    /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for something else.
+    /// They say it in words for users.
+    private static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "22023"]
 }
 
 /// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.

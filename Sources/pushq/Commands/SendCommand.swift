@@ -24,7 +24,7 @@ struct SendCommand: Command {
 
     func run(_ console: Console) async throws {
         let recipients = try recipients()
-        let message = options.message(payload: try readPayload())
+        let message = try options.message(of: readPayload())
         let (queue, urgent, key, wait) = ("\(queue)", urgent, key, wait)
         let sent = try await database.session { store in
             let root = try await store.send(message, to: recipients, ofQueue: queue, isUrgent: urgent, key: key)
@@ -55,10 +55,10 @@ struct SendCommand: Command {
         }
     }
 
-    private func readPayload() throws -> String {
+    private func readPayload() throws -> Payload {
         switch (alert, payload) {
-        case (let text?, nil): return PayloadFile.alert(text)
-        case (nil, let file?): return try PayloadFile.read(file)
+        case (let text?, nil): return Payload(alert: text)
+        case (nil, let file?): return try Payload(file)
         case (nil, nil): throw UsageError("--alert TEXT or --payload FILE is missing")
         case (_?, _?): throw UsageError("--alert and --payload do not go together")
         }

@@ -33,7 +33,7 @@ struct DemoMaterial: Sendable {
     ///   - folder: with `devices.csv`, `payload.json` and `rules.json`.
     ///   - deviceCount: makes up so many devices instead of those of the folder.
     init(folder: String?, deviceCount: Int?) throws {
-        payload = try folder.map { try PayloadFile.read(InputFile("\($0)/payload.json")) } ?? Self.usualPayload
+        payload = try folder.map { try Payload(InputFile("\($0)/payload.json")).text } ?? Self.usualPayload
         rules =
             try folder.map { String(decoding: try InputFile("\($0)/rules.json").contents(), as: UTF8.self) }
             ?? Self.usualRules

@@ -16,8 +16,10 @@ struct MessageOptions: ParameterGroup {
     @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
 
     /// The message with that payload.
-    func message(payload: String) -> MessageDraft {
-        var message = MessageDraft(payload: payload)
+    ///
+    /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
+    func message(of payload: Payload) throws(Failure) -> MessageDraft {
+        var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
         message.expiration = expiration.map { $0 == .zero ? 0 : Int64(Date.now.timeIntervalSince1970 + $0.seconds) }
@@ -25,6 +27,7 @@ struct MessageOptions: ParameterGroup {
         message.isSentAtMostOnce = atMostOnce
         message.startAt = at?.date
         message.sendBy = sendBy?.date
+        try payload.refuseErrors(in: message.message)
         return message
     }
 }

@@ -55,9 +55,9 @@ import Testing
         try await Shop.open { shop in
             let long = #"{"aps":{"alert":"\#(String(repeating: "x", count: 5000))"}}"#
             let wrong = [
-                (long, "the payload has 5020 bytes; at most 4096"),
-                ("{\"aps\":\n {\"alert\": }\n}", "payload.json:2: the payload is not JSON"),
-                ("{\"aps\":{}}", "none of alert, badge and sound"),
+                (long, "the payload has 5020 bytes: push type alert takes at most 4096"),
+                ("{\"aps\":\n {\"alert\": }\n}", "payload.json:2:12: the payload is not JSON"),
+                ("{\"aps\":{}}", "none of alert, badge, sound"),
             ]
             for (payload, problem) in wrong {
                 let file = try shop.folder.write(payload, to: "payload.json")

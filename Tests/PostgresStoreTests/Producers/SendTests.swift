@@ -110,9 +110,9 @@ import Transport
         ),
         (
             #"'{"aps":{"content-available":1,"sound":"x"}}', array['00ff'], push_type => 'background'"#,
-            "aps has alert, badge"
+            "aps.sound does not go with push type background"
         ),
-        (#"'{"aps":{}}', array['00ff']"#, "aps has none of alert, badge and sound"),
+        (#"'{"aps":{}}', array['00ff']"#, "aps has none of alert, badge, sound"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], expiration => 300"#, "expiration 300 has passed"),
         (#"'{"aps":{"alert":"x"}}', array['00ff'], collapse_id => repeat('é', 33)"#, "the collapse ID has 66 bytes"),
         (

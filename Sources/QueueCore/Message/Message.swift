@@ -1,0 +1,22 @@
+/// What is sent to each recipient, as a producer gives it: nothing in it has been checked yet.
+package struct Message: Sendable {
+    /// JSON, sent byte for byte.
+    package var payload: String
+    package var pushType: PushType
+    /// Nil: no header.
+    package var priority: Int?
+    /// Nil: no header, and APNs decides; 0: one attempt; else seconds since 1970.
+    package var expiration: Int64?
+    package var collapseID: String?
+
+    package init(
+        payload: String, pushType: PushType = .alert, priority: Int? = nil, expiration: Int64? = nil,
+        collapseID: String? = nil
+    ) {
+        self.payload = payload
+        self.pushType = pushType
+        self.priority = priority
+        self.expiration = expiration
+        self.collapseID = collapseID
+    }
+}

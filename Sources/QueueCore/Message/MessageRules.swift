@@ -1,0 +1,93 @@
+/// What APNs takes, checked before anything is queued: a push that it refuses would be refused for every recipient.
+///
+/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/0009_message_rules.sql) stands in front of
+/// the queue and finds the same errors, in the same order and words.
+package enum MessageRules {
+    /// The longest collapse ID in bytes of UTF-8.
+    package static let maximumCollapseIDBytes = 64
+    /// APNs keeps nothing longer, in seconds.
+    package static let maximumStorageSeconds: Int64 = 30 * 24 * 3600
+    /// Greater numbers of seconds are milliseconds: this one lies in the year 5138.
+    package static let maximumSeconds: Int64 = 100_000_000_000
+
+    /// What the rules say about `message`, errors and warnings in the order in which they are found.
+    ///
+    /// - Parameter now: seconds since 1970.
+    package static func check(_ message: Message, now: Int64) -> [Finding] {
+        PayloadCheck.findings(in: message) + priority(of: message) + expiration(of: message, now: now)
+            + collapseID(of: message)
+    }
+
+    /// The first error of ``check(_:now:)``, if any.
+    package static func firstError(in message: Message, now: Int64) -> Finding? {
+        check(message, now: now).first { $0.severity == .error }
+    }
+
+    /// What is wrong with a name that is no push type's.
+    package static func unknownPushType(_ name: String) -> Finding {
+        let names = PushType.allCases.map(\.rawValue)
+        let list = names.dropLast().joined(separator: ", ") + " or " + names[names.count - 1]
+        return .error("push-type", "push type “\(name)” is unknown", "use \(list)")
+    }
+
+    private static func priority(of message: Message) -> [Finding] {
+        guard let number = message.priority else { return [] }
+        guard let priority = Priority(rawValue: number) else {
+            return [.error("priority", "priority \(number) is unknown", "use 10, 5 or 1")]
+        }
+        let rules = message.pushType.rules
+        if !rules.priorities.contains(priority) {
+            let remedy = "use \(rules.priorities.list)"
+            return [.error("priority", "priority \(number) is not allowed for push type \(message.pushType)", remedy)]
+        }
+        if rules.usualPriorities.contains(priority) { return [] }
+        let remedy = "use \(rules.usualPriorities.list)"
+        return [.warning("priority", "priority \(number) is not documented for push type \(message.pushType)", remedy)]
+    }
+
+    private static func expiration(of message: Message, now: Int64) -> [Finding] {
+        switch message.expiration {
+        case let seconds? where seconds >= maximumSeconds:
+            return [.error("expiration", "expiration \(seconds) is in milliseconds", "use seconds since 1970")]
+        case let seconds? where seconds != 0 && seconds < now:
+            let remedy = "use 0 for one attempt, or seconds since 1970 that lie ahead"
+            return [.error("expiration", "expiration \(seconds) has passed", remedy)]
+        case let seconds? where seconds > now + maximumStorageSeconds:
+            return [.warning("expiration", "the expiration lies more than 30 days ahead", "APNs keeps nothing longer")]
+        case let seconds where message.pushType == .pushtotalk && seconds != 0:
+            return [
+                .warning("expiration", "a push-to-talk push that comes late is of no use", "set the expiration to 0")
+            ]
+        case let seconds where message.pushType == .voip && (seconds ?? .max) > now + 60:
+            return [
+                .warning(
+                    "expiration", "a call that comes late is of no use", "set the expiration to 0 or to seconds ahead")
+            ]
+        default: return []
+        }
+    }
+
+    private static func collapseID(of message: Message) -> [Finding] {
+        guard let identifier = message.collapseID else { return [] }
+        let bytes = identifier.utf8.count
+        if !(1...maximumCollapseIDBytes).contains(bytes) {
+            return [.error("collapse-id", "the collapse ID has \(bytes) bytes", "use 1 to \(maximumCollapseIDBytes)")]
+        }
+        // RFC 9113 §8.2.1: a field's value has no line break, and no space around it.
+        let isClean = identifier.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
+        if !isClean || identifier.utf8.first == 0x20 || identifier.utf8.last == 0x20 {
+            let problem = "the collapse ID has a control character, or a space around it"
+            return [.error("collapse-id", problem, "use visible characters")]
+        }
+        return []
+    }
+}
+
+extension [Priority] {
+    /// `10, 5 or 1`.
+    fileprivate var list: String {
+        let numbers = map { "\($0.rawValue)" }
+        guard let last = numbers.last, count > 1 else { return numbers.joined() }
+        return numbers.dropLast().joined(separator: ", ") + " or " + last
+    }
+}

@@ -1,0 +1,206 @@
+/// Holds the payload of one message against the rules of its push type.
+struct PayloadCheck {
+    /// How much of a value or of a key is repeated in a finding, in characters.
+    private static let shownCharacters = 40
+
+    private let type: PushType
+    private let root: JSONNode
+    private var findings: [Finding] = []
+
+    /// What the rules say about the payload.
+    static func findings(in message: Message) -> [Finding] {
+        let tooLong = length(of: message)
+        var reader = JSONReader(message.payload)
+        do throws(JSONReadingError) {
+            let root = try reader.read()
+            guard root.members != nil else { return [notAnObject] }
+            var check = PayloadCheck(type: message.pushType, root: root, findings: tooLong)
+            check.escape(at: reader.invalidEscape)
+            check.run()
+            return check.findings
+        } catch {
+            return findings(for: error, in: message, tooLong)
+        }
+    }
+
+    private static func findings(
+        for error: JSONReadingError, in message: Message, _ tooLong: [Finding]
+    ) -> [Finding] {
+        switch error {
+        case .malformed(let offset, let expected):
+            return [.error("payload", "the payload is not JSON", "\(expected) is expected here", at: offset)]
+        case .tooDeep(let offset):
+            guard message.payload.utf8.first(where: { !$0.isJSONSpace }) == UInt8(ascii: "{") else {
+                return [notAnObject]
+            }
+            let problem = "the payload nests deeper than \(JSONReader.maximumDepth) levels"
+            return tooLong + [.error("payload", problem, "flatten it", at: offset)]
+        }
+    }
+
+    private static let notAnObject = Finding.error(
+        "payload", "the payload is not a JSON object", #"begin with {"aps": …}"#, at: 0)
+
+    private static func length(of message: Message) -> [Finding] {
+        let (bytes, most) = (message.payload.utf8.count, message.pushType.maximumPayloadBytes)
+        guard bytes > most else { return [] }
+        let remedy = "push type \(message.pushType) takes at most \(most)"
+        return [.error("payload", "the payload has \(bytes) bytes", remedy)]
+    }
+
+    private init(type: PushType, root: JSONNode, findings: [Finding]) {
+        self.type = type
+        self.root = root
+        self.findings = findings
+    }
+
+    private mutating func escape(at offset: Int?) {
+        guard let offset else { return }
+        let problem = "the payload has a \\u escape that is no character"
+        findings.append(.error("payload", problem, "write the character itself", at: offset))
+    }
+
+    private mutating func run() {
+        repeated(in: root, "the payload")
+        forbidden()
+        requirements { !$0.hasPrefix("aps.") }
+        if let aps = root["aps"] {
+            guard kind(.object, of: aps, "aps") else { return }
+            keys(of: aps, "aps", PayloadKeys.aps)
+        }
+        requirements { $0.hasPrefix("aps.") }
+        oneOf()
+        liveActivity()
+        PayloadWarnings.append(to: &findings, root: root, type: type)
+    }
+}
+
+// The types of values.
+extension PayloadCheck {
+    /// Checks the members of one object, and of what it holds.
+    private mutating func keys(of object: JSONNode, _ path: String, _ known: [PayloadKey]) {
+        repeated(in: object, path)
+        for member in object.members ?? [] {
+            let place = "\(path).\(member.name)"
+            guard let key = known.first(where: { $0.name == member.name }) else {
+                findings.append(unknown(member, path))
+                continue
+            }
+            if member.node.value == .null {
+                findings.append(.warning(place, "\(place) is null", "leave it out", at: member.offset))
+            } else if kind(key.kind, of: member.node, place), member.node.members != nil, let inner = keys(in: place) {
+                keys(of: member.node, place, inner)
+            }
+        }
+    }
+
+    private func keys(in path: String) -> [PayloadKey]? {
+        switch path {
+        case "aps.alert": type == .liveactivity ? PayloadKeys.liveActivityAlert : PayloadKeys.alert
+        case "aps.sound": PayloadKeys.sound
+        default: nil
+        }
+    }
+
+    private mutating func repeated(in object: JSONNode, _ path: String) {
+        var seen: Set<[UInt8]> = []
+        for member in object.members ?? [] where !seen.insert(Array(member.name.utf8)).inserted {
+            let problem = "“\(Self.shown(member.name))” stands twice in \(path)"
+            findings.append(.error(path == "the payload" ? "payload" : path, problem, "keep one", at: member.offset))
+            return
+        }
+    }
+
+    private func unknown(_ member: JSONNode.Member, _ path: String) -> Finding {
+        let place = "\(path).\(Self.shown(member.name))"
+        let remedy = path == "aps" ? "a key of your own belongs beside aps" : "leave it out"
+        return .warning(place, "\(place) is no key that Apple documents", remedy, at: member.offset)
+    }
+
+    /// Whether a value is what it has to be.
+    private mutating func kind(_ kind: ValueKind, of node: JSONNode, _ path: String) -> Bool {
+        if kind.admits(node.value) { return true }
+        var problem = "\(path) is \(Self.shown(node.value, against: kind))"
+        if kind == .seconds, case .number(let digits) = node.value, ValueKind.isWhole(digits) {
+            problem += ", which is milliseconds"
+        }
+        findings.append(.error(path, problem, "use \(kind.rawValue)", at: node.offset))
+        return false
+    }
+
+    /// A value as a finding shows it: by its type where that is wrong, else by itself.
+    private static func shown(_ value: JSONNode.Value, against kind: ValueKind) -> String {
+        switch value {
+        case .object: "an object"
+        case .array: kind == .texts ? "an array of other things" : "an array"
+        case .string(let text): kind == .event ? "“\(shown(text))”" : "a string"
+        case .number(let digits): [.count, .toggle, .seconds].contains(kind) ? shown(digits) : "a number"
+        case .bool: "a boolean"
+        case .null: "null"
+        }
+    }
+
+    private static func shown(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.prefix(shownCharacters)))
+    }
+}
+
+// What the push type demands.
+extension PayloadCheck {
+    private mutating func requirements(where concerned: (String) -> Bool) {
+        for requirement in type.rules.requirements where concerned(requirement.path) {
+            let node = root.at(requirement.path)
+            if let value = requirement.value {
+                if node?.value.text == value { continue }
+                let problem = "\(requirement.path) is not \(value), which push type \(type) requires"
+                findings.append(.error(requirement.path, problem, requirement.remedy, at: node?.offset))
+            } else if let node {
+                if requirement.path.contains(".") || requirement.path == "aps" { continue }
+                _ = kind(.text, of: node, requirement.path)
+            } else {
+                let problem = "\(requirement.path) is missing, which push type \(type) requires"
+                findings.append(.error(requirement.path, problem, requirement.remedy))
+            }
+        }
+    }
+
+    private mutating func forbidden() {
+        for path in type.rules.forbidden {
+            guard let node = root.at(path) else { continue }
+            let problem = "\(path) does not go with push type \(type)"
+            findings.append(.error(path, problem, "leave it out", at: node.offset))
+        }
+    }
+
+    private mutating func oneOf() {
+        let keys = type.rules.oneOf
+        guard !keys.isEmpty, let aps = root["aps"], !keys.contains(where: { aps[$0] != nil }) else { return }
+        let problem = "aps has none of \(keys.joined(separator: ", ")), one of which push type \(type) requires"
+        findings.append(.error("aps", problem, "add one, or use push type background", at: aps.offset))
+    }
+
+    private mutating func liveActivity() {
+        guard type == .liveactivity, case .string(let name) = root.at("aps.event")?.value,
+            let event = LiveActivityEvent(rawValue: name)
+        else { return }
+        for key in event.required where root.at("aps.\(key)") == nil {
+            let problem = "aps.\(key) is missing, which event \(event) of a Live Activity requires"
+            findings.append(.error("aps.\(key)", problem, "add it"))
+        }
+    }
+}
+
+extension JSONNode.Value {
+    /// A number, true or false as it is written; nil for anything else.
+    fileprivate var text: String? {
+        switch self {
+        case .number(let digits): digits
+        case .bool(let value): "\(value)"
+        default: nil
+        }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isJSONSpace: Bool { self == 0x20 || self == 0x0A || self == 0x0D || self == 0x09 }
+}

@@ -1,0 +1,61 @@
+import Foundation
+import QueueCore
+import Terminal
+
+struct LintCommand: Command {
+    static let name = "lint"
+    static let summary = "Tells what APNs or a device would not like about a payload, without sending anything."
+    static let discussion = """
+        Errors are what 'send', 'campaign' and the SQL functions refuse; warnings only inform. Exit code 1 says that there \
+        are errors.
+        """
+    static let examples = [
+        "lint payload.json",
+        "lint activity.json --push-type liveactivity --priority 5",
+    ]
+
+    @Positional("The payload, JSON; - is standard input.") var file: InputFile
+    @Option("What kind of push it is.", "TYPE") var pushType: PushType = .alert
+    @Option("10, 5 or 1, as it would be sent.", "N") var priority: Int?
+    @Option("As the SQL functions take it: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
+    @Option("The collapse ID that goes with it.", "ID") var collapseId: String?
+
+    func run(_ console: Console) throws {
+        let payload = try Payload(file)
+        let message = Message(
+            payload: payload.text, pushType: pushType, priority: priority, expiration: expiration.map(Int64.init),
+            collapseID: collapseId)
+        let findings = MessageRules.check(message, now: Int64(Date.now.timeIntervalSince1970))
+        let errors = findings.count { $0.severity == .error }
+        console.show(
+            text(findings, of: payload, errors: errors),
+            json: [
+                "file": .string(file.name), "bytes": .integer(payload.text.utf8.count), "errors": .integer(errors),
+                "warnings": .integer(findings.count - errors),
+                "findings": .array(findings.map { json($0, of: payload) }),
+            ])
+        guard errors == 0 else { throw Unsuccessful() }
+    }
+
+    private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
+        let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
+        let size =
+            "\(NumberText.grouped(payload.text.utf8.count)) of \(NumberText.grouped(pushType.maximumPayloadBytes))"
+        let counts = "\(Self.count(errors, "error")), \(Self.count(findings.count - errors, "warning"))"
+        return (lines + ["\(file.name): \(size) bytes, \(counts)"]).joined(separator: "\n")
+    }
+
+    private static func count(_ number: Int, _ word: String) -> String {
+        "\(number) \(word)\(number == 1 ? "" : "s")"
+    }
+
+    private func json(_ finding: Finding, of payload: Payload) -> JSON {
+        let position = payload.position(of: finding)
+        return [
+            "severity": .string(finding.severity.rawValue), "path": .string(finding.path),
+            "line": position.map { .integer($0.line) } ?? .null,
+            "column": position.map { .integer($0.column) } ?? .null,
+            "problem": .string(finding.problem), "remedy": .string(finding.remedy),
+        ]
+    }
+}

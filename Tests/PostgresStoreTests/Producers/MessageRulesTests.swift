@@ -1,0 +1,67 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `A message` {
+    private static let statement = Statement(
+        "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5)")
+
+    @Test
+    func
+        `cases 37, 39, 40, 41, 60, 61, P2, P3, P8, P9, P10, P12: is refused or accepted by Swift and by SQL in the same words`()
+        async throws
+    {
+        let now = Int64(Date.now.timeIntervalSince1970)
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for (number, example) in MessageCase.all.enumerated() {
+                let message = example.message
+                let ours = MessageRules.firstError(in: message, now: now)?.text
+                let theirs = try await store.execute(
+                    Self.statement,
+                    [
+                        .text(message.payload), .text(message.pushType.rawValue),
+                        .int4(message.priority.map(Int32.init)),
+                        .int8(message.expiration), .text(message.collapseID),
+                    ]
+                ).first?.optionalText(0)
+                let which = Comment("case \(number): \(message.pushType) \(message.payload.prefix(120))")
+                #expect(ours == example.refusal, which)
+                #expect(theirs == example.refusal, which)
+            }
+        }
+    }
+
+    @Test func `P4: a push type that is none is refused with the list of those that are`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for name in ["alerts", "Alert", ""] {
+                let problem = try await store.execute(
+                    Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil)]
+                ).first?.optionalText(0)
+                #expect(problem == MessageRules.unknownPushType(name).text)
+            }
+        }
+    }
+
+    @Test func `is known by the same keys to Swift and to SQL`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let statement = Statement("payload_kind", "select pushq.payload_kind($1, $2, $3)")
+            func compare(_ path: String, _ keys: [PayloadKey], _ type: PushType) async throws {
+                for key in keys {
+                    let kind = try await store.execute(
+                        statement, [.text(path), .text(key.name), .text(type.rawValue)]
+                    ).first?.optionalText(0)
+                    #expect(kind == key.kind.rawValue, "\(path).\(key.name)")
+                }
+            }
+            try await compare("aps", PayloadKeys.aps, .alert)
+            try await compare("aps.alert", PayloadKeys.alert, .alert)
+            try await compare("aps.alert", PayloadKeys.liveActivityAlert, .liveactivity)
+            try await compare("aps.sound", PayloadKeys.sound, .alert)
+        }
+    }
+}

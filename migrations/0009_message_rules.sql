@@ -1,0 +1,254 @@
+-- What APNs takes, checked in the producer's transaction: a push that it refuses would be refused for every recipient.
+--
+-- The rules are those of Sources/QueueCore/Message, error for error and word for word; a test sends one list of messages through
+-- both. Warnings are `pushq lint`'s alone. A key that Apple may have added since is never an error.
+
+-- What a documented key's value has to be; null for a key that is not documented.
+create function pushq.payload_kind(path text, key text, push_type text) returns text
+language sql immutable parallel safe as $$
+  select case path
+    when 'aps' then case
+      when key in ('alert', 'sound') then 'a string or an object'
+      when key in ('badge') then 'a whole number, 0 or greater'
+      when key in ('thread-id', 'category', 'target-content-id', 'interruption-level', 'filter-criteria', 'attributes-type',
+                   'input-push-channel') then 'a string'
+      when key in ('content-available', 'mutable-content', 'input-push-token') then 'the number 1'
+      when key in ('relevance-score') then 'a number'
+      when key in ('content-changed') then 'true or false'
+      when key in ('timestamp', 'stale-date', 'dismissal-date') then 'seconds since 1970'
+      when key in ('event') then 'start, update or end'
+      when key in ('content-state', 'attributes') then 'an object'
+      when key in ('url-args') then 'an array of strings' end
+    when 'aps.alert' then case
+      -- In a Live Activity a text may be an object with loc-key and loc-args.
+      when key in ('title', 'subtitle', 'body') and push_type = 'liveactivity' then 'a string or an object'
+      when key in ('title-loc-args', 'subtitle-loc-args', 'loc-args') then 'an array of strings'
+      when key in ('title', 'subtitle', 'body', 'launch-image', 'title-loc-key', 'subtitle-loc-key', 'loc-key', 'action-loc-key',
+                   'action', 'sound') then 'a string' end
+    when 'aps.sound' then case
+      when key in ('critical') then 'the number 1'
+      when key in ('name') then 'a string'
+      when key in ('volume') then 'a number' end
+  end
+$$;
+
+-- What is wrong with one value, or null.
+create function pushq.value_problem(path text, value json, kind text) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  type  text := json_typeof(value);
+  plain text := value #>> '{}';
+  shown text;
+begin
+  if (case kind
+      when 'a string' then type = 'string'
+      when 'a string or an object' then type in ('string', 'object')
+      when 'an object' then type = 'object'
+      when 'a number' then type = 'number'
+      when 'true or false' then type = 'boolean'
+      when 'a whole number, 0 or greater' then type = 'number' and plain ~ '^[0-9]+$'
+      when 'the number 1' then type = 'number' and plain in ('1', '0')
+      when 'seconds since 1970' then type = 'number' and plain ~ '^[0-9]{1,11}$'
+      when 'start, update or end' then type = 'string' and plain in ('start', 'update', 'end')
+      when 'an array of strings' then type = 'array'
+        and not exists (select from json_array_elements(case when type = 'array' then value else '[]' end) e
+                        where json_typeof(e) <> 'string')
+    end)
+  then
+    return null;
+  end if;
+  shown := case type
+    when 'object' then 'an object'
+    when 'array' then case kind when 'an array of strings' then 'an array of other things' else 'an array' end
+    when 'string' then case kind when 'start, update or end' then format('“%s”', left(plain, 40)) else 'a string' end
+    when 'number' then
+      case when kind in ('a whole number, 0 or greater', 'the number 1', 'seconds since 1970') then left(plain, 40)
+           else 'a number' end
+    when 'boolean' then 'a boolean'
+    else 'null'
+  end;
+  if kind = 'seconds since 1970' and type = 'number' and plain ~ '^[0-9]+$' then
+    shown := shown || ', which is milliseconds';
+  end if;
+  return format('%s is %s: use %s', path, shown, kind);
+end $$;
+
+-- What is wrong with the members of aps, or of its alert or sound: the first of them, or null.
+create function pushq.members_problem(path text, object json, push_type text) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  member  record;
+  kind    text;
+  problem text := pushq.repetition(object, path);
+begin
+  if problem is not null then
+    return problem;
+  end if;
+  for member in select key, value, path || '.' || key as place from json_each(object) loop
+    kind := pushq.payload_kind(path, member.key, push_type);
+    continue when kind is null or json_typeof(member.value) = 'null';
+    problem := pushq.value_problem(member.place, member.value, kind);
+    if problem is null and member.place in ('aps.alert', 'aps.sound') and json_typeof(member.value) = 'object' then
+      problem := pushq.members_problem(member.place, member.value, push_type);
+    end if;
+    if problem is not null then
+      return problem;
+    end if;
+  end loop;
+  return null;
+end $$;
+
+-- The first key of an object that stands in it twice: one of them would be lost.
+create function pushq.repetition(object json, place text) returns text
+language sql immutable parallel safe as $$
+  select format('“%s” stands twice in %s: keep one', left(key, 40), place)
+  from (select key, n, row_number() over (partition by key order by n) as occurrence
+        from json_object_keys(object) with ordinality k(key, n)) k
+  where occurrence = 2
+  order by n
+  limit 1
+$$;
+
+-- How deep a JSON text nests. Counting costs a row for each character, so only what has many brackets is counted.
+create function pushq.nesting(payload text) returns int
+language sql immutable parallel safe as $$
+  select case when length(payload) - length(translate(payload, '{[', '')) <= 64 then 1 else (
+    select coalesce(max(depth), 0)::int
+    from (
+      select sum(case when c in ('{', '[') then 1 when c in ('}', ']') then -1 else 0 end) over (order by n) as depth
+      from regexp_split_to_table(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '') with ordinality s(c, n)) d)
+  end
+$$;
+
+-- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them unread, and
+-- fails when somebody looks.
+create function pushq.has_readable_escapes(payload text) returns boolean
+language plpgsql immutable parallel safe as $$
+begin
+  return strpos(payload, '\u') = 0 or payload::jsonb is not null;
+exception
+  when untranslatable_character or invalid_text_representation then return false;
+  when numeric_value_out_of_range then return true;
+end $$;
+
+-- What is wrong with a payload, or null.
+create function pushq.payload_problem(payload json, push_type text) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  most     int := case when push_type = 'voip' then 5120 else 4096 end;
+  bytes    int := octet_length(payload::text);
+  aps      json;
+  key      text;
+  required text[];
+  problem  text;
+begin
+  if payload is null or json_typeof(payload) <> 'object' then
+    return 'the payload is not a JSON object: begin with {"aps": …}';
+  elsif bytes > most then
+    return format('the payload has %s bytes: push type %s takes at most %s', bytes, push_type, most);
+  elsif pushq.nesting(payload::text) > 64 then
+    return 'the payload nests deeper than 64 levels: flatten it';
+  elsif strpos(payload::text, '\u') > 0 and not pushq.has_readable_escapes(payload::text) then
+    return 'the payload has a \u escape that is no character: write the character itself';
+  end if;
+  problem := pushq.repetition(payload, 'the payload');
+  if problem is not null then
+    return problem;
+  end if;
+
+  -- Keys that do not go with the push type. A value of null is as good as none: ->> makes it one.
+  aps := payload -> 'aps';
+  if push_type = 'mdm' and payload ->> 'aps' is not null then
+    return 'aps does not go with push type mdm: leave it out';
+  elsif push_type = 'background' and json_typeof(aps) = 'object' then
+    foreach key in array array['alert', 'badge', 'sound'] loop
+      if aps ->> key is not null then
+        return format('aps.%s does not go with push type background: leave it out', key);
+      end if;
+    end loop;
+  end if;
+
+  -- Keys beside aps that the push type requires, and what to set them to.
+  required := case push_type
+    when 'mdm' then array[['mdm', 'the device''s PushMagic']]
+    when 'fileprovider' then array[['container-identifier', 'the container''s identifier'], ['domain', 'the domain''s identifier']]
+  end;
+  for n in 1 .. coalesce(array_length(required, 1), 0) loop
+    key := required[n][1];
+    if payload ->> key is null then
+      return format('%s is missing, which push type %s requires: set it to %s', key, push_type, required[n][2]);
+    end if;
+    problem := pushq.value_problem(key, payload -> key, 'a string');
+    if problem is not null then
+      return problem;
+    end if;
+  end loop;
+  if payload ->> 'aps' is null then
+    return case when push_type in ('alert', 'background', 'liveactivity', 'widgets', 'controls')
+                then format('aps is missing, which push type %s requires: add it', push_type) end;
+  end if;
+  return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
+                  pushq.push_type_problem(aps, push_type));
+end $$;
+
+-- What a push type requires of aps.
+create function pushq.push_type_problem(aps json, push_type text) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  key text;
+begin
+  if push_type = 'alert' and coalesce(aps ->> 'alert', aps ->> 'badge', aps ->> 'sound') is null then
+    return 'aps has none of alert, badge, sound, one of which push type alert requires: add one, or use push type background';
+  elsif push_type = 'background' and aps ->> 'content-available' is distinct from '1' then
+    return 'aps.content-available is not 1, which push type background requires: set it to 1';
+  elsif push_type in ('widgets', 'controls') and aps ->> 'content-changed' is distinct from 'true' then
+    return format('aps.content-changed is not true, which push type %s requires: set it to true', push_type);
+  elsif push_type <> 'liveactivity' then
+    return null;
+  elsif aps ->> 'timestamp' is null then
+    return 'aps.timestamp is missing, which push type liveactivity requires: set it to seconds since 1970';
+  elsif aps ->> 'event' is null then
+    return 'aps.event is missing, which push type liveactivity requires: set it to start, update or end';
+  end if;
+  foreach key in array case aps ->> 'event'
+      when 'start' then array['content-state', 'attributes-type', 'attributes', 'alert']
+      when 'update' then array['content-state']
+      else array[]::text[] end loop
+    if aps ->> key is null then
+      return format('aps.%s is missing, which event %s of a Live Activity requires: add it', key, aps ->> 'event');
+    end if;
+  end loop;
+  return null;
+end $$;
+
+-- What is wrong with a message, in one line with what to do about it, or null.
+create function pushq.message_problem(
+  payload json, push_type text, priority int, expiration bigint, collapse_id text
+) returns text
+language plpgsql stable as $$
+declare
+  problem text;
+begin
+  if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
+      'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
+    return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
+                  'location, pushtotalk, widgets or controls', push_type);
+  end if;
+  problem := pushq.payload_problem(payload, push_type);
+  if problem is not null then
+    return problem;
+  elsif priority not in (10, 5, 1) then
+    return format('priority %s is unknown: use 10, 5 or 1', priority);
+  elsif push_type = 'background' and priority <> 5 then
+    return format('priority %s is not allowed for push type background: use 5', priority);
+  elsif expiration >= 100000000000 then
+    return format('expiration %s is in milliseconds: use seconds since 1970', expiration);
+  elsif expiration <> 0 and expiration < extract(epoch from now()) then
+    return format('expiration %s has passed: use 0 for one attempt, or seconds since 1970 that lie ahead', expiration);
+  elsif octet_length(collapse_id) not between 1 and 64 then
+    return format('the collapse ID has %s bytes: use 1 to 64', octet_length(collapse_id));
+  elsif collapse_id ~ '[\u0001-\u001f\u007f]' or collapse_id like ' %' or collapse_id like '% ' then
+    return 'the collapse ID has a control character, or a space around it: use visible characters';
+  end if;
+  return null;
+end $$;
