@@ -103,8 +103,10 @@ final class EngineFixture {
     // MARK: Engines
 
     /// Starts an engine; it is drained when `body` returns.
+    /// - Parameter address: of the database, if the engine is to reach it otherwise than the test does.
     func withEngine(
-        _ adjust: (inout EngineSettings) -> Void = { _ in }, _ body: (Engine) async throws -> Void
+        over address: DatabaseAddress? = nil, _ adjust: (inout EngineSettings) -> Void = { _ in },
+        _ body: (Engine) async throws -> Void
     ) async throws {
         var settings = EngineSettings()
         settings.gateway = Endpoint(host: "127.0.0.1", port: simulator.port, additionalAuthorities: authorities)
@@ -112,7 +114,7 @@ final class EngineFixture {
         settings.drain = .seconds(5)
         adjust(&settings)
         let engine = Engine(
-            settings: settings, database: database.address, masterKey: masterKey,
+            settings: settings, database: address ?? database.address, masterKey: masterKey,
             report: { [events] in events.append($0) })
         let running = Task.detached { try await engine.run() }
         let result: Result<Void, any Error>
