@@ -83,6 +83,10 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["LocalStack", "PostgresStore", "APNsSimulator", "Transport", "Cryptography", "QueueCore"],
             path: "Tests/TestSupport", swiftSettings: settings),
+        .executableTarget(
+            name: "Chaos",
+            dependencies: ["TestSupport", "LocalStack", "PostgresStore", "Transport", "QueueCore"],
+            swiftSettings: settings),
         tests(of: ["QueueCore"], as: "QueueCoreTests"),
         tests(of: ["HTTP2"], as: "HTTP2Tests"),
         tests(of: ["Cryptography"], as: "CryptographyTests"),

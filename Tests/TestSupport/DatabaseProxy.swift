@@ -37,10 +37,10 @@ package final class DatabaseProxy: Sendable {
     }
 
     private let folder: String
-    private let listener: Stream
+    private let listener: SocketStream
     private let serverSocket: String
     private let decide: @Sendable (Message) -> Action
-    private let streams = Mutex<[Stream]>([])
+    private let streams = Mutex<[SocketStream]>([])
     private let connectionCount = Atomic(0)
 
     /// - Parameters:
@@ -57,7 +57,7 @@ package final class DatabaseProxy: Sendable {
         // Within the server's folder, which goes when the tests end.
         folder = "\(server.socketFolder)/proxy-\(UInt16.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        listener = Stream()
+        listener = SocketStream(AF_UNIX)
         try listener.listen(at: "\(folder)/.s.PGSQL.5432")
         Thread.detachNewThread { [self] in while let client = listener.accept() { serve(client) } }
     }
@@ -79,8 +79,8 @@ package final class DatabaseProxy: Sendable {
         try? FileManager.default.removeItem(atPath: folder)
     }
 
-    private func serve(_ client: Stream) {
-        let server = Stream()
+    private func serve(_ client: SocketStream) {
+        let server = SocketStream(AF_UNIX)
         guard server.connect(to: serverSocket) else { return client.shutDown() }
         streams.withLock { $0 += [client, server] }
         let number = connectionCount.add(1, ordering: .relaxed).newValue
@@ -88,7 +88,7 @@ package final class DatabaseProxy: Sendable {
         Thread.detachNewThread { [self] in carry(from: server, to: client, isFromClient: false, number) }
     }
 
-    private func carry(from source: Stream, to sink: Stream, isFromClient: Bool, _ connection: Int) {
+    private func carry(from source: SocketStream, to sink: SocketStream, isFromClient: Bool, _ connection: Int) {
         defer {
             source.shutDown()
             sink.shutDown()
@@ -105,81 +105,13 @@ package final class DatabaseProxy: Sendable {
     }
 }
 
-/// A blocking stream socket. It is closed when its last owner is gone, so that no thread reads from a number that was given to
-/// somebody else meanwhile.
-private final class Stream: Sendable {
-    private let descriptor: CInt
-
-    init(_ descriptor: CInt = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)) {
-        self.descriptor = descriptor
-    }
-
-    deinit {
-        close(descriptor)
-    }
-
-    func listen(at path: String) throws {
-        let code = unsafe withAddress(of: path) { unsafe bind(descriptor, $0, $1) }
-        guard code == 0, Glibc.listen(descriptor, 64) == 0 else {
-            throw NeverHappened(description: "the proxy cannot listen at \(path)")
-        }
-    }
-
-    func accept() -> Stream? {
-        let accepted = Glibc.accept(descriptor, nil, nil)
-        return accepted < 0 ? nil : Stream(accepted)
-    }
-
-    func connect(to path: String) -> Bool {
-        unsafe withAddress(of: path) { unsafe Glibc.connect(descriptor, $0, $1) } == 0
-    }
-
-    func shutDown() {
-        shutdown(descriptor, CInt(SHUT_RDWR))
-    }
-
-    func write(_ bytes: [UInt8]) -> Bool {
-        var done = 0
-        while done < bytes.count {
-            let count = unsafe bytes.withUnsafeBytes { part in
-                unsafe send(descriptor, part.baseAddress! + done, part.count - done, CInt(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return false }
-            done += count
-        }
-        return true
-    }
-
+extension SocketStream {
     /// Nil at the end of the stream.
-    func readMessage(hasType: Bool, isFromClient: Bool, _ connection: Int) -> DatabaseProxy.Message? {
+    fileprivate func readMessage(hasType: Bool, isFromClient: Bool, _ connection: Int) -> DatabaseProxy.Message? {
         guard let head = read(hasType ? 5 : 4) else { return nil }
         let length = head.suffix(4).reduce(0) { $0 << 8 | Int($1) }
         guard let body = read(length - 4) else { return nil }
         let type = hasType ? Character(Unicode.Scalar(head[0])) : nil
         return DatabaseProxy.Message(isFromClient: isFromClient, type: type, bytes: head + body, connection: connection)
-    }
-
-    private func read(_ count: Int) -> [UInt8]? {
-        var bytes = [UInt8](repeating: 0, count: count)
-        var done = 0
-        while done < count {
-            let read = unsafe bytes.withUnsafeMutableBytes { part in
-                unsafe recv(descriptor, part.baseAddress! + done, count - done, 0)
-            }
-            guard read > 0 else { return nil }
-            done += read
-        }
-        return bytes
-    }
-
-    private func withAddress(of path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> CInt) -> CInt {
-        var address = sockaddr_un()
-        address.sun_family = sa_family_t(AF_UNIX)
-        unsafe withUnsafeMutableBytes(of: &address.sun_path) { unsafe $0.copyBytes(from: path.utf8) }
-        return unsafe withUnsafePointer(to: &address) { pointer in
-            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                unsafe body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
-        }
     }
 }

@@ -30,22 +30,26 @@ package final class PrivatePostgres: Sendable {
     /// The process that was started, and the server's own number, which differs where `su` stands between.
     private let server = Mutex<(child: ChildProcess, processID: Int32)?>(nil)
 
-    private init(binaries: ServerBinaries, settings: ServerSettings, minder: Minder) throws(LocalStackError) {
+    private init(
+        binaries: ServerBinaries, settings: ServerSettings, minder: Minder, in parent: String?
+    ) throws(LocalStackError) {
         self.binaries = binaries
         self.settings = settings
         self.minder = minder
         user = try ServerUser.forThisProcess()
-        folder = try ServerFolder(ownedBy: user)
+        folder = try ServerFolder(ownedBy: user, in: parent)
         minder.mind(folder: folder.path)
     }
 
     /// Makes a cluster and starts its server; takes about a second. Returns when it answers.
-    /// - Parameter minder: ends the server when this program is gone.
+    /// - Parameters:
+    ///   - minder: ends the server when this program is gone.
+    ///   - parent: where its folder is made; in the system's temporary folder if nil.
     package static func start(
-        _ settings: ServerSettings = ServerSettings(), minder: Minder
+        _ settings: ServerSettings = ServerSettings(), minder: Minder, in parent: String? = nil
     ) async throws(LocalStackError) -> PrivatePostgres {
         let binaries = try await ServerBinaries.find()
-        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder)
+        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder, in: parent)
         try await postgres.makeCluster()
         try await postgres.start()
         return postgres
@@ -67,6 +71,11 @@ package final class PrivatePostgres: Sendable {
     /// The server's main process, nil while it is stopped.
     package var processID: Int32? {
         server.withLock { $0?.processID }
+    }
+
+    /// Whether its main process lives; it may have ended by itself.
+    package var isRunning: Bool {
+        server.withLock { $0?.child.exit == nil && $0 != nil }
     }
 
     /// A program beside the server, to be run as the server's user, who owns the folder of the socket.

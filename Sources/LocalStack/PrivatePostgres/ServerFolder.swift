@@ -14,9 +14,9 @@ struct ServerFolder {
     var data: String { "\(path)/data" }
     var log: String { "\(path)/server.log" }
 
-    /// Makes the folder in TMPDIR, or where that is too long a path or closed to the server's user, in /tmp.
-    init(ownedBy user: ServerUser) throws(LocalStackError) {
-        let parents = [ProcessInfo.processInfo.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
+    /// Makes the folder in `parent` if one is given, in TMPDIR, or where that is too long a path or closed to the server's user, in /tmp.
+    init(ownedBy user: ServerUser, in parent: String? = nil) throws(LocalStackError) {
+        let parents = [parent, ProcessInfo.processInfo.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
         var reason = ""
         for parent in parents where Self.suits(parent, user) {
             var template = Array("\(parent)/pushq-XXXXXX".utf8CString)

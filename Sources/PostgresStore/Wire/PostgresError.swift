@@ -57,6 +57,7 @@ package enum PostgresError: Error, Equatable {
     package var isPassing: Bool {
         switch self {
         case .cannotConnect, .timedOut, .connectionLost, .contended: true
+        case .server(let error): error.state.isPassing
         default: false
         }
     }

@@ -17,6 +17,10 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     /// found, PQ409 conflict; migrations/0008_producer_functions.sql).
     var isRaisedByFunction: Bool { code == "P0001" || errorClass == "PQ" }
 
+    /// Whether the server lacks something at this moment and may have it later: disk, memory or connections (class 53), it was told
+    /// to stop what it did (57), its disk failed (58), or it takes no writes just now (25006).
+    var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == "25006" }
+
     static let featureNotSupported: SQLState = "0A000"
     static let notNullViolation: SQLState = "23502"
     static let foreignKeyViolation: SQLState = "23503"

@@ -49,6 +49,7 @@ final class EngineStore {
                 return try await body(connection())
             } catch let error as PostgresError where error.isPassing && !isPastEnd {
                 attempt += 1
+                note(error)
                 await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
             } catch {
                 note(error)
@@ -59,9 +60,12 @@ final class EngineStore {
 
     private var isPastEnd: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
 
-    /// Reports a refusal, once; that PostgreSQL is out of reach is its connection's to report.
+    /// Reports a refusal, once: a full disk among them, which the operator has to know of. That PostgreSQL is out of reach is its
+    /// connection's to report.
     func note(_ error: any Error) {
-        if let error = error as? PostgresError, error.isPassing { return }
+        if let error = error as? PostgresError, error.isPassing {
+            guard case .server = error else { return }
+        }
         if reported.count < 100, reported.insert("\(error)").inserted { report(.storeRefused("\(error)")) }
     }
 

@@ -1,6 +1,4 @@
 import Foundation
-import Glibc
-import LocalStack
 import TestSupport
 import Testing
 import Transport
@@ -73,53 +71,4 @@ struct `Behind PgBouncer in transaction mode` {
             await pooler.end()
         }
     }
-}
-
-/// A private PgBouncer in front of the tests' server, with two server connections for each database.
-private struct PgBouncer {
-    static let executable = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
-
-    private static let port = 6432
-
-    private let folder: String
-    private let minder: Minder
-
-    init() async throws {
-        let postgres = try await TestServer.shared()
-        folder = postgres.socketFolder
-        minder = try Minder()
-        let settings = """
-            [databases]
-            * = host=\(folder) port=5432 user=\(TestServer.superuser)
-            [pgbouncer]
-            listen_addr =
-            listen_port = \(Self.port)
-            unix_socket_dir = \(folder)
-            auth_type = any
-            pool_mode = transaction
-            default_pool_size = 2
-            """
-        let file = "\(folder)/pgbouncer.ini"
-        try settings.write(toFile: file, atomically: true, encoding: .utf8)
-        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-        // What one that was killed would leave behind looks like a socket to connect to.
-        try? FileManager.default.removeItem(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
-        var command = postgres.command(try #require(Self.executable), [file])
-        command.output = .discarded
-        command.errors = .discarded
-        let pooler = try minder.start(command, endingWith: SIGTERM)
-        try await eventually("PgBouncer's socket") {
-            try #require(pooler.exit == nil)
-            return FileManager.default.fileExists(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
-        }
-    }
-
-    func address(of database: TestDatabase) throws -> DatabaseAddress {
-        let place = "host=\(folder) port=\(Self.port) user=\(TestServer.superuser)"
-        return try DatabaseAddress(url: "\(place) dbname=\(database.name)", environment: [:])
-    }
-
-    func end() async { await minder.end() }
 }

@@ -10,6 +10,8 @@ package struct Audit {
         package var losesConnections = false
         /// Times in which answers were swallowed on their way, in microseconds since 1970.
         package var deafness: [ClosedRange<Int>] = []
+        /// When the last fault was over, in microseconds since 1970; nil if there was none.
+        package var lastFault: Int?
 
         package init() {}
     }
@@ -25,6 +27,9 @@ package struct Audit {
     /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, and what was in flight
     /// on a connection to APNs when that was lost.
     package let bound: Int
+    /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an answer, counted
+    /// from its holder's last sign of life; where no lease was lost, until the next push arrived.
+    package let recovered: Double
     /// What is wrong, with an example of each kind.
     package let findings: [String]
 
@@ -47,6 +52,7 @@ package struct Audit {
         findings = problems.sorted { $0.key < $1.key }.map { "\($0.value.count) \($0.key), such as \($0.value[0])" }
         repeated = record.pushes.keys.reduce(0) { $0 + record.repeats(of: $1) }
         let leaseMicroseconds = Int(lease.components.seconds) * 1_000_000
+        recovered = Self.recovered(record, leases, leaseMicroseconds, expectation.lastFault)
         guard !expectation.isClean else {
             bound = 0
             return
@@ -84,6 +90,19 @@ package struct Audit {
                     } ?? false
                 }
         }
+    }
+
+    private static func recovered(
+        _ record: PushRecord, _ leases: [LeaseWatch.Lapsed], _ lease: Int, _ lastFault: Int?
+    ) -> Double {
+        let waits = leases.compactMap { lapsed in
+            let answers = lapsed.uncertain.compactMap { id in
+                record.pushes[id]?.first { ($0.answeredAt ?? 0) > lapsed.deadline && $0.isFinal }?.answeredAt
+            }
+            return answers.max().map { $0 - lapsed.deadline + lease }
+        }
+        let next = lastFault.flatMap { fault in record.arrivals.first { $0 >= fault }.map { $0 - fault } }
+        return Double(waits.max() ?? next ?? 0) / 1e6
     }
 
     private static func inFlightAtLoss(_ record: PushRecord, deafness: [ClosedRange<Int>]) -> Int {

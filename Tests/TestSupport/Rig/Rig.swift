@@ -115,6 +115,12 @@ package final class Rig {
         _ = try await connection.useCredentialWhereNone(id)
     }
 
+    /// Starts the simulator again, in its old place, with other rules or the same as before.
+    package func restartSimulator(rules: String? = nil) async throws {
+        await simulator.stop()
+        try await simulator.start(rules: rules ?? settings.rules, arguments: settings.simulatorArguments)
+    }
+
     // MARK: Workers
 
     /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy.

@@ -1,0 +1,118 @@
+import Foundation
+import Glibc
+import LocalStack
+import TestSupport
+
+/// Breaks a running pushq in every way that is known, and counts afterwards: `scripts/chaos` starts it, docs/chaos.md tells what it
+/// showed.
+@main
+enum Main {
+    static func main() async {
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            let options = try Options(Array(ProcessInfo.processInfo.arguments.dropFirst()))
+            switch options.mode {
+            case .list: for scenario in Scenario.all { print(scenario.name) }
+            case .soak(let minutes): try await Soak(minutes: minutes, folder: options.folder).run()
+            case .chaos: exit(try await chaos(options) ? 0 : 1)
+            }
+        } catch {
+            complain("\(error)")
+            exit(error is UsageError ? 2 : 1)
+        }
+    }
+
+    /// Runs the scenarios that were asked for. Returns whether all went well.
+    private static func chaos(_ options: Options) async throws -> Bool {
+        let chosen = Scenario.all.filter { options.only.isEmpty || options.only.contains($0.name) }
+        guard !chosen.isEmpty else { throw UsageError("no scenario is called so; see: scripts/chaos --list") }
+        print("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
+        let minder = try Minder()
+        let postgres = try await PrivatePostgres.start(minder: minder)
+        var failed: [String] = []
+        for (number, scenario) in chosen.enumerated() {
+            let seed = options.seed &+ UInt64(number)
+            if await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) { failed.append(scenario.name) }
+        }
+        await minder.end()
+        if !failed.isEmpty { complain("failed: \(failed.joined(separator: ", "))") }
+        return failed.isEmpty
+    }
+
+    private static func run(
+        _ scenario: Scenario, on postgres: PrivatePostgres, seed: UInt64, isShort: Bool
+    ) async -> Bool {
+        do {
+            let audit = try await scenario.run(on: postgres, seed: seed, isShort: isShort)
+            let seconds = audit.recovered.formatted(.number.precision(.fractionLength(1)).grouping(.never))
+            print(
+                "\(scenario.name): sent \(audit.sent) recorded \(audit.recorded) lost \(audit.lost) "
+                    + "repeated \(audit.repeated) bound \(audit.bound) recovered \(seconds) s")
+            for finding in audit.findings { complain("  \(finding)") }
+            return audit.lost == 0 && audit.repeated <= audit.bound
+        } catch is NotPossibleHere {
+            print("\(scenario.name): not possible here, it needs \(scenario.needs)")
+            return true
+        } catch {
+            print("\(scenario.name): did not end: \(error)")
+            return false
+        }
+    }
+
+    private static func complain(_ line: String) {
+        FileHandle.standardError.write(Data("chaos: \(line)\n".utf8))
+    }
+}
+
+/// What the command line asked for.
+struct Options {
+    enum Mode {
+        case chaos
+        case list
+        case soak(minutes: Double)
+    }
+
+    var mode = Mode.chaos
+    var isShort = false
+    var only: Set<String> = []
+    var seed = UInt64.random(in: 0..<1_000_000)
+    /// Where a soak writes its plot.
+    var folder = FileManager.default.currentDirectoryPath
+
+    init(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        func value(_ option: String) throws -> String {
+            guard let value = rest.popFirst() else { throw UsageError("\(option) lacks its value") }
+            return value
+        }
+        while let option = rest.popFirst() {
+            switch option {
+            case "--short": isShort = true
+            case "--list": mode = .list
+            case "--only": only.insert(try value(option))
+            case "--seed":
+                guard let number = UInt64(try value(option)) else { throw UsageError("--seed takes a number") }
+                seed = number
+            case "--soak":
+                guard let minutes = Double(try value(option)), minutes > 0 else {
+                    throw UsageError("--soak takes a number of minutes")
+                }
+                mode = .soak(minutes: minutes)
+            case "--folder": folder = try value(option)
+            default:
+                throw UsageError(
+                    "\(option) is unknown; known are --short, --only NAME, --seed N, --list, --soak MINUTES")
+            }
+        }
+    }
+}
+
+/// A mistake on the command line.
+struct UsageError: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// This machine lacks what a scenario needs.
+struct NotPossibleHere: Error {}

@@ -1,0 +1,118 @@
+import Foundation
+import Glibc
+import LocalStack
+import Synchronization
+import TestSupport
+
+/// PostgreSQL that ends sessions, restarts, falls silent, is full, or has a pooler before it.
+extension Scenario {
+    static var database: [Scenario] {
+        [
+            Scenario(name: "terminate-backends", expectation: .clean) { trial in
+                try await trial.begin()
+                for _ in 0..<(trial.isShort ? 8 : 60) {
+                    try await trial.pause(.milliseconds(700))
+                    try await trial.keepBusy()
+                    try await trial.rig.run(
+                        """
+                        select pg_terminate_backend(pid) from pg_stat_activity
+                        where datname = current_database() and application_name like 'pushq work%'
+                        """)
+                    trial.faultIsOver()
+                }
+            },
+            Scenario(name: "postgres-restarts") { try await restart(.fast, $0) },
+            Scenario(name: "postgres-crashes") { try await restart(.immediate, $0) },
+            Scenario(name: "half-open-database") { trial in
+                let silent = Mutex((isOn: false, connections: Set<Int>()))
+                let seen = Mutex(Set<Int>())
+                let proxy = try await DatabaseProxy(to: trial.rig.postgres) { message in
+                    seen.withLock { _ = $0.insert(message.connection) }
+                    return silent.withLock { $0.connections.contains(message.connection) } ? .drop : .pass
+                }
+                let url = proxy.connectionString(database: trial.rig.database)
+                try trial.rig.startWorker(database: url)
+                try await trial.begin(workers: 1)
+                let connections = seen.withLock { $0 }
+                silent.withLock { $0.connections = connections }
+                try await trial.pause(trial.rig.settings.lease)
+                try await trial.keepBusy()
+                try await trial.rig.workers[0].says("out of reach", within: .seconds(60))
+                trial.faultIsOver()
+                try await trial.rig.workers[0].says("is back", within: .seconds(60))
+                try await trial.startCampaign()
+                try await trial.rig.waitUntilFinished()
+                proxy.close()
+            },
+            Scenario(
+                name: "disk-full", needs: "root, for a tmpfs", ownServer: { try await FullDisk.server(minder: $0) },
+                disturb: { trial in
+                    try await trial.begin()
+                    try await trial.startCampaign()
+                    try await FullDisk.fill(beside: trial.rig.postgres)
+                    try await trial.pause(.seconds(trial.isShort ? 4 : 20))
+                    try await FullDisk.free(beside: trial.rig.postgres)
+                    if !trial.rig.postgres.isRunning {
+                        try await trial.rig.postgres.stop(.immediate)
+                        try await trial.rig.postgres.start()
+                    }
+                    trial.faultIsOver()
+                    try await trial.startCampaign()
+                }),
+            Scenario(name: "pgbouncer", needs: "PgBouncer", expectation: .clean) { trial in
+                guard PgBouncer.executable != nil else { throw NotPossibleHere() }
+                let pooler = try await PgBouncer(to: trial.rig.postgres, poolSize: 3)
+                let url = pooler.connectionString(database: trial.rig.database)
+                for _ in 0..<2 { try trial.rig.startWorker(database: url) }
+                try await trial.begin(workers: 0)
+                try await trial.startCampaign()
+                try await trial.rig.waitUntilFinished()
+                for worker in trial.running { _ = await worker.drain() }
+                await pooler.end()
+            },
+        ]
+    }
+
+    private static func restart(_ mode: PrivatePostgres.StopMode, _ trial: Trial) async throws {
+        try await trial.begin()
+        for _ in 0..<(trial.isShort ? 2 : 6) {
+            try await trial.pause(between: 0.3, and: 1.5)
+            try await trial.rig.postgres.stop(mode)
+            try await trial.pause(between: 0.1, and: 2)
+            try await trial.rig.postgres.start()
+            trial.faultIsOver()
+            try await trial.keepBusy()
+        }
+    }
+}
+
+/// A PostgreSQL whose disk can be filled: a tmpfs of its own.
+enum FullDisk {
+    private static let megabytes = 240
+
+    static func server(minder: Minder) async throws -> PrivatePostgres {
+        guard geteuid() == 0 else { throw NotPossibleHere() }
+        let folder = "/tmp/pushq-disk-\(UInt16.random(in: 0 ... .max))"
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
+        minder.mind(folder: folder)
+        do {
+            try await Command("/bin/mount", ["-t", "tmpfs", "-o", "size=\(megabytes)m,mode=755", "tmpfs", folder]).run()
+        } catch {
+            throw NotPossibleHere()
+        }
+        let settings = ServerSettings(["max_wal_size": "64MB", "min_wal_size": "32MB", "shared_buffers": "64MB"])
+        return try await PrivatePostgres.start(settings, minder: minder, in: folder)
+    }
+
+    /// Takes all the room there is left.
+    static func fill(beside postgres: PrivatePostgres) async throws {
+        let arguments = ["if=/dev/zero", "of=\(postgres.socketFolder)/filler", "bs=64k"]
+        // It ends with an error when the disk is full, as it should.
+        _ = try? await Command("/bin/dd", arguments).run()
+    }
+
+    static func free(beside postgres: PrivatePostgres) async throws {
+        try FileManager.default.removeItem(atPath: "\(postgres.socketFolder)/filler")
+    }
+}

@@ -1,0 +1,77 @@
+import Glibc
+import LocalStack
+import TestSupport
+
+/// An APNs that dies, resets, goes silent, sends GOAWAY or refuses.
+extension Scenario {
+    static var network: [Scenario] {
+        [
+            Scenario(name: "apns-killed", expectation: .lossy) { trial in
+                try await trial.begin()
+                for _ in 0..<(trial.isShort ? 2 : 6) {
+                    try await trial.pause(between: 0.3, and: 1)
+                    await trial.rig.simulator.kill()
+                    try await trial.pause(between: 0.1, and: 2)
+                    try await trial.rig.restartSimulator()
+                    trial.faultIsOver()
+                    try await trial.keepBusy()
+                }
+            },
+            Scenario(
+                name: "apns-resets",
+                adjust: { settings, _ in settings.rules = storm(#""reset": {"after_requests": 400}"#) },
+                expectation: .lossy, disturb: { try await weather($0) }),
+            Scenario(
+                name: "goaway-storm",
+                adjust: { settings, _ in settings.rules = storm(#""go_away": {"after_requests": 400}"#) },
+                expectation: .clean, disturb: { try await weather($0) }),
+            Scenario(
+                name: "refusal-storm",
+                adjust: { settings, _ in
+                    settings.devices = 4000
+                    settings.rules = storm(
+                        #""outcomes": [{"probability": 0.5, "reason": "ServiceUnavailable", "times": 3}]"#)
+                }, expectation: .clean
+            ) { trial in
+                try await trial.begin()
+                trial.faultIsOver()
+            },
+            Scenario(name: "apns-stalls", expectation: .clean) { trial in
+                try await trial.begin()
+                for _ in 0..<2 {
+                    trial.rig.simulator.signal(SIGSTOP)
+                    try await trial.pause(trial.rig.settings.lease + .seconds(1))
+                    trial.rig.simulator.signal(SIGCONT)
+                    trial.faultIsOver()
+                    try await trial.keepBusy()
+                }
+            },
+            Scenario(name: "half-open-apns", expectation: .lossy) { trial in
+                let proxy = try SilentProxy(toPort: trial.rig.simulator.ready.port)
+                try trial.rig.startWorker(gateway: proxy.address)
+                try await trial.begin(workers: 1)
+                proxy.fallSilent()
+                trial.noteDeafness()
+                // Until a PING stays unanswered, or the answers are overdue.
+                try await trial.rig.waitUntilFinished(within: .seconds(150))
+                trial.faultIsOver()
+                try await trial.startCampaign()
+                try await trial.rig.waitUntilFinished()
+                proxy.close()
+            },
+        ]
+    }
+
+    private static func storm(_ rules: String) -> String { #"{"latency_ms": [50, 100], \#(rules)}"# }
+
+    /// Lets a storm rage for a while, then lets the sun shine.
+    private static func weather(_ trial: Trial) async throws {
+        for _ in 0..<2 { try trial.rig.startWorker() }
+        try await trial.startCampaign()
+        try await trial.pause(.seconds(trial.isShort ? 5 : 30))
+        for worker in trial.running { _ = await worker.drain() }
+        try await trial.rig.restartSimulator(rules: storm(#""outcomes": []"#))
+        trial.faultIsOver()
+        for _ in 0..<2 { try trial.rig.startWorker() }
+    }
+}

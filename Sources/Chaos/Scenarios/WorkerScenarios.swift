@@ -1,0 +1,83 @@
+import Glibc
+import LocalStack
+import TestSupport
+
+/// Workers that are killed, stopped, replaced.
+extension Scenario {
+    static var workers: [Scenario] {
+        [
+            Scenario(name: "kill-worker") { trial in
+                try await trial.begin(workers: 3)
+                for _ in 0..<20 {
+                    try await trial.pause(between: 0.1, and: 0.6)
+                    try await trial.keepBusy()
+                    guard let worker = trial.running.randomElement(using: &trial.random) else { break }
+                    await worker.kill()
+                    trial.faultIsOver()
+                    try trial.rig.startWorker()
+                }
+            },
+            Scenario(name: "kill-all-workers") { trial in
+                try await trial.begin(workers: 3)
+                for _ in 0..<2 {
+                    try await trial.pause(between: 0.1, and: 0.8)
+                    try await trial.keepBusy()
+                    for worker in trial.running { worker.process.signal(SIGKILL) }
+                    trial.faultIsOver()
+                    for _ in 0..<3 { try trial.rig.startWorker() }
+                    try await trial.pause(trial.rig.settings.lease)
+                }
+            },
+            Scenario(name: "stop-past-lease") { trial in
+                try await trial.begin()
+                let sleeper = trial.running[0]
+                sleeper.process.signal(SIGSTOP)
+                trial.faultIsOver()
+                try await trial.pause(trial.rig.settings.lease + .seconds(6))
+                try await trial.startCampaign()
+                sleeper.process.signal(SIGCONT)
+                try await sleeper.says("lost")
+            },
+            Scenario(name: "deploy", expectation: .clean) { trial in
+                try await trial.begin(workers: 1)
+                for _ in 0..<(trial.isShort ? 4 : 20) {
+                    try await trial.keepBusy()
+                    try await trial.rig.startWorker().says("started")
+                    guard await trial.running[0].drain() == .code(0) else {
+                        throw NeverHappened(description: "a worker did not drain")
+                    }
+                    trial.faultIsOver()
+                    try await trial.pause(.seconds(1))
+                }
+            },
+            Scenario(name: "shut-down", expectation: .clean) { trial in
+                for _ in 0..<(trial.isShort ? 2 : 10) {
+                    try await trial.begin()
+                    for worker in trial.running { worker.process.signal(SIGTERM) }
+                    for worker in trial.rig.workers {
+                        let exit = await worker.process.waitForExit(within: .seconds(60))
+                        guard exit == .code(0) else { throw NeverHappened(description: "\(worker.name) did not drain") }
+                    }
+                    trial.faultIsOver()
+                }
+                try trial.rig.startWorker()
+            },
+        ]
+    }
+}
+
+extension Audit.Expectation {
+    /// Nothing may be repeated.
+    static var clean: Self {
+        var expectation = Self()
+        expectation.isClean = true
+        return expectation
+    }
+
+    /// Requests that are in flight may be lost with their connection.
+    static var lossy: Self {
+        var expectation = Self()
+        expectation.losesConnections = true
+        return expectation
+    }
+}

@@ -1,0 +1,54 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// Stands between workers and the simulator, and can fall silent: what is on its way is swallowed from then on, and nobody is told,
+/// as when a machine in between loses its state. Connections that are made later are carried as ever.
+package final class SilentProxy: Sendable {
+    /// Where it listens, for `--gateway`.
+    package let address: String
+    private let listener = SocketStream(AF_INET)
+    private let target: UInt16
+    private let streams = Mutex<[SocketStream]>([])
+    /// Connections with a lower number than this are silent.
+    private let firstCarried = Atomic(0)
+    private let connectionCount = Atomic(0)
+
+    /// - Parameter port: of the simulator, on this machine.
+    package init(toPort port: UInt16) throws {
+        target = port
+        address = "127.0.0.1:\(try listener.listenOnLoopback())"
+        Thread.detachNewThread { [self] in while let client = listener.accept() { serve(client) } }
+    }
+
+    /// Swallows all that comes over the connections that there are.
+    package func fallSilent() {
+        firstCarried.store(connectionCount.load(ordering: .sequentiallyConsistent), ordering: .sequentiallyConsistent)
+    }
+
+    /// Cuts all connections, and takes no more.
+    package func close() {
+        listener.shutDown()
+        for stream in streams.withLock({ $0 }) { stream.shutDown() }
+    }
+
+    private func serve(_ client: SocketStream) {
+        let server = SocketStream(AF_INET)
+        guard server.connect(toPort: target) else { return client.shutDown() }
+        streams.withLock { $0 += [client, server] }
+        let number = connectionCount.add(1, ordering: .sequentiallyConsistent).oldValue
+        Thread.detachNewThread { [self] in carry(from: client, to: server, number) }
+        Thread.detachNewThread { [self] in carry(from: server, to: client, number) }
+    }
+
+    private func carry(from source: SocketStream, to sink: SocketStream, _ number: Int) {
+        while let bytes = source.readSome() {
+            guard number >= firstCarried.load(ordering: .sequentiallyConsistent) else { continue }
+            guard sink.write(bytes) else { break }
+        }
+        // A silent connection's other end is not told either.
+        guard number >= firstCarried.load(ordering: .sequentiallyConsistent) else { return }
+        source.shutDown()
+        sink.shutDown()
+    }
+}
