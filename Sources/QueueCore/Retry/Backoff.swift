@@ -17,8 +17,9 @@ package struct Backoff: Hashable, Sendable {
     package static let refusal = Backoff(base: .seconds(1), cap: .seconds(900))
     /// Connections to APNs: at most one attempt a minute in a long outage.
     package static let connection = Backoff(base: .seconds(1), cap: .seconds(60))
-    /// Connections to PostgreSQL.
-    package static let store = Backoff(base: .milliseconds(100), cap: .seconds(10))
+    /// Connections to PostgreSQL, and writes to it. A worker must be back before others take its leases for lost
+    /// (Workers/Duties/Rescuer.swift), so the longest delay is short.
+    package static let store = Backoff(base: .milliseconds(100), cap: .seconds(2))
 
     /// The longest delay after `attempt` attempts (1 after the first).
     package func ceiling(afterAttempt attempt: Int) -> Duration {

@@ -46,7 +46,7 @@ final class Rescuer {
             report(.jobsRescued(count))
             hasRescued()
         } catch {
-            holdUntil = .now + settings.lease / 3
+            holdUntil = .now + settings.lease * 2 / 3
         }
     }
 }

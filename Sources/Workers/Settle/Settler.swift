@@ -138,7 +138,11 @@ final class Settler {
         for job in jobs.all where !job.isSettling && sentAt >= job.sendBy { close(job, .expired) }
         let held = jobs.all.filter { !$0.isSettling && $0.closing != .lost }
         let dirty = held.filter { $0.isDirty || $0.awaitsMark }
-        let quiet = held.filter { !$0.isDirty && !$0.awaitsMark && sentAt >= $0.renewedAt + settings.lease / 3 }
+        // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else must have them.
+        let quiet = jobs.all.filter {
+            ($0.isSettling || !$0.isDirty && !$0.awaitsMark) && $0.closing != .lost
+                && sentAt >= $0.renewedAt + settings.lease / 3
+        }
         if !dirty.isEmpty {
             let marks = dirty.map { $0.nextMark(window: settings.atMostOnceWindow) }
             let progress = zip(dirty, marks).map { $0.progress(mark: $1) }
@@ -157,15 +161,17 @@ final class Settler {
     /// Takes over what a flush or renewal committed, and stops what was lost.
     private func note(_ kept: KeptLeases, of written: [HeldJob], marks: [Int]?, sentAt: ContinuousClock.Instant) {
         var lost = 0
-        for (index, job) in written.enumerated() where !job.isSettling {
+        for (index, job) in written.enumerated() {
             guard kept.jobIDs.contains(job.claim.key.jobID) else {
+                // What is being ended may just have been.
+                if job.isSettling { continue }
                 lost += 1
                 close(job, .lost)
                 continue
             }
             job.renewedAt = sentAt
             if let marks { job.committedMark = max(job.committedMark, marks[index]) }
-            if kept.stopped.contains(job.claim.key.jobID) { close(job, .cancelled) }
+            if !job.isSettling, kept.stopped.contains(job.claim.key.jobID) { close(job, .cancelled) }
             mayGoOn(job)
         }
         if lost > 0 { report(.leasesLost(lost)) }

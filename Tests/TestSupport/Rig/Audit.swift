@@ -39,7 +39,7 @@ package struct Audit {
     private static let readSlack = 200_000
 
     package init(
-        record: PushRecord, outcomes: RecordedOutcomes, leases: [LeaseWatch.Lapsed], lease: Duration,
+        record: PushRecord, outcomes: RecordedOutcomes, leases: [LapsedLease], lease: Duration,
         expectation: Expectation
     ) {
         var problems: [String: [APNsID]] = [:]
@@ -80,7 +80,7 @@ package struct Audit {
 
     /// Pushes that had arrived for a lease that ran out, and of which no flush of it can have known the answer: a flush sets the
     /// lease's end, so that this tells when the last one was.
-    private static func unflushed(_ record: PushRecord, _ leases: [LeaseWatch.Lapsed], _ lease: Int) -> Int {
+    private static func unflushed(_ record: PushRecord, _ leases: [LapsedLease], _ lease: Int) -> Int {
         leases.reduce(0) { sum, lapsed in
             let flushedBefore = lapsed.deadline - lease - flushSlack
             return sum
@@ -93,7 +93,7 @@ package struct Audit {
     }
 
     private static func recovered(
-        _ record: PushRecord, _ leases: [LeaseWatch.Lapsed], _ lease: Int, _ lastFault: Int?
+        _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ lastFault: Int?
     ) -> Double {
         let waits = leases.compactMap { lapsed in
             let answers = lapsed.uncertain.compactMap { id in

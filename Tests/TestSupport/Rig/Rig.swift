@@ -35,8 +35,6 @@ package final class Rig {
     package let database: String
     package private(set) var workers: [WorkerProcess] = []
     private let masterKey: MasterKey
-    /// Sees which leases run out, for the audit's bound.
-    package let watch: LeaseWatch
 
     /// Runs `body` with a rig on a loop of its own, and clears it away.
     package static func run<Success: Sendable>(
@@ -72,13 +70,10 @@ package final class Rig {
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder)
-        watch = LeaseWatch(StoreConnection(to: address, as: "rig (watch)", on: loop), loop: loop)
         try await setUp()
-        watch.begin()
     }
 
     private func end() async {
-        await watch.end()
         store.close()
         await minder.end()
     }
@@ -93,6 +88,7 @@ package final class Rig {
         _ = try await connection.createApp(queue.app, of: queue.tenant)
         _ = try await connection.createQueue(queue)
         try await addCredential(in: connection)
+        try await connection.runScript(LapsedLease.trigger)
         try await connection.runScript(
             """
             insert into pushq.device (queue_id, token)
@@ -196,7 +192,8 @@ package final class Rig {
         await simulator.stop()
         let record = try PushRecord(files: simulator.records)
         let outcomes = try await RecordedOutcomes(from: try await store.current())
+        let leases = try await LapsedLease.all(in: try await store.current())
         return Audit(
-            record: record, outcomes: outcomes, leases: watch.seen, lease: settings.lease, expectation: expectation)
+            record: record, outcomes: outcomes, leases: leases, lease: settings.lease, expectation: expectation)
     }
 }

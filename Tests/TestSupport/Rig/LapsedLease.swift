@@ -1,0 +1,40 @@
+import PostgresStore
+import QueueCore
+
+/// A lease that was taken away from a holder that was gone, as it was at that moment: what it did not know is what a crash leaves
+/// uncertain.
+package struct LapsedLease: Sendable {
+    /// In microseconds since 1970.
+    let deadline: Int
+    /// Those without an outcome.
+    let uncertain: [APNsID]
+
+    /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it sooner.
+    static let trigger = """
+        create table public.lapsed (like pushq.lease);
+        create function public.keep_lapsed() returns trigger language plpgsql as $$
+        begin
+          insert into public.lapsed select old.*;
+          return null;
+        end $$;
+        create trigger keep_lapsed after delete on pushq.lease
+          for each row when (old.deadline < now() - interval '1.9 s') execute function public.keep_lapsed();
+        """
+
+    private static let statement = Statement(
+        "lapsed",
+        """
+        select (extract(epoch from l.deadline) * 1000000)::int8, l.root_id, l.outcomes, b.device_ids
+        from public.lapsed l
+        join pushq.body b on b.day = l.body_day and b.queue_id = l.queue_id and b.job_id = l.job_id
+        """)
+
+    /// All that were kept.
+    static func all(in store: PostgresConnection) async throws -> [LapsedLease] {
+        try await store.execute(statement, [], within: .seconds(30)).map { row in
+            let root = row.int8(1)
+            let uncertain = zip(row.bytes(2), row.int8Array(3)).filter { $0.0 == 0 }
+            return LapsedLease(deadline: Int(row.int8(0)), uncertain: uncertain.map { APNsID(root: root, key: $0.1) })
+        }
+    }
+}
