@@ -31,11 +31,11 @@ extension Scenario {
                     settings.devices = 4000
                     settings.rules = storm(
                         #""outcomes": [{"probability": 0.5, "reason": "ServiceUnavailable", "times": 3}]"#)
-                }, expectation: .clean
-            ) { trial in
-                try await trial.begin()
-                trial.faultIsOver()
-            },
+                }, expectation: .clean,
+                disturb: { trial in
+                    try await trial.begin()
+                    trial.faultIsOver()
+                }),
             Scenario(name: "apns-stalls", expectation: .clean) { trial in
                 try await trial.begin()
                 for _ in 0..<2 {

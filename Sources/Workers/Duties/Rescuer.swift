@@ -25,6 +25,9 @@ final class Rescuer {
     /// Called when rescued jobs may be claimed.
     var hasRescued: () -> Void = {}
 
+    /// PostgreSQL is back: whoever held leases when it went has as long as a holder trusts its lease to renew them.
+    func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
+
     func stop() {
         isStopping = true
         signal.raise()
@@ -41,12 +44,15 @@ final class Rescuer {
 
     private func rescue() async {
         do throws(PostgresError) {
-            let count = try await store.connection().rescue(grace: settings.rescueGrace)
+            let connection = try await store.connection()
+            // That may have been a wait for PostgreSQL to come back.
+            guard ContinuousClock.now >= holdUntil else { return }
+            let count = try await connection.rescue(grace: settings.rescueGrace)
             guard count > 0 else { return }
             report(.jobsRescued(count))
             hasRescued()
         } catch {
-            holdUntil = .now + settings.lease * 2 / 3
+            holdOff()
         }
     }
 }

@@ -48,7 +48,6 @@ final class EngineParts {
         let slow = StoreConnection(to: database, as: "pushq work (fan-out, upkeep)", on: loop)
         connections = [main, slow]
         main.onLost = { report(.storeLost($0.description)) }
-        main.onBack = { report(.storeBack) }
         store = EngineStore(main, loop: loop, report: report)
         slowStore = EngineStore(slow, loop: loop, report: report)
         notifications = NotificationListener(loop: loop, database: database)
@@ -101,6 +100,10 @@ final class EngineParts {
         dispatcher.credentialIsAtFault = { [queues] in queues.noteFault(of: $0, $1) }
         dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
         settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
+        connections[0].onBack = { [rescuer, report] in
+            rescuer.holdOff()
+            report(.storeBack)
+        }
         rescuer.hasRescued = { [intake] in intake.hurry() }
         notifications.hear = { [intake] in intake.hurry() }
     }

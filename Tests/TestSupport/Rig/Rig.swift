@@ -19,6 +19,8 @@ package final class Rig {
         /// The simulator's rules, as JSON, and further arguments of `pushq simulate`.
         package var rules = #"{"latency_ms": 40}"#
         package var simulatorArguments: [String] = []
+        /// Whether the simulator records, which an audit needs.
+        package var isRecorded = true
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
@@ -69,7 +71,8 @@ package final class Rig {
         let address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
-            folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder)
+            folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder,
+            isRecorded: settings.isRecorded)
         try await setUp()
     }
 

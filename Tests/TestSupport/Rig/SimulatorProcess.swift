@@ -25,34 +25,40 @@ package final class SimulatorProcess {
 
     private let folder: String
     private let minder: Minder
+    private let isRecorded: Bool
+    private var runs = 0
     private var process: ChildProcess?
     private(set) var records: [String] = []
     /// What the run that goes on, or the last one, said of itself.
     package private(set) var ready: Ready
 
     /// Starts one and waits until it answers.
-    init(folder: String, rules: String, arguments: [String], minder: Minder) async throws {
+    init(folder: String, rules: String, arguments: [String], minder: Minder, isRecorded: Bool) async throws {
         self.folder = folder
         self.minder = minder
+        self.isRecorded = isRecorded
         ready = Ready(address: "", ca: "", signingKey: "", keyID: "", teamID: "")
         try await start(rules: rules, arguments: arguments)
     }
 
     /// Starts it again, with other rules or the same.
     package func start(rules: String, arguments: [String]) async throws {
-        let run = records.count
+        let run = runs
+        runs += 1
         let record = "\(folder)/record-\(run).ndjson"
         let output = "\(folder)/simulator-\(run).out"
         let rulesFile = "\(folder)/rules-\(run).json"
         try rules.write(toFile: rulesFile, atomically: true, encoding: .utf8)
         let settings = [
             "simulate", "--json", "--port", "\(ready.port)", "--folder", "\(folder)/apns", "--rules", rulesFile,
-            "--environment", "sandbox", "--record", record,
+            "--environment", "sandbox",
         ]
+        let recording = isRecorded ? ["--record", record] : []
         let process = try minder.start(
-            Executable.pushq.command(settings + arguments, output: output, errors: "\(folder)/simulator.log"))
+            Executable.pushq.command(
+                settings + recording + arguments, output: output, errors: "\(folder)/simulator.log"))
         self.process = process
-        records.append(record)
+        if isRecorded { records.append(record) }
         let text = try await wait(for: "the simulator's first line", within: .seconds(30)) {
             guard process.exit == nil else { throw NeverHappened(description: "the simulator \(process.exit!)") }
             return (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
