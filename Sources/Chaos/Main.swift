@@ -12,7 +12,7 @@ enum Main {
         do {
             let options = try Options(Array(ProcessInfo.processInfo.arguments.dropFirst()))
             switch options.mode {
-            case .list: for scenario in Scenario.all { print(scenario.name) }
+            case .list: for scenario in Scenario.all { say(scenario.name) }
             case .soak(let minutes): try await Soak(minutes: minutes, folder: options.folder).run()
             case .chaos: exit(try await chaos(options) ? 0 : 1)
             }
@@ -26,7 +26,7 @@ enum Main {
     private static func chaos(_ options: Options) async throws -> Bool {
         let chosen = Scenario.all.filter { options.only.isEmpty || options.only.contains($0.name) }
         guard !chosen.isEmpty else { throw UsageError("no scenario is called so; see: scripts/chaos --list") }
-        print("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
+        say("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
         let minder = try Minder()
         let postgres = try await PrivatePostgres.start(minder: minder)
         var failed: [String] = []
@@ -45,16 +45,16 @@ enum Main {
         do {
             let audit = try await scenario.run(on: postgres, seed: seed, isShort: isShort)
             let seconds = audit.recovered.formatted(.number.precision(.fractionLength(1)).grouping(.never))
-            print(
+            say(
                 "\(scenario.name): sent \(audit.sent) recorded \(audit.recorded) lost \(audit.lost) "
                     + "repeated \(audit.repeated) bound \(audit.bound) recovered \(seconds) s")
             for finding in audit.findings { complain("  \(finding)") }
             return audit.lost == 0 && audit.repeated <= audit.bound
         } catch is NotPossibleHere {
-            print("\(scenario.name): not possible here, it needs \(scenario.needs)")
+            say("\(scenario.name): not possible here, it needs \(scenario.needs)")
             return true
         } catch {
-            print("\(scenario.name): did not end: \(error)")
+            say("\(scenario.name): did not end: \(error)")
             return false
         }
     }
@@ -62,6 +62,11 @@ enum Main {
     private static func complain(_ line: String) {
         FileHandle.standardError.write(Data("chaos: \(line)\n".utf8))
     }
+}
+
+/// Prints a line at once, also into a pipe.
+func say(_ line: String) {
+    FileHandle.standardOutput.write(Data("\(line)\n".utf8))
 }
 
 /// What the command line asked for.

@@ -30,13 +30,13 @@ struct Soak {
         settings.lease = .seconds(15)
         settings.rules = Self.rules
         settings.isRecorded = false
-        print(
+        say(
             "| \(Self.columns.joined(separator: " | ")) |\n|\(String(repeating: " --: |", count: Self.columns.count))")
         let rows = try await Rig.run(on: postgres, settings) { _, rig in try await work(rig) }
         await minder.end()
         let plot = "\(folder)/soak.svg"
         try Plot(columns: Self.columns, rows: rows).svg.write(toFile: plot, atomically: true, encoding: .utf8)
-        print("\nplot: \(plot)")
+        say("\nplot: \(plot)")
     }
 
     private func work(_ rig: Rig) async throws -> [[Double]] {
@@ -56,7 +56,7 @@ struct Soak {
             let rate = Double(ended - before.ended) / (before.at.duration(to: now) / .seconds(1))
             before = (ended, now)
             rows.append([start.duration(to: now) / .seconds(60), rate] + (try await Self.sizes(rig)))
-            print("| \(rows.last!.map(Self.text).joined(separator: " | ")) |")
+            say("| \(rows.last!.map(Self.text).joined(separator: " | ")) |")
         }
         try await finish(rig, campaigns)
         return rows
@@ -80,7 +80,7 @@ struct Soak {
         let ended = try await rig.number(
             "select sum(delivered + rejected + failed + suppressed + expired + cancelled + unknown) from pushq.result")
         guard total == Int64(ended) else { throw NeverHappened(description: "\(total) recipients, \(ended) outcomes") }
-        print("\n\(campaigns) campaigns, \(total) recipients, as many outcomes")
+        say("\n\(campaigns) campaigns, \(total) recipients, as many outcomes")
     }
 
     private static func sizes(_ rig: Rig) async throws -> [Double] {
