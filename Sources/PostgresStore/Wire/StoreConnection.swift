@@ -21,6 +21,7 @@ package final class StoreConnection {
     private let applicationName: String
     private let loop: EventLoop
     private let backoff: Backoff
+    private var generator = SystemRandomNumberGenerator()
 
     private var connection: PostgresConnection?
     private var waiters: [Waiter] = []
@@ -153,7 +154,6 @@ package final class StoreConnection {
     private func failed(_ error: PostgresError) {
         failures += 1
         lastFailure = error
-        var generator = SystemRandomNumberGenerator()
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
         if !error.isPassing { tellWaiters(.failure(error)) }
     }

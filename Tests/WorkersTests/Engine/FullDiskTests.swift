@@ -1,3 +1,4 @@
+import APNsSimulator
 import PostgresStore
 import QueueCore
 import TestSupport
