@@ -133,7 +133,8 @@ final class EngineParts {
     private func drain() async {
         while !(await drainSignal.wait(atMost: .seconds(3600))) {}
         let deadline = ContinuousClock.now + settings.drain
-        store.giveUp(after: deadline + settings.lease)
+        // What cannot be written by then is left to the leases' end.
+        store.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
         duties.stop()

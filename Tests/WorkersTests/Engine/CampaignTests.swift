@@ -158,4 +158,22 @@ import Transport
             #expect(await fixture.simulator.snapshot().repeated == 0)
         }
     }
+
+    @Test func `drains within its time although PostgreSQL is gone`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(100) ... .milliseconds(100)
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 600)
+            let proxy = try await DatabaseProxy { _ in .pass }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) { settings in
+                settings.drain = .seconds(1)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 0 }
+                proxy.close()
+            }
+            #expect(fixture.events.contains("stopped"))
+            #expect(try await fixture.number("select count(*) from pushq.lease") > 0, "left to run out")
+        }
+    }
 }
