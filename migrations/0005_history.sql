@@ -27,6 +27,8 @@ create table pushq.result (                               -- the end of a job
   job_id      bigint      not null,
   root_id     bigint      not null,
   body_day    date        not null,
+  message_id  bigint      not null,
+  lane        smallint    not null,
   attempt     smallint    not null,
   ended_at    timestamptz not null,
   outcomes    bytea       not null,                       -- QueueCore/Outcome/Outcome.swift
@@ -39,10 +41,14 @@ create table pushq.result (                               -- the end of a job
   unknown     smallint    not null,
   retried     smallint    not null,
   notes       jsonb,                                      -- ordinal -> raw text of a reason that the table does not know
+  retried_at  timestamptz,                                -- set once: its failed recipients were sent to again by hand
   constraint result_pkey primary key (day, queue_id, job_id)
 ) partition by range (day);
 
 create index result_root on pushq.result (queue_id, root_id, job_id);
+
+-- Few: jobs with recipients that failed and were not sent to again. Every other insert passes it over.
+create index result_failed on pushq.result (queue_id, job_id) where failed > 0 and retried_at is null;
 
 -- The partitions that should exist on `today` and do not: today's, yesterday's (a transaction begun before midnight writes
 -- there) and `ahead` days more. The caller runs each statement by itself.

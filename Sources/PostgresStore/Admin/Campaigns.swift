@@ -24,7 +24,8 @@ extension Statement {
     static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($1, $2)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($1, $2)")
 
-    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes. $1 queue; $2 root.
+    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without the failures
+    /// that were sent again by hand. $1 queue; $2 root.
     static let refusals = Statement(
         "refusals",
         #"""
@@ -32,7 +33,7 @@ extension Statement {
         from pushq.result r
         cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
         where r.queue_id = pushq.queue_id($1) and r.root_id = $2 and r.rejected + r.failed > 0
-          and get_byte(r.outcomes, i) between 64 and 191
+          and get_byte(r.outcomes, i) between 64 and case when r.retried_at is null then 191 else 127 end
         group by 1
         """#)
 

@@ -39,9 +39,11 @@ extension Statement {
                 where b.queue_id = q.id and b.root_id = $2 and b.slice = 0)::bigint,
                (select b.device_ids[1] from pushq.body b
                 where b.queue_id = q.id and b.root_id = $2 and b.slice = 0 order by b.first_device_id limit 1),
-               coalesce(sum(r.delivered), 0)::bigint, coalesce(sum(r.rejected), 0)::bigint, coalesce(sum(r.failed), 0)::bigint,
+               coalesce(sum(r.delivered), 0)::bigint, coalesce(sum(r.rejected), 0)::bigint,
+               coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint,
                coalesce(sum(r.suppressed), 0)::bigint, coalesce(sum(r.expired), 0)::bigint,
-               coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint, coalesce(sum(r.retried), 0)::bigint
+               coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint,
+               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint
         from (select pushq.queue_id($1) as id) q
         left join pushq.result r on r.queue_id = q.id and r.root_id = $2
         group by q.id

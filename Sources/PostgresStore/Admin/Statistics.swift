@@ -21,9 +21,9 @@ extension Statement {
           from pushq.lease where queue_id = q.id) l
         cross join lateral (
           select coalesce(sum(delivered), 0)::bigint as delivered, coalesce(sum(rejected), 0)::bigint as rejected,
-                 coalesce(sum(failed), 0)::bigint as failed, coalesce(sum(suppressed), 0)::bigint as suppressed,
+                 coalesce(sum(failed) filter (where retried_at is null), 0)::bigint as failed, coalesce(sum(suppressed), 0)::bigint as suppressed,
                  coalesce(sum(expired), 0)::bigint as expired, coalesce(sum(cancelled), 0)::bigint as cancelled,
-                 coalesce(sum(unknown), 0)::bigint as unknown, coalesce(sum(retried), 0)::bigint as retried
+                 coalesce(sum(unknown), 0)::bigint as unknown, coalesce(sum(retried + case when retried_at is null then 0 else failed end), 0)::bigint as retried
           from pushq.result
           where queue_id = q.id and day >= pushq.today() - 1 and ended_at > now() - interval '24 hours') r
         where $1::text is null or t.name = $1

@@ -26,9 +26,9 @@ extension Statement {
                     l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
                     g.retried, g.notes),
         ended as (
-          insert into pushq.result (day, queue_id, job_id, root_id, body_day, attempt, ended_at, outcomes,
+          insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
                                     delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
-          select pushq.today(), queue_id, job_id, root_id, body_day, attempt, now(), outcomes,
+          select pushq.today(), queue_id, job_id, root_id, body_day, message_id, lane, attempt, now(), outcomes,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
           from fenced),
 

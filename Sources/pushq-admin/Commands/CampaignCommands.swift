@@ -5,6 +5,7 @@ import Terminal
 enum CampaignCommands {
     static let all: [CommandTree] = [
         .command(List.self), .command(Show.self), .command(Pause.self), .command(Resume.self), .command(Cancel.self),
+        .command(RetryFailed.self),
     ]
 
     struct List: Command {
@@ -96,6 +97,28 @@ enum CampaignCommands {
 
         func run(_ console: Console) async throws {
             try await order(.cancel, "cancelled", key, queue, database, console)
+        }
+    }
+
+    struct RetryFailed: Command {
+        static let name = "retry-failed"
+        static let summary = "Sends again to the recipients of a campaign that have failed so far, each once."
+        static let discussion = """
+            They go into new jobs with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends only to those \
+            that have failed since.
+            """
+        static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The campaign's key.") var key: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, key) = ("\(queue)", key)
+            let count = try await database.session { store in
+                try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            }
+            console.show([("queue", .text(queue)), ("campaign", .text(key)), ("sent_again", .count(count))])
         }
     }
 

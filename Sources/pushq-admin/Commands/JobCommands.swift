@@ -3,14 +3,22 @@ import QueueCore
 import Terminal
 
 enum JobCommands {
-    static let all: [CommandTree] = [.command(List.self), .command(Show.self)]
+    static let all: [CommandTree] = [.command(List.self), .command(Show.self), .command(Retry.self)]
 
     struct List: Command {
         static let name = "list"
         static let summary = "Lists jobs that wait or are held by a worker, in the order in which they are sent."
-        static let examples = ["job list", "job list acme/com.acme.shop/production --limit 100"]
+        static let discussion = """
+            With --failed: jobs that ended with recipients whose attempts were used up, the latest first, with their last \
+            refusals. 'job retry' and 'campaign retry-failed' send to them again, after which they are listed no more.
+            """
+        static let examples = [
+            "job list", "job list acme/com.acme.shop/production --limit 100",
+            "job list acme/com.acme.shop/production --failed",
+        ]
 
         @Positional("Only those of this queue.") var queue: QueueName?
+        @Flag("Those that ended with failed recipients.") var failed
         @Option("How many at the most.") var limit: Count = 50
         var database = DatabaseOptions()
 
@@ -31,6 +39,25 @@ enum JobCommands {
                     Column("root") { .text("\($0.rootID)") },
                     Column("worker") { .text($0.worker) },
                 ])
+        }
+    }
+
+    struct Retry: Command {
+        static let name = "retry"
+        static let summary = "Sends again to the recipients of a job that have failed, each once."
+        static let discussion = """
+            They go into a new job with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends nothing again.
+            """
+        static let examples = ["job retry acme/com.acme.shop/production 12345"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The job's number.") var job: Int
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, id) = ("\(queue)", Int64(job))
+            let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
+            console.show([("queue", .text(queue)), ("job", .text("\(id)")), ("sent_again", .count(count))])
         }
     }
 
@@ -57,5 +84,25 @@ enum JobCommands {
             facts += OutcomeColumns.facts(of: result.tally)
             console.show(facts)
         }
+    }
+}
+
+extension JobCommands.List {
+    private func showFailed(of queue: String?, limit: Int, _ console: Console) async throws {
+        console.show(
+            try await database.session { store in try await store.failedJobs(ofQueue: queue, limit: limit) },
+            columns: [
+                Column("queue") { .text("\($0.queue)") },
+                Column("job") { .text("\($0.id)") },
+                Column("campaign") { .text($0.campaignKey) },
+                Column("attempt") { .count($0.attempt) },
+                Column("ended_at") { .time($0.endedAt) },
+                Column("failed") { .count($0.failedCount) },
+                Column("reasons") { job in
+                    .text(
+                        job.reasons.map { "\($0.reason.text) \(NumberText.grouped($0.count))" }.joined(separator: ", "))
+                },
+                Column("root") { .text("\($0.rootID)") },
+            ])
     }
 }

@@ -1,0 +1,78 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    /// Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the most
+    /// frequent first: bytes 128 to 191 of the outcomes. $1 queue or null; $2 how many.
+    static let failedJobs = Statement(
+        "failed_jobs",
+        #"""
+        select t.name, a.bundle_id, q.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed,
+               why.codes, why.counts
+        from (
+          select queue_id, job_id, root_id, attempt, ended_at, failed, outcomes
+          from pushq.result
+          where failed > 0 and retried_at is null and ($1::text is null or queue_id = pushq.queue_id($1))
+          order by job_id desc
+          limit $2) r
+        cross join lateral (
+          select array_agg(code order by n desc, code) as codes, array_agg(n order by n desc, code) as counts
+          from (
+            select get_byte(r.outcomes, i) & 63 as code, count(*)::int as n
+            from generate_series(0, octet_length(r.outcomes) - 1) i
+            where get_byte(r.outcomes, i) between 128 and 191
+            group by 1) w) why
+        left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
+        join pushq.queue q on q.id = r.queue_id
+        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        join pushq.tenant t on t.id = q.tenant_id
+        order by r.job_id desc
+        """#)
+
+    static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($1, $2)")
+    static let retryFailedCampaign = Statement("retry_failed_campaign", "select pushq.retry_failed_campaign($1, $2)")
+}
+
+/// A job that ended with recipients whose attempts were used up.
+package struct FailedJob: Sendable {
+    package let queue: QueueName
+    package let id: Int64
+    package let rootID: Int64
+    /// Of a campaign.
+    package let campaignKey: String?
+    package let attempt: Int
+    package let endedAt: Date
+    package let failedCount: Int
+    /// The last refusals, and how many recipients had each.
+    package let reasons: [(reason: Reason, count: Int)]
+}
+
+extension PostgresConnection {
+    /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
+    package func failedJobs(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [FailedJob] {
+        try await execute(.failedJobs, [.text(queue), .int8(Int64(limit))]).compactMap(FailedJob.init)
+    }
+
+    /// Sends again to the failed recipients of a job, each once. Returns how many there were.
+    package func retryFailed(ofJob id: Int64, inQueue queue: String) async throws(PostgresError) -> Int {
+        Int(try await execute(.retryFailed, [.text(queue), .int8(id)]).first?.int8(0) ?? 0)
+    }
+
+    /// Sends again to the failed recipients of a campaign, each once. Returns how many there were.
+    package func retryFailed(ofCampaign key: String, inQueue queue: String) async throws(PostgresError) -> Int {
+        Int(try await execute(.retryFailedCampaign, [.text(queue), .text(key)]).first?.int8(0) ?? 0)
+    }
+}
+
+extension FailedJob {
+    fileprivate init?(_ row: Row) {
+        guard let environment = Environment(rawValue: row.text(2)) else { return nil }
+        let reasons = zip(row.int4Array(9), row.int4Array(10)).map { code, count in
+            (reason: Reason(code: UInt8(truncatingIfNeeded: code)), count: Int(count))
+        }
+        self.init(
+            queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment), id: row.int8(3),
+            rootID: row.int8(4), campaignKey: row.optionalText(5), attempt: Int(row.int2(6)), endedAt: row.time(7),
+            failedCount: Int(row.int2(8)), reasons: reasons)
+    }
+}

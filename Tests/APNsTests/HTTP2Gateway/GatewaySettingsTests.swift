@@ -1,0 +1,22 @@
+import APNs
+import Foundation
+import QueueCore
+import Testing
+
+@Suite struct `The gateway's times and limits` {
+    @Test func `are those of the page on APNs`() throws {
+        let root = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let page = try String(contentsOf: root.appending(path: "docs/apns.md"), encoding: .utf8)
+        for child in Mirror(reflecting: GatewaySettings()).children {
+            let value: String =
+                switch child.value {
+                case let backoff as Backoff: "\(backoff.base) to \(backoff.cap)"
+                default: "\(child.value)"
+                }
+            let row = "| `\(child.label ?? "")` | \(value) |"
+            #expect(page.contains(row), "docs/apns.md should have a row that begins: \(row)")
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(2))) struct `Failed recipients` {
+    private static let unavailable = Reason.named("ServiceUnavailable")
+    private static let tooMany = Reason.named("TooManyRequests")
+
+    /// A campaign to 20 devices in one job, of which three have failed.
+    private func fail(in queue: QueueFixture) async throws -> (campaign: Int64, job: ClaimedJob) {
+        let campaign = try await queue.startCampaign()
+        try await queue.fanOut(campaign)
+        let job = try #require(try await queue.claim().first)
+        let outcomes: [Int: Outcome] = [
+            3: .failed(Self.unavailable), 7: .failed(Self.tooMany), 9: .failed(Self.unavailable),
+            11: .rejected(.unregistered),
+        ]
+        _ = try await queue.connection.retire([queue.settled(job, other: outcomes)], owner: 1)
+        return (campaign, job)
+    }
+
+    /// Whether the campaign's total is the sum of what has ended and of what waits.
+    private func counts(_ queue: QueueFixture) async throws -> [Int] {
+        let row = try #require(
+            try await queue.connection.execute(
+                Statement(
+                    "counts", "select total, delivered, rejected, failed, retried, waiting from pushq.campaign_progress"
+                )
+            ).first)
+        let counts = (0..<6).map { Int(row.int8($0)) }
+        #expect(counts[0] == counts[1] + counts[2] + counts[3] + counts[5])
+        return counts
+    }
+
+    @Test func `are listed with their last reasons`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (campaign, job) = try await fail(in: queue)
+            let listed = try #require(
+                try await queue.connection.failedJobs(ofQueue: QueueFixture.name, limit: 10).first)
+            #expect(listed.id == job.key.jobID)
+            #expect(listed.rootID == campaign)
+            #expect(listed.campaignKey == "k")
+            #expect(listed.failedCount == 3)
+            #expect(listed.reasons.map(\.reason) == [Self.unavailable, Self.tooMany])
+            #expect(listed.reasons.map(\.count) == [2, 1])
+        }
+    }
+
+    @Test func `of a campaign are sent to again, exactly they, with the same root and fresh attempts`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (campaign, job) = try await fail(in: queue)
+            #expect(try await counts(queue) == [20, 16, 1, 3, 0, 0])
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 3)
+            #expect(try await counts(queue) == [20, 16, 1, 0, 3, 3])
+
+            let again = try #require(try await queue.claim().first)
+            #expect(again.deviceIDs == [3, 7, 9].map { job.deviceIDs[$0] })
+            #expect(again.rootID == campaign, "the apns-id derives from it")
+            #expect(again.attempt == 1)
+            _ = try await queue.connection.retire(
+                [queue.settled(again, other: [1: .failed(Self.tooMany)])], owner: 1)
+            #expect(try await counts(queue) == [20, 18, 1, 1, 3, 0])
+
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 1)
+            #expect(try await counts(queue) == [20, 18, 1, 0, 4, 1])
+            let refusals = try await queue.connection.refusals(ofRoot: campaign, inQueue: QueueFixture.name)
+            #expect(refusals.map(\.0) == [.unregistered])
+            let progress = try #require(
+                try await queue.connection.progress(ofRoot: campaign, inQueue: QueueFixture.name))
+            #expect(progress.tally.failed == 0 && progress.tally.retried == 4)
+        }
+    }
+
+    @Test func `are taken once, whoever asks how often and at the same time`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (_, job) = try await fail(in: queue)
+            var calls: [Task<Int, any Error>] = []
+            for _ in 1...4 {
+                let connection = try await database.connect()
+                calls.append(
+                    Task {
+                        _ = actor
+                        return try await connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name)
+                    })
+            }
+            var taken: [Int] = []
+            for call in calls { taken.append(try await call.value) }
+            #expect(taken.sorted() == [0, 0, 0, 3])
+            #expect(try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: QueueFixture.name) == 0)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            #expect(try await queue.connection.failedJobs(ofQueue: nil, limit: 10).isEmpty)
+            #expect(try await counts(queue) == [20, 16, 1, 0, 3, 3])
+        }
+    }
+
+    @Test func `wait where the campaign is paused`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            _ = try await fail(in: queue)
+            #expect(try await queue.connection.order(.pause, campaign: "k", ofQueue: QueueFixture.name))
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 3)
+            #expect(try await queue.claim().isEmpty)
+            #expect(try await queue.connection.order(.resume, campaign: "k", ofQueue: QueueFixture.name))
+            #expect(try await queue.claim().first?.deviceIDs.count == 3)
+        }
+    }
+
+    @Test(arguments: [
+        ("select pushq.cancel_campaign('acme/com.acme/sandbox', 'k')", "k", "campaign “k” was cancelled"),
+        ("update pushq.message set expiration = 1000", "k", "the message expired at"),
+        ("", "nothing", "there is no campaign “nothing”"),
+    ])
+    func `are not taken where that would send nothing`(change: String, key: String, refusal: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            _ = try await fail(in: queue)
+            if !change.isEmpty { try await queue.run(change) }
+            await #expect {
+                try await queue.connection.retryFailed(ofCampaign: key, inQueue: QueueFixture.name)
+            } throws: { error in
+                "\(error)".contains(refusal)
+            }
+            #expect(try await queue.connection.failedJobs(ofQueue: nil, limit: 10).count == 1)
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import PostgresStore
+import TestSupport
+import Testing
+
+/// `docs/sql-api.md` has a heading for each function, and its arguments in a table below.
+@Suite(.timeLimit(.minutes(2))) struct `The page on the SQL functions` {
+    private struct Entry {
+        let function: String
+        var arguments: [String] = []
+    }
+
+    private func entries() throws -> [Entry] {
+        let root = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let page = try String(contentsOf: root.appending(path: "docs/sql-api.md"), encoding: .utf8)
+        var entries: [Entry] = []
+        for line in page.split(separator: "\n") {
+            if let match = line.wholeMatch(of: /## `pushq\.(\w+)`.*/) {
+                entries.append(Entry(function: String(match.output.1)))
+            } else if let match = line.firstMatch(of: /^\| `(\w+)` \| (\S+) \| (.*?) \|/), !entries.isEmpty {
+                entries[entries.count - 1].arguments.append("\(match.output.1) \(match.output.2) \(match.output.3)")
+            }
+        }
+        return entries
+    }
+
+    private static let arguments = Statement(
+        "arguments",
+        #"""
+        select p.oid::bigint,
+               coalesce((select array_agg(
+                 format('%s %s %s', a.name, case t.typname when '_text' then 'text[]' when '_bytea' then 'bytea[]'
+                                            else format_type(t.oid, null) end,
+                        case when a.n > p.pronargs - p.pronargdefaults then 'optional' else 'required' end) order by a.n)
+               from unnest(p.proargnames) with ordinality a(name, n)
+               join unnest(p.proargtypes::oid[]) with ordinality y(type, n) on y.n = a.n
+               join pg_type t on t.oid = y.type), '{}')
+        from pg_proc p
+        where p.pronamespace = 'pushq'::regnamespace and p.proname = $1
+        """#)
+
+    @Test func `tells of functions that are there, with the arguments that they take`() async throws {
+        let entries = try entries()
+        #expect(entries.count >= 9)
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for entry in entries {
+                let rows = try await store.execute(Self.arguments, [.text(entry.function)])
+                let signatures = rows.map { row in
+                    row.textArray(1).map { $0.replacing("timestamp with time zone", with: "timestamptz") }
+                }
+                let told = entry.arguments.map { argument in
+                    let words = argument.split(separator: " ", maxSplits: 2).map(String.init)
+                    return "\(words[0]) \(words[1]) \(words[2] == "required" ? "required" : "optional")"
+                }
+                #expect(signatures.contains(told), "pushq.\(entry.function) takes \(signatures)")
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Foundation
+import QueueCore
+import Testing
+
+/// `docs/apns.md` holds tables that are made from the program; a changed row is printed as it has to be.
+@Suite struct `The page on APNs` {
+    private let page: String
+    private let lines: Set<Substring>
+    private let root = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    init() throws {
+        page = try String(contentsOf: root.appending(path: "docs/apns.md"), encoding: .utf8)
+        lines = Set(page.split(separator: "\n"))
+    }
+
+    private func expect(_ rows: [String]) {
+        for row in rows { #expect(lines.contains(row[...]), "docs/apns.md should have the line: \(row)") }
+    }
+
+    @Test func `has a row for every reason`() {
+        expect(
+            Reason.table.dropFirst().map { row in
+                let status = row.status == 0 ? "–" : "\(row.status)"
+                let also = [
+                    row.replacesConnection ? "connection replaced" : nil,
+                    row.blamesMessage ? "blames the message" : nil,
+                ].compactMap { $0 }.joined(separator: ", ")
+                return "| \(status) | `\(row.text)` | \(row.action) | \(also) |"
+            })
+        let rows = lines.count { $0.wholeMatch(of: /\| (\d{3}|–) \| `\w+` \| \w+ \| .*\|/) != nil }
+        #expect(rows == Reason.table.count - 1, "and none for what is no reason")
+    }
+
+    @Test func `has a row for every push type`() {
+        expect(
+            PushType.allCases.map { type in
+                let rules = type.rules
+                let refused = Priority.allCases.filter { !rules.priorities.contains($0) }
+                let unusual = rules.priorities.filter { !rules.usualPriorities.contains($0) }
+                let priorities =
+                    rules.usualPriorities.map { "\($0.rawValue)" }.joined(separator: ", ")
+                    + (unusual.isEmpty ? "" : " (\(unusual.map { "\($0.rawValue)" }.joined(separator: ", ")) warned)")
+                    + (refused.isEmpty ? "" : " only")
+                let must = rules.requirements.map { "`\($0.path)`" + ($0.value.map { " \($0)" } ?? "") }
+                let oneOf =
+                    rules.oneOf.isEmpty ? [] : ["one of " + rules.oneOf.map { "`\($0)`" }.joined(separator: ", ")]
+                let suffix = type.topicSuffix.isEmpty ? "–" : "`\(type.topicSuffix)`"
+                let not = rules.forbidden.map { "`\($0)`" }.joined(separator: ", ")
+                return "| `\(type.rawValue)` | \(suffix) | \(priorities) | \(type.maximumPayloadBytes) | "
+                    + "\((must + oneOf).joined(separator: ", ")) | \(not) |"
+            })
+    }
+
+    @Test func `has a row for every documented key`() {
+        for (place, keys) in [
+            ("aps", PayloadKeys.aps), ("aps.alert", PayloadKeys.alert), ("aps.sound", PayloadKeys.sound),
+        ] {
+            expect(keys.map { "| `\(place).\($0.name)` | \($0.kind.rawValue) |" })
+        }
+    }
+
+    @Test func `names tests that are there`() throws {
+        var count = 0
+        for row in page.matches(of: /\| \[\w+\]\(\.\.\/(Tests\/[\w\/]+\.swift)\) \| `([^|]+)` \|/) {
+            let file = root.appending(path: String(row.output.1))
+            let source = try String(contentsOf: file, encoding: .utf8)
+            #expect(source.contains("`\(row.output.2)`"), "\(row.output.1) has no test `\(row.output.2)`")
+            count += 1
+        }
+        #expect(count >= 60)
+    }
+}

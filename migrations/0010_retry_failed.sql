@@ -1,0 +1,117 @@
+-- Sending again to recipients that have failed: their attempts were used up by passing refusals. An operator, or the producer, says
+-- when that may be tried once more.
+--
+-- The failed recipients of a result go into new jobs under the same root, so that each keeps its apns-id, with attempt 1 and a new
+-- send_by. `result.retried_at` is set in the same statement, once: whoever comes second finds nothing left to take. A campaign's
+-- counts move them from `failed` to `retried`, so that its total goes on to be the sum of the outcomes and of what waits.
+
+-- Sends again to the failed recipients of one job, or of all jobs of a root. Returns how many.
+create function pushq.send_again(q int, root bigint, only_job bigint, send_by timestamptz) returns bigint
+language plpgsql as $$
+declare
+  campaign pushq.campaign;
+  until    timestamptz := coalesce(send_by, now() + interval '24 hours');
+  again    bigint;
+begin
+  if until <= now() then
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
+  end if;
+  -- Counts first, as retiring locks them last: two callers come one after the other.
+  select c.* into campaign
+  from pushq.campaign c
+  join pushq.campaign_tally t on t.queue_id = c.queue_id and t.campaign_id = c.id
+  where c.queue_id = q and c.id = root
+  for no key update of t;
+  if campaign.cancelled_at is not null then
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', campaign.key),
+      hint = 'start another one under a new key';
+  end if;
+  perform pushq.refuse_past_expiration(q, root);
+
+  with taken as materialized (
+    update pushq.result r
+    set retried_at = now()
+    where r.queue_id = q and r.root_id = root and (only_job is null or r.job_id = only_job)
+      and r.failed > 0 and r.retried_at is null
+      and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
+    returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes),
+  member as (
+    -- Bytes 128 to 191 are failures (QueueCore/Outcome/Outcome.swift).
+    select t.message_id, t.lane, b.device_ids[n + 1] as device_id
+    from taken t
+    cross join lateral (
+      select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
+    cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
+    where get_byte(t.outcomes, n) between 128 and 191),
+  cut as materialized (
+    select nextval('pushq.id') as job_id, message_id, lane, array_agg(device_id order by device_id) as ids
+    from (
+      select m.*, (row_number() over (partition by message_id, lane order by device_id) - 1) / per_job as part
+      from member m, pushq.job_size(q) per_job) m
+    group by message_id, lane, part),
+  bodies as (
+    -- Slice -1: retries by workers begin at -2, since their first has attempt 2.
+    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+    select pushq.today(), q, job_id, root, -1, ids[1], ids[cardinality(ids)], ids from cut),
+  jobs as (
+    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
+                           at_most_once)
+    select q, c.job_id, c.lane, case when campaign.paused_at is null then now() else 'infinity' end, until, c.message_id,
+           campaign.id, root, pushq.today(), cardinality(c.ids), m.at_most_once
+    from cut c
+    join pushq.message m on m.queue_id = q and m.id = c.message_id
+    returning recipient_count)
+  select coalesce(sum(recipient_count), 0) into again from jobs;
+
+  update pushq.campaign_tally t
+  set failed = t.failed - again, retried = t.retried + again
+  where t.queue_id = q and t.campaign_id = campaign.id and again > 0;
+  perform pushq.wake();
+  return again;
+end $$;
+
+-- A message that APNs is told to forget after a time that has passed would only end as expired.
+create function pushq.refuse_past_expiration(q int, root bigint) returns void
+language plpgsql as $$
+declare
+  passed bigint;
+begin
+  select m.expiration into passed
+  from (select message_id from pushq.result where queue_id = q and root_id = root limit 1) r
+  join pushq.message m on m.queue_id = q and m.id = r.message_id
+  where m.expiration <> 0 and m.expiration < extract(epoch from now());
+  if found then
+    raise exception using errcode = 'PQ409', message = format('the message expired at %s', to_timestamp(passed)),
+      hint = 'send it anew with another expiration';
+  end if;
+end $$;
+
+-- Sends again to the recipients of a job that have failed. Returns how many; 0 if there are none, or none any more.
+create function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
+language plpgsql as $$
+declare
+  q    int := pushq.queue_id(queue);
+  root bigint;
+begin
+  select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
+  if root is null then
+    raise exception using errcode = 'PQ404', message = format('job %s has not ended, or its day is gone', job),
+      hint = 'jobs with failed recipients are listed by: pushq-admin job list --failed';
+  end if;
+  return pushq.send_again(q, root, job, send_by);
+end $$;
+
+-- Sends again to the recipients of a campaign that have failed so far. Returns how many.
+create function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
+language plpgsql as $$
+declare
+  q    int := pushq.queue_id(queue);
+  root bigint;
+begin
+  select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;
+  if root is null then
+    raise exception using errcode = 'PQ404', message = format('there is no campaign “%s” in queue “%s”', key, queue),
+      hint = 'list them with: pushq-admin campaign list';
+  end if;
+  return pushq.send_again(q, root, null, send_by);
+end $$;
