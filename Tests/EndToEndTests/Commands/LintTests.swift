@@ -1,0 +1,37 @@
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `pushq lint` {
+    private func lint(_ payload: String, _ options: String...) async throws -> Executable.Ended {
+        try await Executable.pushq.run(["lint", "-"] + options, input: payload)
+    }
+
+    @Test func `names line and column of errors, and ends with 1`() async throws {
+        let ended = try await lint(
+            "\n{\"aps\": {\"alert\": {\"title\": 5},\n  \"badge\": \"1\", \"foo\": 2}}\n", "--priority", "7")
+        #expect(ended.code == 1)
+        #expect(
+            ended.output == """
+                standard input:2:29: error: aps.alert.title is a number: use a string
+                standard input:3:12: error: aps.badge is a string: use a whole number, 0 or greater
+                standard input:3:17: warning: aps.foo is no key that Apple documents: a key of your own belongs beside aps
+                standard input: error: priority 7 is unknown: use 10, 5 or 1
+                standard input: 58 of 4,096 bytes, 3 errors, 1 warning
+
+                """)
+        #expect(ended.errors.isEmpty)
+    }
+
+    @Test func `lets warnings pass, and says them in JSON as well`() async throws {
+        let ended = try await lint(#"{"aps":{"content-changed":true,"new":1}}"#, "--push-type", "widgets", "--json")
+        #expect(ended.code == 0)
+        #expect(ended.output.hasPrefix(#"{"file":"standard input","bytes":40,"errors":0,"warnings":1,"findings":[{"#))
+        #expect(ended.output.contains(#""severity":"warning","path":"aps.new","line":1,"column":32"#))
+    }
+
+    @Test func `says where a text stops being JSON`() async throws {
+        let ended = try await lint(#"{"aps": {"alert": "x"}"#)
+        #expect(ended.code == 1)
+        #expect(ended.output.hasPrefix("standard input:1:23: error: the payload is not JSON: "))
+    }
+}
