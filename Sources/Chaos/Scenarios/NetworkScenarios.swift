@@ -43,6 +43,8 @@ extension Scenario {
                     try await trial.pause(trial.rig.settings.lease + .seconds(1))
                     trial.rig.simulator.signal(SIGCONT)
                     trial.faultIsOver()
+                    // Twice in a row it would be gone for longer than a PING may take.
+                    try await trial.pause(.seconds(3))
                     try await trial.keepBusy()
                 }
             },

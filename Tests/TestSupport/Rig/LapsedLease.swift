@@ -1,5 +1,5 @@
 import PostgresStore
-import QueueCore
+package import QueueCore
 
 /// A lease that was taken away from a holder that was gone, as it was at that moment: what it did not know is what a crash leaves
 /// uncertain.
@@ -8,6 +8,11 @@ package struct LapsedLease: Sendable {
     let deadline: Int
     /// Those without an outcome.
     let uncertain: [APNsID]
+
+    package init(deadline: Int, uncertain: [APNsID]) {
+        self.deadline = deadline
+        self.uncertain = uncertain
+    }
 
     /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it sooner.
     static let trigger = """

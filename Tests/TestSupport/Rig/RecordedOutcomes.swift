@@ -18,6 +18,12 @@ package struct RecordedOutcomes {
     private static let bodies = Statement(
         "bodies", "select root_id, device_ids from pushq.body where slice = 0")
 
+    /// What a test makes up.
+    package init(ends: [APNsID: [Outcome]], recipients: Set<APNsID>) {
+        self.ends = ends
+        self.recipients = recipients
+    }
+
     /// Reads all of it.
     package init(from store: PostgresConnection) async throws {
         for row in try await store.execute(Self.bodies, [], within: .seconds(60)) {

@@ -1,0 +1,78 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+
+/// What counts the others must not miscount.
+@Suite struct `An audit` {
+    private static let one = APNsID(root: 7, key: 1)
+    private static let two = APNsID(root: 7, key: 2)
+    private static let delivered = [one: [Outcome.delivered], two: [Outcome.delivered]]
+
+    /// Lines of a simulator's record: time in milliseconds, push, status of an answer or nil for an arrival.
+    private func record(_ events: [(Int, APNsID, Int?)], connectionEndsAt end: Int = 10_000) throws -> PushRecord {
+        let lines = events.map { at, id, status in
+            let event = status.map { #""answered","status":\#($0),"reason":"""# } ?? #""arrived""#
+            return #"{"at":\#(at * 1000),"event":\#(event),"apns_id":"\#(id)","connection":1}"#
+        }
+        let ends = [#"{"at":\#(end * 1000),"event":"disconnected","connection":1}"#]
+        let folder = try TemporaryFolder()
+        return try PushRecord(files: [try folder.write((lines + ends).joined(separator: "\n"), to: "record")])
+    }
+
+    private func audit(
+        _ record: PushRecord, _ ends: [APNsID: [Outcome]], leases: [LapsedLease] = [],
+        _ expectation: Audit.Expectation = .init()
+    ) -> Audit {
+        Audit(
+            record: record, outcomes: RecordedOutcomes(ends: ends, recipients: [Self.one, Self.two]), leases: leases,
+            lease: .seconds(3), expectation: expectation)
+    }
+
+    private static let both: [(Int, APNsID, Int?)] = [(1, one, nil), (2, two, nil), (3, one, 200), (4, two, 200)]
+
+    @Test func `finds nothing where all is well`() throws {
+        let audit = audit(try record(Self.both), Self.delivered)
+        #expect([audit.sent, audit.recorded, audit.lost, audit.repeated, audit.bound] == [2, 2, 0, 0, 0])
+    }
+
+    @Test(arguments: [[], [Outcome.delivered, .delivered], [.expired], [.rejected(Reason(code: 1))]])
+    func `finds who has no outcome, two, or the wrong one`(ends: [Outcome]) throws {
+        let audit = audit(try record(Self.both), [Self.one: [.delivered], Self.two: ends])
+        #expect(audit.lost == 1)
+    }
+
+    @Test func `finds who is said to be delivered and never arrived`() throws {
+        let audit = audit(try record([(1, Self.one, nil), (2, Self.one, 200)]), Self.delivered)
+        #expect(audit.lost == 1)
+    }
+
+    @Test func `tells a repeat from a retry`() throws {
+        let again: [(Int, APNsID, Int?)] = [
+            (10, Self.one, nil), (11, Self.one, 503), (12, Self.one, nil), (13, Self.one, 200), (14, Self.one, nil),
+            (15, Self.one, 200), (20, Self.two, nil), (21, Self.two, nil), (22, Self.two, 200),
+        ]
+        #expect(audit(try record(again), Self.delivered).repeated == 2)
+    }
+
+    @Test func `bounds repeats by what a lost lease had sent since its last flush`() throws {
+        let events: [(Int, APNsID, Int?)] = [
+            // Its lease of 3 s ended at 8 s, so it was last flushed at 5 s: then the first answer was long known.
+            (3000, Self.one, nil), (3100, Self.one, 200), (5100, Self.two, nil), (5200, Self.two, 200),
+            (9000, Self.one, nil), (9100, Self.one, 200), (9200, Self.two, nil), (9300, Self.two, 200),
+        ]
+        let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.one, Self.two])
+        let audit = audit(try record(events), Self.delivered, leases: [lease])
+        #expect([audit.repeated, audit.bound] == [2, 1])
+    }
+
+    @Test func `allows for what was in flight when a connection was lost, if it is told to`() throws {
+        let record = try record(Self.both + [(5, Self.one, nil)], connectionEndsAt: 100)
+        var lossy = Audit.Expectation()
+        #expect(audit(record, Self.delivered, lossy).bound == 0)
+        lossy.losesConnections = true
+        #expect(audit(record, Self.delivered, lossy).bound == 3)
+        lossy.isClean = true
+        #expect(audit(record, Self.delivered, lossy).bound == 0)
+    }
+}
