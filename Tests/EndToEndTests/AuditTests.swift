@@ -33,7 +33,11 @@ import Testing
 
     @Test func `finds nothing where all is well`() throws {
         let audit = audit(try record(Self.both), Self.delivered)
-        #expect([audit.sent, audit.recorded, audit.lost, audit.repeated, audit.bound] == [2, 2, 0, 0, 0])
+        #expect(audit.sent == 2)
+        #expect(audit.recorded == 2)
+        #expect(audit.lost == 0)
+        #expect(audit.repeated == 0)
+        #expect(audit.bound == 0)
     }
 
     @Test(arguments: [[], [Outcome.delivered, .delivered], [.expired], [.rejected(Reason(code: 1))]])
@@ -63,7 +67,8 @@ import Testing
         ]
         let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.one, Self.two])
         let audit = audit(try record(events), Self.delivered, leases: [lease])
-        #expect([audit.repeated, audit.bound] == [2, 1])
+        #expect(audit.repeated == 2)
+        #expect(audit.bound == 1)
     }
 
     @Test func `allows for what was in flight when a connection was lost, if it is told to`() throws {
