@@ -98,27 +98,33 @@ begin
   return null;
 end $$;
 
--- The first key of an object that stands in it twice: one of them would be lost.
+-- The first key of an object that stands in it twice: one of them would be lost. In plpgsql, which keeps the query's plan for the
+-- session; a function in SQL would be planned in every transaction.
 create function pushq.repetition(object json, place text) returns text
-language sql immutable parallel safe as $$
-  select format('“%s” stands twice in %s: keep one', left(key, 40), place)
-  from (select key, n, row_number() over (partition by key order by n) as occurrence
-        from json_object_keys(object) with ordinality k(key, n)) k
-  where occurrence = 2
-  order by n
-  limit 1
-$$;
+language plpgsql immutable parallel safe as $$
+begin
+  return (
+    select format('“%s” stands twice in %s: keep one', left(key, 40), place)
+    from json_object_keys(object) with ordinality k(key, n)
+    group by key
+    having count(*) > 1
+    order by (array_agg(n order by n))[2]
+    limit 1);
+end $$;
 
 -- How deep a JSON text nests. Counting costs a row for each character, so only what has many brackets is counted.
 create function pushq.nesting(payload text) returns int
-language sql immutable parallel safe as $$
-  select case when length(payload) - length(translate(payload, '{[', '')) <= 64 then 1 else (
-    select coalesce(max(depth), 0)::int
+language plpgsql immutable parallel safe as $$
+begin
+  if length(payload) - length(translate(payload, '{[', '')) <= 64 then
+    return 1;
+  end if;
+  return (
+    select coalesce(max(depth), 0)
     from (
       select sum(case when c in ('{', '[') then 1 when c in ('}', ']') then -1 else 0 end) over (order by n) as depth
-      from regexp_split_to_table(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '') with ordinality s(c, n)) d)
-  end
-$$;
+      from regexp_split_to_table(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '') with ordinality s(c, n)) d);
+end $$;
 
 -- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them unread, and
 -- fails when somebody looks.
