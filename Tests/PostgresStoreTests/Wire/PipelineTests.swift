@@ -94,7 +94,8 @@ struct `A pipelined connection` {
                 Task {
                     _ = actor
                     let bytes = [UInt8](repeating: number, count: 1_000_000)
-                    return try await connection.execute(echo, [.bytea(bytes)]).first?.bytes(0) == bytes
+                    return try await connection.execute(echo, [.bytea(bytes)], within: .seconds(60)).first?.bytes(0)
+                        == bytes
                 }
             }
             for call in calls { #expect(try await call.value) }
