@@ -1,7 +1,10 @@
+import QueueCore
+
 extension Statement {
     /// Takes permits from the rate limits of queues (GCRA): moves each queue's theoretical arrival time on by what it grants.
     ///
-    /// $1 queue_id[]; $2 permits wanted[]; $3 how far ahead permits may lie.
+    /// $1 queue_id[]; $2 permits wanted[]; $3 how far ahead permits may lie; $4 how many seconds late a permit may be used. What
+    /// may be used late is taken off the burst, so that no second goes over the rate and the burst together.
     static let takePermits = Statement(
         "take_permits",
         #"""
@@ -18,7 +21,9 @@ extension Statement {
                    as granted
           from asked
           -- After a quiet time as many are due at once as the burst allows.
-          cross join lateral (select greatest(tat, clock_timestamp() - (burst - 1) / rate * interval '1 second') as start) s)
+          cross join lateral (
+            select greatest(tat, clock_timestamp() - (greatest(burst - $4::float8 * rate, 0) - 1) / rate * interval '1 second')
+              as start) s)
         update pushq.pace p
         set tat = r.start + r.granted / r.rate * interval '1 second'
         from room r
@@ -45,7 +50,10 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> [GrantedPermits] {
         let rows = try await execute(
             .takePermits,
-            [.int4Array(wanted.map(\.queueID)), .int4Array(wanted.map { Int32($0.permits) }), .interval(horizon)])
+            [
+                .int4Array(wanted.map(\.queueID)), .int4Array(wanted.map { Int32($0.permits) }), .interval(horizon),
+                .float8(PermitRun.grace / .seconds(1)),
+            ])
         return rows.map { row in
             GrantedPermits(
                 queueID: row.int4(0), count: Int(row.int4(1)), rate: row.float8(2), startsIn: .microseconds(row.int8(3))

@@ -5,8 +5,8 @@
 /// ones included: what a sleeper took is void when it wakes. (Permits without times bound when they are granted, not when they
 /// are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
-    /// How long after its time a permit may be used. A queue's burst is a tenth of a second of its rate unless it is set, so
-    /// that permits used late do not take a second above rate and burst.
+    /// How long after its time a permit may be used. What may be used late is taken off the burst when permits are granted, so that
+    /// no second goes over rate and burst. (A queue's burst is a tenth of a second of its rate unless it is set.)
     package static let grace = Duration.milliseconds(100)
 
     /// When the first permit would have been due; before `granted` by as much as the burst allows.

@@ -24,12 +24,12 @@ import Transport
     @Test func `grants the burst at once after a quiet time, then what the rate brings within the horizon`()
         async throws
     {
-        try await withRate(100, burst: 10) { queue in
+        try await withRate(100, burst: 30) { queue in
             try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
             let first = try await take(1000, of: queue)
-            // Ten at once, and 25 more due within a quarter of a second.
-            #expect((34...36).contains(first.count))
-            #expect(first.startsIn <= .milliseconds(-85))
+            // Of a burst of 30 ten are kept back for permits that are used late; 25 more are due within a quarter of a second.
+            #expect((44...46).contains(first.count))
+            #expect(first.startsIn <= .milliseconds(-185))
             let before = ContinuousClock.now
             let second = try await take(1000, of: queue)
             let passed = before.duration(to: .now) / .seconds(1)
@@ -52,7 +52,7 @@ import Transport
             #expect(try await take(1, of: queue).count == 1)
             let none = try await take(1, of: queue)
             #expect(none.count == 0)
-            #expect((.milliseconds(1100)...(.milliseconds(1429))).contains(none.startsIn))
+            #expect((.milliseconds(1100)...(.milliseconds(1530))).contains(none.startsIn))
         }
     }
 
