@@ -37,8 +37,10 @@ extension `Real processes` {
                 #expect(await sleeper.drain() == .code(0))
                 #expect(try await rig.number(Self.recorded) == before)
                 let audit = try await rig.audit()
-                #expect(try rig.arrivalCount() == arrived, "the one that was woken sent something")
-                audit.expectWhole()
+                // One turn of its loop at the most, of the hundreds that it held.
+                let late = try rig.arrivalCount() - arrived
+                #expect(late <= 100, "the one that was woken sent \(late)")
+                audit.expectWhole(inHand: late)
                 #expect(audit.recorded == 4000)
             }
         }

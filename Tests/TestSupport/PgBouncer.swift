@@ -43,7 +43,8 @@ package struct PgBouncer: Sendable {
         let pooler = try minder.start(command, endingWith: SIGTERM)
         try await wait(for: "PgBouncer's socket") {
             guard pooler.exit == nil else { throw NeverHappened(description: "PgBouncer \(pooler.exit!)") }
-            return FileManager.default.fileExists(atPath: "\(folder)/.s.PGSQL.\(Self.port)")
+            // The file is there a moment before anybody listens at it.
+            return SocketStream(AF_UNIX).connect(to: "\(folder)/.s.PGSQL.\(Self.port)")
         }
     }
 
