@@ -33,8 +33,9 @@ package struct Audit {
     /// What is wrong, with an example of each kind.
     package let findings: [String]
 
-    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to begin a transaction.
-    private static let flushSlack = 500_000
+    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind other statements
+    /// and to begin its transaction.
+    private static let flushSlack = 1_500_000
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
