@@ -81,7 +81,7 @@ package final class HTTP2Gateway {
         self.loop = loop
         self.firstStreamID = firstStreamID
         isAuthenticatedByCertificate = identity != nil
-        context = try .client(additionalAuthorities: endpoint.additionalAuthorities, identity: identity)
+        context = try .client(trusting: endpoint.authorities, identity: identity)
         authorization = Authorization(authority: endpoint.authority, token: token)
         reachability = Reachability(backoff: settings.backoff)
     }

@@ -5,13 +5,13 @@ package import QueueCore
 package struct Endpoint: Sendable {
     package let host: String
     package let port: UInt16
-    /// Authorities that are trusted beside those of the system.
-    package let additionalAuthorities: [Certificate]
+    /// Who may have issued its certificate; nil for the authorities of the system.
+    package let authorities: TrustStore?
 
-    package init(host: String, port: UInt16, additionalAuthorities: [Certificate] = []) {
+    package init(host: String, port: UInt16, authorities: TrustStore? = nil) {
         self.host = host
         self.port = port
-        self.additionalAuthorities = additionalAuthorities
+        self.authorities = authorities
     }
 
     /// Apple's own for an environment (Apple: "Sending notification requests to APNs").
@@ -23,7 +23,7 @@ package struct Endpoint: Sendable {
     }
 
     /// Reads `HOST:PORT`, with an IPv6 address in brackets. Port 2197 is the other one that Apple's hosts listen on.
-    package init(parsing text: String, additionalAuthorities: [Certificate] = []) throws(APNsError) {
+    package init(parsing text: String, authorities: TrustStore? = nil) throws(APNsError) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {
             throw .badEndpoint(text)
         }
@@ -33,7 +33,7 @@ package struct Endpoint: Sendable {
         guard !host.isEmpty, isBracketed || !host.contains(":"), !host.contains(where: \.isWhitespace) else {
             throw .badEndpoint(text)
         }
-        self.init(host: String(host), port: port, additionalAuthorities: additionalAuthorities)
+        self.init(host: String(host), port: port, authorities: authorities)
     }
 
     /// The value of `:authority`; 443 is the scheme's own port and is left out (RFC 9110 §4.2.2).

@@ -26,15 +26,17 @@ import COpenSSL
     /// The one application protocol that is spoken (ALPN), or nil.
     package let applicationProtocol: String?
 
-    /// A client that trusts the system's authorities and those of `additionalAuthorities`.
+    /// A client.
     /// - Parameters:
+    ///   - authorities: who may have issued the server's certificate; nil for those of the system.
     ///   - identity: the client's certificate, when the server authenticates by it.
     ///   - applicationProtocol: offered by ALPN. The session itself does not insist on it; see ``TLSSession``.
     package static func client(
-        additionalAuthorities: [Certificate] = [], identity: TLSIdentity? = nil, applicationProtocol: String? = "h2"
+        trusting authorities: TrustStore? = nil, identity: TLSIdentity? = nil, applicationProtocol: String? = "h2"
     ) throws(CryptographyError) -> TLSContext {
         let context = try TLSContext(role: .client, applicationProtocol: applicationProtocol)
-        try context.trust(additionalAuthorities)
+        let trusted = if let authorities { authorities } else { try TrustStore.system() }
+        context.trust(trusted)
         if let identity { try context.use(identity) }
         if let applicationProtocol { try context.offer(applicationProtocol) }
         return context
@@ -79,10 +81,9 @@ import COpenSSL
         try OpenSSLErrors.check(unsafe SSL_CTX_set_ciphersuites(pointer, suites), "SSL_CTX_set_ciphersuites")
     }
 
-    private func trust(_ authorities: [Certificate]) throws(CryptographyError) {
-        let store = try TrustStore.shared(additional: authorities)
-        // The cache may drop the store meanwhile, asked for another one: it must live until the context has its own hold on it.
-        withExtendedLifetime(store) { unsafe SSL_CTX_set1_cert_store(pointer, store.pointer) }
+    private func trust(_ authorities: TrustStore) {
+        // The context takes a hold on it of its own.
+        unsafe SSL_CTX_set1_cert_store(pointer, authorities.pointer)
         unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, TLSSession.noteVerification)
     }
 

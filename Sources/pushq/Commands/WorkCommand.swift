@@ -60,15 +60,15 @@ struct WorkCommand: Terminal.Command {
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
         settings.gateway = try gateway.map { gateway in
-            Endpoint(host: gateway.host, port: gateway.port, additionalAuthorities: try authorities())
+            Endpoint(host: gateway.host, port: gateway.port, authorities: try authorities())
         }
         return settings
     }
 
-    private func authorities() throws -> [Certificate] {
-        guard let ca else { return [] }
+    private func authorities() throws -> TrustStore? {
+        guard let ca else { return nil }
         do {
-            return try Certificate.all(inPEM: [UInt8](try ca.contents()))
+            return try TrustStore(adding: Certificate.all(inPEM: [UInt8](try ca.contents())))
         } catch let error as CryptographyError {
             throw Failure("\(ca.name): \(error)")
         }

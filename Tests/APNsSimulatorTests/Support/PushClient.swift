@@ -46,7 +46,7 @@ final class PushClient {
         defer { loop.shutDown() }
         return try await loop.run { _ in
             let context = try TLSContext.client(
-                additionalAuthorities: [simulator.authority.certificate], identity: identity)
+                trusting: TrustStore(adding: [simulator.authority.certificate]), identity: identity)
             let stream = try await TLSConnection.connect(
                 host: simulator.host, port: simulator.port, context: context, loop: loop, deadline: .now + patience)
             let client = PushClient(stream)

@@ -350,7 +350,7 @@ import Transport
             defer { mute.close() }
             let gateway = try HTTP2Gateway(
                 endpoint: Endpoint(
-                    host: "localhost", port: mute.port, additionalAuthorities: [authority.certificate]),
+                    host: "localhost", port: mute.port, authorities: try TrustStore(adding: [authority.certificate])),
                 credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)), settings: brisk, loop: loop)
             let sender = Sender(gateway)
             defer { gateway.close() }

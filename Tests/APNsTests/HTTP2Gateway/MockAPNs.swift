@@ -46,7 +46,7 @@ final class MockAPNs {
         get throws {
             Endpoint(
                 host: "127.0.0.1", port: listener?.port ?? 0,
-                additionalAuthorities: [try Self.authority.get().certificate])
+                authorities: try TrustStore(adding: [Self.authority.get().certificate]))
         }
     }
 

@@ -93,7 +93,8 @@ final class Nghttpd: Sendable {
     var endpoint: Endpoint {
         get throws {
             Endpoint(
-                host: "127.0.0.1", port: port, additionalAuthorities: [try MockAPNs.authority.get().certificate])
+                host: "127.0.0.1", port: port,
+                authorities: try TrustStore(adding: [MockAPNs.authority.get().certificate]))
         }
     }
 

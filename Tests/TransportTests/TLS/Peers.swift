@@ -12,7 +12,7 @@ enum TestTrust {
     ) throws -> TLSContext {
         let authority = try authority ?? Self.authority.get()
         return try .client(
-            additionalAuthorities: [authority.certificate], identity: identity,
+            trusting: TrustStore(adding: [authority.certificate]), identity: identity,
             applicationProtocol: applicationProtocol)
     }
 

@@ -17,13 +17,13 @@ final class EngineFixture {
     let connection: PostgresConnection
     let simulator: Simulator
     let masterKey: MasterKey
-    private let authorities: [Certificate]
+    private let authorities: TrustStore
     /// What the engines reported.
     let events = EventLog()
 
     private init(
         database: TestDatabase, connection: PostgresConnection, simulator: Simulator, masterKey: MasterKey,
-        authorities: [Certificate]
+        authorities: TrustStore
     ) {
         self.database = database
         self.connection = connection
@@ -47,7 +47,7 @@ final class EngineFixture {
             let simulator = try await Simulator.start(configuration)
             let fixture = EngineFixture(
                 database: database, connection: try await database.connect(), simulator: simulator,
-                masterKey: try .random(), authorities: [simulator.authority.certificate])
+                masterKey: try .random(), authorities: try TrustStore(adding: [simulator.authority.certificate]))
             do {
                 try await body(actor, fixture)
             } catch {
@@ -109,7 +109,7 @@ final class EngineFixture {
         _ body: (Engine) async throws -> Void
     ) async throws {
         var settings = EngineSettings()
-        settings.gateway = Endpoint(host: "127.0.0.1", port: simulator.port, additionalAuthorities: authorities)
+        settings.gateway = Endpoint(host: "127.0.0.1", port: simulator.port, authorities: authorities)
         settings.settingsRefresh = .milliseconds(100)
         settings.drain = .seconds(5)
         adjust(&settings)
