@@ -1,0 +1,46 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `Rescuing leases that ran out` {
+    /// A lease of a worker that is gone, on the only job there is.
+    private static let orphan = """
+        with waiting as (delete from pushq.job returning *)
+        insert into pushq.lease (queue_id, job_id, owner, epoch, deadline, dispatched, outcomes, lane, run_at, send_by, message_id,
+                                 campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+        select queue_id, id, 4711, epoch + 1, now() - interval '1 minute', 0, decode('00', 'hex'), lane, run_at, send_by, message_id,
+               campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
+        from waiting
+        """
+
+    @Test func `begins two thirds of a lease after PostgreSQL is back, so that holders can renew theirs first`() async throws {
+        let lease = Duration.seconds(9)
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.withEngine {
+                $0.lease = lease
+                $0.rescueGrace = .milliseconds(100)
+            } _: { _ in
+                try await eventually("the worker runs") { fixture.events.contains("started") }
+                let cut = ContinuousClock.now
+                try await fixture.connection.runScript(
+                    """
+                    select pg_terminate_backend(pid) from pg_stat_activity
+                    where datname = current_database() and application_name like 'pushq work%';
+                    select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', tokens => array[repeat('ab', 32)],
+                                      run_at => now() + interval '1 hour');
+                    \(Self.orphan)
+                    """)
+                try await eventually("the connection is back") { fixture.events.contains("is back") }
+                try await eventually("the lease is rescued", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.job where rescues = 1") == 1
+                }
+                #expect(cut.duration(to: .now) >= lease * 2 / 3)
+            }
+        }
+    }
+}
