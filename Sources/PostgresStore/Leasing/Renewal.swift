@@ -1,4 +1,12 @@
 extension Statement {
+    /// What ends the statements that renew: the jobs still held, and whether their campaign was cancelled.
+    private static let keptLeases = #"""
+
+        select k.job_id, coalesce(c.stopped, false) as stopped
+        from kept k
+        left join pushq.campaign_tally c on c.queue_id = k.queue_id and c.campaign_id = k.campaign_id
+        """#
+
     /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless.
     static let flush = Statement(
         "flush",
@@ -10,10 +18,7 @@ extension Statement {
             as f(queue_id, job_id, epoch, dispatched, outcomes)
           where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6
           returning l.queue_id, l.job_id, l.campaign_id)
-        select k.job_id, coalesce(c.stopped, false) as stopped
-        from kept k
-        left join pushq.campaign_tally c on c.queue_id = k.queue_id and c.campaign_id = k.campaign_id
-        """#)
+        """# + keptLeases)
 
     /// Renews leases without news: 7 µs each.
     static let renew = Statement(
@@ -25,10 +30,7 @@ extension Statement {
           from unnest($1::int[], $2::bigint[], $3::int[]) as f(queue_id, job_id, epoch)
           where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $4
           returning l.queue_id, l.job_id, l.campaign_id)
-        select k.job_id, coalesce(c.stopped, false) as stopped
-        from kept k
-        left join pushq.campaign_tally c on c.queue_id = k.queue_id and c.campaign_id = k.campaign_id
-        """#)
+        """# + keptLeases)
 
     /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is
     /// in flight, so that a deploy leaves nothing uncertain.

@@ -7,7 +7,6 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
-    private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
     private let jobs: HeldJobs
@@ -29,7 +28,6 @@ final class Queues {
         loop: EventLoop, store: EngineStore, settings: EngineSettings, jobs: HeldJobs, gateways: Gateways,
         settler: Settler, report: @escaping (EngineEvent) -> Void
     ) {
-        self.loop = loop
         self.store = store
         self.settings = settings
         self.jobs = jobs

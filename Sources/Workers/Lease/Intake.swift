@@ -20,7 +20,6 @@ final class Intake {
     /// Ready jobs of a queue that are counted, and the most that fan-out keeps ahead.
     private static let mostReadyJobs: Int32 = 400
 
-    private let loop: EventLoop
     private let store: EngineStore
     private let fanOutStore: EngineStore
     private let settings: EngineSettings
@@ -52,7 +51,6 @@ final class Intake {
         jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler,
         report: @escaping (EngineEvent) -> Void
     ) {
-        self.loop = loop
         self.store = store
         self.fanOutStore = fanOutStore
         self.settings = settings

@@ -7,7 +7,6 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class PermitTaker {
-    private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
     private let dispatcher: Dispatcher
@@ -15,7 +14,6 @@ final class PermitTaker {
     private var isStopping = false
 
     init(loop: EventLoop, store: EngineStore, settings: EngineSettings, dispatcher: Dispatcher) {
-        self.loop = loop
         self.store = store
         self.settings = settings
         self.dispatcher = dispatcher

@@ -14,7 +14,6 @@ final class Settler {
     /// Jobs that are through and do not wait for the interval to end.
     private static let enoughJobs = 20
 
-    private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
     private let owner: Int64
@@ -35,7 +34,6 @@ final class Settler {
         loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64, jobs: HeldJobs,
         report: @escaping (EngineEvent) -> Void
     ) {
-        self.loop = loop
         self.store = store
         self.settings = settings
         self.owner = owner
