@@ -17,7 +17,7 @@ struct Scenario: Sendable {
     /// Breaks it. Campaigns that go on are awaited afterwards.
     let disturb: @Sendable (Trial) async throws -> Void
 
-    static var all: [Scenario] { workers + database + statements + network }
+    static var all: [Scenario] { workers + database + neighbours + statements + network }
 
     /// Runs it from an empty database to the comparison at the end.
     func run(on shared: PrivatePostgres, seed: UInt64, isShort: Bool) async throws -> Audit {

@@ -37,6 +37,8 @@ package final class Rig {
     package let database: String
     package private(set) var workers: [WorkerProcess] = []
     private let masterKey: MasterKey
+    private let address: DatabaseAddress
+    private let loop: EventLoop
 
     /// Runs `body` with a rig on a loop of its own, and clears it away.
     package static func run<Success: Sendable>(
@@ -61,6 +63,7 @@ package final class Rig {
     private init(on postgres: PrivatePostgres, _ settings: Settings, loop: EventLoop) async throws {
         self.postgres = postgres
         self.settings = settings
+        self.loop = loop
         minder = try Minder()
         folder = FileManager.default.temporaryDirectory.appending(path: "pushq-rig-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
@@ -68,7 +71,7 @@ package final class Rig {
         database = "rig_\(UInt32.random(in: 0 ... .max))"
         try await postgres.createDatabase(database)
         masterKey = try MasterKey.random()
-        let address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
+        address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder,
@@ -161,6 +164,11 @@ package final class Rig {
     /// Runs a script.
     package func run(_ sql: String) async throws {
         try await store.current().runScript(sql, within: .seconds(60))
+    }
+
+    /// Opens one more session, in which a script may leave a transaction open.
+    package func session() async throws -> PostgresConnection {
+        try await .connect(to: address, as: "neighbour", on: loop)
     }
 
     /// Starts a campaign to all devices.

@@ -17,7 +17,9 @@ import Transport
         from waiting
         """
 
-    @Test func `begins two thirds of a lease after PostgreSQL is back, so that holders can renew theirs first`() async throws {
+    @Test func `begins two thirds of a lease after PostgreSQL is back, so that holders can renew theirs first`()
+        async throws
+    {
         let lease = Duration.seconds(9)
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 1)

@@ -1,0 +1,86 @@
+import LocalStack
+import PostgresStore
+import TestSupport
+
+/// Others on the same PostgreSQL who take its slots, sit in transactions, or keep vacuum from its work.
+extension Scenario {
+    static var neighbours: [Scenario] {
+        [
+            Scenario(
+                name: "connection-slots",
+                ownServer: { try await .start(ServerSettings(["max_connections": "30"]), minder: $0) },
+                disturb: { trial in
+                    try await trial.begin()
+                    for _ in 0..<(trial.isShort ? 1 : 3) {
+                        let hoarders = try await takeAllSlots(trial)
+                        try await trial.pause(trial.rig.settings.lease + .seconds(2))
+                        for session in hoarders { session.close() }
+                        trial.faultIsOver()
+                        try await trial.keepBusy()
+                    }
+                }),
+            Scenario(name: "open-transactions", expectation: .clean) { trial in
+                try await trial.begin()
+                try await trial.startCampaign()
+                let sessions = try await openTransactions(trial)
+                try await work(trial, for: .seconds(trial.isShort ? 10 : 90))
+                for session in sessions { session.close() }
+                trial.faultIsOver()
+            },
+            Scenario(name: "vacuum-lags", expectation: .clean) { trial in
+                for table in ["job", "lease", "fan_out", "campaign_tally", "device"] {
+                    try await trial.rig.run("alter table pushq.\(table) set (autovacuum_enabled = off)")
+                }
+                try await trial.begin()
+                try await work(trial, for: .seconds(trial.isShort ? 10 : 90))
+                trial.faultIsOver()
+            },
+        ]
+    }
+
+    /// Ends the workers' sessions until all slots are taken by others, the reserved ones included.
+    private static func takeAllSlots(_ trial: Trial) async throws -> [PostgresConnection] {
+        var hoarders: [PostgresConnection] = []
+        let workers = "from pg_stat_activity where datname = current_database() and application_name like 'pushq work%'"
+        try await wait(for: "all slots to be taken", within: .seconds(30)) {
+            _ = try await trial.rig.number("select count(pg_terminate_backend(pid)) \(workers)")
+            do {
+                while true { hoarders.append(try await trial.rig.session()) }
+            } catch let error as PostgresError where error.isPassing {
+                return try await trial.rig.number("select count(*) \(workers)") == 0
+            }
+        }
+        return hoarders
+    }
+
+    /// What is seen where people and programs work by hand: a report's snapshot, a producer who never commits, somebody who has
+    /// locked rows and gone to lunch, somebody who has only looked at a table.
+    private static func openTransactions(_ trial: Trial) async throws -> [PostgresConnection] {
+        let queue = trial.rig.queue
+        let scripts = [
+            "begin isolation level repeatable read; select count(*) from pushq.job",
+            """
+            begin;
+            select pushq.send('\(queue)', '{"aps":{"alert":"never"}}', tokens => array[repeat('ab', 32)], key => 'never')
+            """,
+            "begin; select from pushq.job order by id desc limit 5 for update",
+            "begin; select count(*) from pushq.lease; select count(*) from pushq.body; select count(*) from pushq.result",
+        ]
+        var sessions: [PostgresConnection] = []
+        for script in scripts {
+            let session = try await trial.rig.session()
+            // They would be ended after a minute, as those of workers are.
+            try await session.runScript("set idle_in_transaction_session_timeout = 0; \(script)")
+            sessions.append(session)
+        }
+        return sessions
+    }
+
+    private static func work(_ trial: Trial, for time: Duration) async throws {
+        let end = ContinuousClock.now + time
+        while ContinuousClock.now < end {
+            try await trial.keepBusy()
+            try await trial.pause(.milliseconds(500))
+        }
+    }
+}
