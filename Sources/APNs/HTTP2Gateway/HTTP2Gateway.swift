@@ -4,28 +4,11 @@ import HTTP2
 package import QueueCore
 package import Transport
 
-/// Who hears from a gateway. Called on the loop's thread; sending from within is allowed.
-package protocol HTTP2GatewayHandler: AnyObject {
-    /// What became of requests: one batch for each read burst of a connection, or for its loss. The array is used again afterwards;
-    /// who keeps it makes the gateway allocate another.
-    func answered(_ answers: [Answer], by gateway: HTTP2Gateway)
-
-    /// There are free slots where there were none, or the gateway's ``HTTP2Gateway/state`` has changed.
-    func capacityChanged(of gateway: HTTP2Gateway)
-
-    /// The server ended a connection because of the credential, not of a request.
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway)
-}
-
 /// Today's provider API: a pool of HTTP/2 connections that share one endpoint and one credential.
 ///
-/// A plain object of its loop: requests go in by ``send(_:to:apnsID:body:ticket:)``, answers come back in batches, and the
-/// output of all requests of a turn goes out together. Connections open when capacity is wanted, grow in number only
-/// while all are saturated, are replaced when the server asks for it, and close when idle. After failures the gateway itself tries
-/// again, ever more seldom; ``state`` says so, and nothing need be leased in vain meanwhile.
-///
-/// A gateway keeps itself alive until it is closed or drained.
-package final class HTTP2Gateway {
+/// The output of all requests of a turn goes out together. Connections open when capacity is wanted, grow in number only
+/// while all are saturated, are replaced when the server asks for it, and close when idle.
+package final class HTTP2Gateway: PushGateway {
     /// What stands for the sender.
     package enum Credential: Sendable {
         /// A provider token, at first this one.
@@ -34,17 +17,7 @@ package final class HTTP2Gateway {
         case certificate(TLSIdentity)
     }
 
-    package enum State: Equatable, Sendable {
-        /// No connection, and none is wanted yet.
-        case idle
-        case connecting
-        case open
-        case unreachable(Outage)
-        case closed
-    }
-
-    /// Who is told; not kept alive.
-    package weak var handler: (any HTTP2GatewayHandler)?
+    package weak var handler: (any PushGatewayHandler)?
     package let endpoint: Endpoint
     package let loop: EventLoop
     private let settings: GatewaySettings
@@ -88,14 +61,13 @@ package final class HTTP2Gateway {
 
     // MARK: State
 
-    package var state: State {
+    package var state: GatewayState {
         if isClosed { return .closed }
         if !connections.isEmpty { return .open }
         if let outage = reachability.outage { return .unreachable(outage) }
         return isConnecting ? .connecting : .idle
     }
 
-    /// How many requests ``send(_:to:apnsID:body:ticket:)`` takes now.
     package var freeSlots: Int {
         connections.reduce(0) { $0 + $1.freeSlots }
     }
@@ -110,15 +82,8 @@ package final class HTTP2Gateway {
 
     // MARK: Sending
 
-    /// Sends a push to one device.
-    /// - Parameters:
-    ///   - token: the bytes of the device token.
-    ///   - body: for this recipient alone; nil for the push's own.
-    ///   - ticket: comes back with the answer, exactly once.
-    /// - Returns: false when there is no free slot; then nothing was sent, and ``HTTP2GatewayHandler/capacityChanged(of:)``
-    ///   or an answer tells when to try again.
     package func send(
-        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]? = nil, ticket: UInt64
+        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
     ) -> Bool {
         guard let connection = connections.first(where: { $0.freeSlots > 0 }) else {
             requestCapacity()
@@ -129,8 +94,6 @@ package final class HTTP2Gateway {
         return true
     }
 
-    /// Says that there is more to send than there are free slots: opens the first connection, or another one when all are
-    /// saturated. Costs little; may be called again and again.
     package func requestCapacity() {
         guard !isClosed else { return }
         isWanted = true
@@ -144,7 +107,6 @@ package final class HTTP2Gateway {
 
     // MARK: Closing
 
-    /// Opens nothing more, awaits what is in flight until `deadline`, then closes. To be called on the loop.
     package func drain(until deadline: ContinuousClock.Instant) async {
         guard !isClosed else { return }
         isClosed = true
@@ -159,7 +121,6 @@ package final class HTTP2Gateway {
         closeAll()
     }
 
-    /// Closes all connections at once; what is in flight is reported as unanswered or untouched. Twice is as good as once.
     package func close() {
         isClosed = true
         attemptTimer?.cancel()

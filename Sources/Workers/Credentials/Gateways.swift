@@ -17,10 +17,28 @@ final class Gateways {
     }
 
     private struct Entry {
-        let gateway: HTTP2Gateway
+        let gateway: any PushGateway
         /// Nil for a certificate.
-        let tokens: ProviderTokens?
-        var needsToken = false
+        let renewal: TokenRenewal?
+    }
+
+    /// Whose provider token is kept fresh, and where it is used.
+    private final class TokenRenewal {
+        let tokens: ProviderTokens
+        let gateway: HTTP2Gateway
+        var isRefused = false
+
+        init(tokens: ProviderTokens, gateway: HTTP2Gateway) {
+            self.tokens = tokens
+            self.gateway = gateway
+        }
+
+        /// Has the next requests carry the token that is to be used now.
+        func renew() async {
+            let wasRefused = isRefused
+            isRefused = false
+            if let token = try? await tokens.current(isRefused: wasRefused) { gateway.use(token) }
+        }
     }
 
     /// How often the age of provider tokens is looked at.
@@ -36,11 +54,11 @@ final class Gateways {
     /// Credentials that could not be used: said once, tried again when they are replaced.
     private var unusable: Set<Key> = []
     /// Gateways that no queue uses any more, to be drained.
-    private var replaced: [HTTP2Gateway] = []
+    private var replaced: [any PushGateway] = []
     private var isStopping = false
 
     /// Takes the answers of all gateways, and hears when one has room again.
-    weak var handler: (any HTTP2GatewayHandler)?
+    weak var handler: (any PushGatewayHandler)?
 
     init(
         loop: EventLoop, store: EngineStore, settings: EngineSettings, masterKey: MasterKey?,
@@ -55,7 +73,7 @@ final class Gateways {
     }
 
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
-    func gateway(for queue: QueueSettings) async -> HTTP2Gateway? {
+    func gateway(for queue: QueueSettings) async -> (any PushGateway)? {
         guard let key = Self.key(of: queue), let credential = queue.credential, !unusable.contains(key) else {
             return nil
         }
@@ -91,8 +109,8 @@ final class Gateways {
 
     /// APNs calls the provider token of this queue's gateway expired.
     func noteExpiredToken(of queue: QueueState) {
-        guard let key = Self.key(of: queue.settings), entries[key]?.tokens != nil else { return }
-        entries[key]?.needsToken = true
+        guard let key = Self.key(of: queue.settings), let renewal = entries[key]?.renewal else { return }
+        renewal.isRefused = true
         signal.raise()
     }
 
@@ -100,11 +118,7 @@ final class Gateways {
     func run() async {
         while !isStopping {
             await signal.wait(atMost: Self.tokenCheck)
-            for (key, entry) in entries where !isStopping {
-                guard let tokens = entry.tokens else { continue }
-                entries[key]?.needsToken = false
-                if let token = try? await tokens.current(isRefused: entry.needsToken) { entry.gateway.use(token) }
-            }
+            for entry in entries.values where !isStopping { await entry.renewal?.renew() }
             while let gateway = replaced.popLast() { await gateway.drain(until: .now + settings.drain) }
         }
     }
@@ -135,12 +149,13 @@ final class Gateways {
         let pem = try masterKey.open(credential.sealed, of: owner)
         switch credential.kind {
         case .certificate:
-            return Entry(gateway: try gateway(.certificate(TLSIdentity(pem: pem)), for: queue), tokens: nil)
+            return Entry(gateway: try gateway(.certificate(TLSIdentity(pem: pem)), for: queue), renewal: nil)
         case .token(let teamID, let keyID):
             let key = try PrivateKey(signingKeyPEM: pem)
             let tokens = ProviderTokens(
                 store: store, masterKey: masterKey, credential: credential, key: key, teamID: teamID, keyID: keyID)
-            return Entry(gateway: try gateway(.token(await tokens.current()), for: queue), tokens: tokens)
+            let gateway = try gateway(.token(await tokens.current()), for: queue)
+            return Entry(gateway: gateway, renewal: TokenRenewal(tokens: tokens, gateway: gateway))
         }
     }
 

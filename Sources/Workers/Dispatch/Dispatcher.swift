@@ -132,14 +132,14 @@ final class Dispatcher {
     }
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
-    private func send(from job: HeldJob, over gateway: HTTP2Gateway, most: Int) -> Int {
+    private func send(from job: HeldJob, over gateway: any PushGateway, most: Int) -> Int {
         let push = job.queue.push(for: job)
         let tokens = job.claim.tokens
         var sent = 0
         while sent < most, let recipient = job.takeRecipient() {
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(tokens.range(at: recipient.token)),
-                apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),
+                apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]), body: nil,
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {
                 job.putBack(recipient.ordinal)

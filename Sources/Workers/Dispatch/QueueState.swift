@@ -9,7 +9,7 @@ final class QueueState {
     let id: Int32
     var settings: QueueSettings
     /// The connections of its credential; nil while there is none to be had.
-    var gateway: HTTP2Gateway?
+    var gateway: (any PushGateway)?
     /// Its place in the order among the queues of this worker.
     var turn: FairShare.Turn
     /// Jobs with recipients to send to.

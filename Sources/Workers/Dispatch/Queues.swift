@@ -92,12 +92,12 @@ final class Queues {
     }
 
     /// The queues that send through a gateway.
-    func using(_ gateway: HTTP2Gateway) -> [QueueState] {
+    func using(_ gateway: any PushGateway) -> [QueueState] {
         known.values.filter { $0.gateway === gateway }
     }
 
     /// Their names, for a log.
-    func names(using gateway: HTTP2Gateway) -> String {
+    func names(using gateway: any PushGateway) -> String {
         let names = using(gateway).map(\.settings.name.description).sorted()
         return names.count > 3 ? "\(names[0]) and \(names.count - 1) more queues" : names.joined(separator: ", ")
     }
@@ -136,7 +136,7 @@ final class Queues {
     }
 
     /// Gives back all jobs that would be sent through a gateway.
-    func yieldJobs(using gateway: HTTP2Gateway) {
+    func yieldJobs(using gateway: any PushGateway) {
         for queue in using(gateway) { yieldJobs(of: queue) }
     }
 

@@ -10,7 +10,7 @@ package import Transport
 /// Its parts are plain objects on the actor's executor and call each other synchronously. What each does, in the order in which
 /// a push meets them:
 /// - `Intake` finds work and leases it, and has campaigns fan out.
-/// - `Dispatcher` hands recipients to `HTTP2Gateway`s, by lane, weight, permit and room.
+/// - `Dispatcher` hands recipients to `PushGateway`s, by lane, weight, permit and room.
 /// - `PermitTaker` takes permits from the rate limits.
 /// - `AnswerRules` turns answers into outcomes.
 /// - `Settler` writes outcomes back and ends jobs.

@@ -152,20 +152,20 @@ final class EngineParts {
     }
 }
 
-extension EngineParts: HTTP2GatewayHandler {
-    func answered(_ answers: [Answer], by gateway: HTTP2Gateway) { dispatcher.take(answers) }
+extension EngineParts: PushGatewayHandler {
+    func answered(_ answers: [Answer], by gateway: any PushGateway) { dispatcher.take(answers) }
 
-    func capacityChanged(of gateway: HTTP2Gateway) {
+    func capacityChanged(of gateway: any PushGateway) {
         noteReachability(of: gateway)
         dispatcher.schedule()
     }
 
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway) {
+    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
         for queue in queues.using(gateway) { queues.noteFault(of: queue, reason) }
     }
 
     /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
-    private func noteReachability(of gateway: HTTP2Gateway) {
+    private func noteReachability(of gateway: any PushGateway) {
         let name = queues.names(using: gateway)
         if case .unreachable(let outage) = gateway.state {
             guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }

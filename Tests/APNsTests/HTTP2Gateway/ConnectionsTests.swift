@@ -425,7 +425,8 @@ import Transport
             scene.gateway.close()
             await scene.gateway.drain(until: .now + .seconds(1))
             let token: [UInt8] = [1]
-            return scene.gateway.send(Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), ticket: 1)
+            return scene.gateway.send(
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, ticket: 1)
         }
         #expect(!isSent)
     }

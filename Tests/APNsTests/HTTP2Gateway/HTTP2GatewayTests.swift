@@ -125,7 +125,7 @@ import Transport
             await keeper.until { scene.gateway.freeSlots > 0 }
             let token: [UInt8] = [1]
             let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), ticket: 3)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, ticket: 3)
             #expect(isSent)
             await keeper.until { keeper.refusal != nil }
             return keeper.refusal
@@ -137,17 +137,17 @@ import Transport
 }
 
 /// Keeps the last refusal.
-private final class Keeper: HTTP2GatewayHandler {
+private final class Keeper: PushGatewayHandler {
     private(set) var refusal: Refusal?
     private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
-    func answered(_ answers: [Answer], by gateway: HTTP2Gateway) {
+    func answered(_ answers: [Answer], by gateway: any PushGateway) {
         for answer in answers { if case .refused(let refusal) = answer.result { self.refusal = refusal } }
         wake()
     }
 
-    func capacityChanged(of gateway: HTTP2Gateway) { wake() }
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway) {}
+    func capacityChanged(of gateway: any PushGateway) { wake() }
+    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {}
 
     func until(_ isDue: @escaping () -> Bool) async {
         await withCheckedContinuation { continuation in

@@ -5,14 +5,14 @@ import Transport
 
 /// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched again if
 /// asked to, and remembers what became of each. Waits are ended by events.
-final class Sender: HTTP2GatewayHandler {
+final class Sender: PushGatewayHandler {
     let gateway: HTTP2Gateway
     private(set) var results: [UInt64: String] = [:]
     private(set) var batchSizes: [Int] = []
     private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
     private(set) var outages: [Outage] = []
     private(set) var repeatedCount = 0
-    private(set) var stateWhenAnswered = HTTP2Gateway.State.idle
+    private(set) var stateWhenAnswered = GatewayState.idle
     var resendsUntouched = true
     private var waiting: [UInt64] = []
     private var push: PreparedPush?
@@ -45,12 +45,12 @@ final class Sender: HTTP2GatewayHandler {
                 (0..<8).map { UInt8(truncatingIfNeeded: ticket >> (56 - 8 * UInt64($0))) }
                 + [UInt8](repeating: 0xAB, count: 24)
             let id = APNsID(root: 7, key: Int64(ticket))
-            guard gateway.send(push, to: token.span, apnsID: id, ticket: ticket) else { return }
+            guard gateway.send(push, to: token.span, apnsID: id, body: nil, ticket: ticket) else { return }
             waiting.removeFirst()
         }
     }
 
-    func answered(_ answers: [Answer], by gateway: HTTP2Gateway) {
+    func answered(_ answers: [Answer], by gateway: any PushGateway) {
         batchSizes.append(answers.count)
         stateWhenAnswered = gateway.state
         for answer in answers {
@@ -75,13 +75,13 @@ final class Sender: HTTP2GatewayHandler {
         }
     }
 
-    func capacityChanged(of gateway: HTTP2Gateway) {
+    func capacityChanged(of gateway: any PushGateway) {
         if case .unreachable(let outage) = gateway.state { outages.append(outage) }
         pump()
         wake()
     }
 
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: HTTP2Gateway) {
+    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
         refusedCredentials.append((reason, detail))
         wake()
     }
