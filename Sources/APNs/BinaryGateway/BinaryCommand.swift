@@ -1,0 +1,76 @@
+import HTTP2
+import QueueCore
+
+/// The three forms in which the binary interface takes a notification, by the number of their command. All integers are in
+/// network byte order.
+///
+/// Source: Apple archive, "Binary Provider API" (command 2) and "Legacy Notification Format" (commands 0 and 1).
+package enum BinaryCommand: UInt8, CaseIterable, Sendable {
+    /// Token and payload. Without an identifier an error only closes the connection, and nobody knows whose it was.
+    case simple = 0
+    /// With an identifier and an expiration.
+    case enhanced = 1
+    /// A frame of items, with a priority too.
+    case framed = 2
+
+    /// The longest payload it carries, in bytes.
+    package var maximumPayloadBytes: Int { self == .framed ? 2048 : 256 }
+
+    /// Whether an error names the notification that it is about.
+    package var hasIdentifier: Bool { self != .simple }
+
+    /// Whether it can ask for another priority than 10.
+    package var hasPriority: Bool { self == .framed }
+
+    /// What stands for "as long as APNs likes": the interface has no way to name no expiration at all, and java-apns and
+    /// apns_erlv3 send this.
+    static let longestExpiration = UInt32(Int32.max)
+
+    /// Writes a notification.
+    /// - Parameters:
+    ///   - token: 65,535 bytes at the most, as is the payload.
+    ///   - expiration: seconds since 1970; 0 is one attempt at delivery.
+    func write(
+        token: Span<UInt8>, payload: Span<UInt8>, identifier: UInt32, expiration: UInt32, priority: Priority,
+        to output: inout ByteQueue
+    ) {
+        output.append(rawValue)
+        switch self {
+        case .simple: break
+        case .enhanced:
+            output.append(bigEndian: identifier)
+            output.append(bigEndian: expiration)
+        case .framed:
+            return writeItems(
+                token: token, payload: payload, identifier: identifier, expiration: expiration, priority: priority,
+                to: &output)
+        }
+        output.append(bigEndian: UInt16(token.count))
+        output.append(token)
+        output.append(bigEndian: UInt16(payload.count))
+        output.append(payload)
+    }
+
+    /// Five items, each with its number and its length before it.
+    private func writeItems(
+        token: Span<UInt8>, payload: Span<UInt8>, identifier: UInt32, expiration: UInt32, priority: Priority,
+        to output: inout ByteQueue
+    ) {
+        output.append(bigEndian: UInt32(5 * 3 + token.count + payload.count + 4 + 4 + 1))
+        Self.writeItem(1, byteCount: token.count, to: &output)
+        output.append(token)
+        Self.writeItem(2, byteCount: payload.count, to: &output)
+        output.append(payload)
+        Self.writeItem(3, byteCount: 4, to: &output)
+        output.append(bigEndian: identifier)
+        Self.writeItem(4, byteCount: 4, to: &output)
+        output.append(bigEndian: expiration)
+        Self.writeItem(5, byteCount: 1, to: &output)
+        output.append(UInt8(priority.rawValue))
+    }
+
+    private static func writeItem(_ number: UInt8, byteCount: Int, to output: inout ByteQueue) {
+        output.append(number)
+        output.append(bigEndian: UInt16(byteCount))
+    }
+}
