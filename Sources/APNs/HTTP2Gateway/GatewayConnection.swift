@@ -6,7 +6,7 @@ import Transport
 /// connection ends is decided here; whether there is to be another connection is the gateway's affair.
 ///
 /// `+Answers` reads what comes back, `+Health` keeps the clocks.
-final class GatewayConnection {
+final class GatewayConnection: PooledConnection {
     enum Phase {
         /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.
         case awaitingSettings
@@ -14,16 +14,6 @@ final class GatewayConnection {
         /// No new requests; the answers that are due are awaited.
         case draining
         case closed
-    }
-
-    /// Why a connection takes no more requests.
-    enum Ending {
-        /// The gateway is done with it: idle, or drained.
-        case unneeded
-        /// The server asked for it, or an answer said so.
-        case asked(String)
-        /// Broken, silent, or against the rules.
-        case failed(String)
     }
 
     /// Output is sent before the end of the turn once there is so much of it: four full TLS records.
@@ -39,7 +29,7 @@ final class GatewayConnection {
     /// What was read and concerns the whole connection. It is acted upon when the burst has been read: the HTTP/2 machine must not
     /// be closed from within its own calls.
     struct News {
-        var ending: Ending?
+        var ending: ConnectionEnding?
         var refusedCredential: (reason: Reason, detail: String)?
     }
 
@@ -91,7 +81,9 @@ final class GatewayConnection {
         return http.availableStreamCount
     }
 
-    var isBusy: Bool { http.openStreamCount > 0 }
+    var inFlightCount: Int { http.openStreamCount }
+
+    var isBusy: Bool { inFlightCount > 0 }
 
     private var unsentByteCount: Int { http.outputByteCount + http.blockedBodyByteCount }
 
@@ -147,7 +139,7 @@ final class GatewayConnection {
     // MARK: Ending
 
     /// Takes no more requests, awaits the answers that are due, and closes.
-    func retire(_ ending: Ending) {
+    func retire(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
         phase = .draining
         drainTimer = loop.schedule(after: settings.drainTime) { [self] in close() }

@@ -1,0 +1,87 @@
+import Transport
+
+/// One of a gateway's connections.
+protocol PooledConnection: AnyObject {
+    /// How many pushes it takes now.
+    var freeSlots: Int { get }
+    /// How many pushes it was given whose outcome is not known.
+    var inFlightCount: Int { get }
+    /// Whether the server has shown that it serves this connection.
+    var hasAnswered: Bool { get }
+    var openedAt: ContinuousClock.Instant { get }
+    /// When a push was last given to it.
+    var lastRequest: ContinuousClock.Instant { get }
+
+    /// Takes no more pushes, awaits what is due, and closes.
+    func retire(_ ending: ConnectionEnding)
+    /// Closes at once; pushes without an outcome are given up.
+    func close()
+}
+
+/// Why a connection takes no more pushes.
+enum ConnectionEnding {
+    /// The gateway is done with it: idle, or drained.
+    case unneeded
+    /// It ended as connections of its kind do, and nothing speaks against another one at once.
+    case usedUp
+    /// The server asked for it, or an answer said so.
+    case asked(String)
+    /// Broken, silent, or against the rules.
+    case failed(String)
+}
+
+/// What a gateway keeps of its connections; see ``PoolingGateway``.
+struct ConnectionPool<Connection: PooledConnection> {
+    /// Those that may take pushes, the oldest first, and those that only await answers.
+    var open: [Connection] = []
+    var draining: [Connection] = []
+    var isConnecting = false
+    var isWanted = false
+    var isClosed = false
+    var lastOpening: ContinuousClock.Instant?
+    private(set) var reachability: Reachability
+    var attemptTimer: Transport.Timer?
+    var drained: Waiter<Bool>?
+    private var generator = SystemRandomNumberGenerator()
+
+    init(_ settings: GatewaySettings) {
+        reachability = Reachability(backoff: settings.backoff)
+    }
+
+    var state: GatewayState {
+        if isClosed { return .closed }
+        if !open.isEmpty { return .open }
+        if let outage = reachability.outage { return .unreachable(outage) }
+        return isConnecting ? .connecting : .idle
+    }
+
+    /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or prolongs.
+    mutating func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Outage? {
+        reachability.failed(error, now: now, using: &generator)
+        return reachability.outage
+    }
+
+    /// The connection's handshake went well and it takes pushes.
+    mutating func noteOpened(_ connection: Connection) {
+        isConnecting = false
+        draining.removeAll { $0 === connection }
+        open.append(connection)
+        reachability.reached()
+    }
+
+    /// The connection takes no more pushes, or never did.
+    mutating func noteRetired(_ connection: Connection) {
+        if !open.contains(where: { $0 === connection }) { isConnecting = false }
+        open.removeAll { $0 === connection }
+        if !draining.contains(where: { $0 === connection }) { draining.append(connection) }
+    }
+
+    /// The connection has served, and lasted.
+    mutating func noteProved() { reachability.proved() }
+
+    mutating func noteClosed(_ connection: Connection) {
+        open.removeAll { $0 === connection }
+        draining.removeAll { $0 === connection }
+        if draining.isEmpty, open.isEmpty { drained?.resume(true) }
+    }
+}

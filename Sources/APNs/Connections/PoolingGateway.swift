@@ -1,0 +1,175 @@
+import Cryptography
+import QueueCore
+import Transport
+
+/// A gateway whose connections open when capacity is wanted, grow in number only while all are saturated, are replaced when they
+/// end, and close when idle: what is the same for every interface of APNs. A conformance says how a connection is begun.
+protocol PoolingGateway: PushGateway {
+    associatedtype Connection: PooledConnection
+
+    var endpoint: Endpoint { get }
+    var loop: EventLoop { get }
+    var settings: GatewaySettings { get }
+    /// The TLS of all connections.
+    var context: TLSContext { get }
+    var isAuthenticatedByCertificate: Bool { get }
+    var pool: ConnectionPool<Connection> { get set }
+
+    /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when it does.
+    func begin(on stream: TLSConnection) -> Connection
+}
+
+// MARK: - PushGateway
+
+extension PoolingGateway {
+    package var state: GatewayState { pool.state }
+
+    package var freeSlots: Int {
+        pool.open.reduce(0) { $0 + $1.freeSlots }
+    }
+
+    /// How many pushes wait for their outcome.
+    package var inFlightCount: Int {
+        (pool.open + pool.draining).reduce(0) { $0 + $1.inFlightCount }
+    }
+
+    /// How many connections are open, those that are only being drained included.
+    package var connectionCount: Int { pool.open.count + pool.draining.count }
+
+    package func requestCapacity() {
+        guard !pool.isClosed else { return }
+        pool.isWanted = true
+        openIfNeeded()
+    }
+
+    package func drain(until deadline: ContinuousClock.Instant) async {
+        guard !pool.isClosed else { return }
+        pool.isClosed = true
+        pool.attemptTimer?.cancel()
+        for connection in pool.open { connection.retire(.unneeded) }
+        for connection in pool.draining where connection.inFlightCount == 0 { connection.close() }
+        if !pool.draining.isEmpty {
+            let waiter = Waiter<Bool>(loop: loop)
+            pool.drained = waiter
+            _ = await waiter.wait(until: deadline)
+        }
+        closeAll()
+    }
+
+    package func close() {
+        pool.isClosed = true
+        pool.attemptTimer?.cancel()
+        closeAll()
+    }
+
+    private func closeAll() {
+        for connection in pool.open + pool.draining { connection.close() }
+    }
+}
+
+// MARK: - Opening
+
+extension PoolingGateway {
+    private func openIfNeeded() {
+        guard pool.isWanted, !pool.isClosed, !pool.isConnecting, pool.open.count < settings.maximumConnections,
+            pool.open.allSatisfy({ $0.freeSlots == 0 })
+        else { return }
+        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt {
+            return armAttempt(outage.nextAttempt)
+        }
+        if let newest = pool.open.last, let lastOpening = pool.lastOpening {
+            // Before its first answer nobody knows how many streams a connection will carry.
+            guard newest.hasAnswered, lastOpening.duration(to: loop.now) >= settings.growthInterval else { return }
+        }
+        connect()
+    }
+
+    private func connect() {
+        pool.isConnecting = true
+        pool.lastOpening = loop.now
+        loop.startTask { [self] in
+            do throws(TransportError) {
+                let stream = try await TLSConnection.connect(
+                    host: endpoint.host, port: endpoint.port, context: context, loop: loop,
+                    deadline: loop.now + settings.connectTime)
+                connected(stream)
+            } catch {
+                pool.isConnecting = false
+                noteRefusedCertificate(error)
+                failed(error.description)
+            }
+        }
+    }
+
+    private func connected(_ stream: TLSConnection) {
+        guard !pool.isClosed else {
+            pool.isConnecting = false
+            return stream.close()
+        }
+        let connection = begin(on: stream)
+        // It is one of the draining until it takes pushes.
+        pool.draining.append(connection)
+        guard connection.freeSlots > 0 else { return }
+        opened(connection)
+        capacityChanged()
+    }
+
+    private func failed(_ error: String) {
+        if let outage = pool.noteFailure(error, now: loop.now) { armAttempt(outage.nextAttempt) }
+        capacityChanged()
+    }
+
+    private func armAttempt(_ time: ContinuousClock.Instant) {
+        let timer = pool.attemptTimer
+        guard !pool.isClosed, timer?.isPending != true || timer?.deadline != time else { return }
+        timer?.cancel()
+        pool.attemptTimer = loop.schedule(after: loop.now.duration(to: time)) { [self] in openIfNeeded() }
+    }
+}
+
+// MARK: - Told by connections
+
+extension PoolingGateway {
+    /// The connection takes pushes from now on.
+    func opened(_ connection: Connection) { pool.noteOpened(connection) }
+
+    /// The connection takes no more pushes. The next one is opened before this one is gone, unless it did not last.
+    func retired(_ connection: Connection, _ ending: ConnectionEnding) {
+        pool.noteRetired(connection)
+        guard !pool.isClosed else { return }
+        switch ending {
+        case .unneeded: pool.isWanted = !pool.open.isEmpty
+        case .usedUp: replace(connection)
+        case .asked(let words), .failed(let words):
+            if connection.hasAnswered, connection.openedAt.duration(to: loop.now) >= settings.stableTime {
+                replace(connection)
+            } else {
+                failed(words)
+                openIfNeeded()
+            }
+        }
+    }
+
+    /// Another one takes its place at once, if there was something to send of late.
+    private func replace(_ connection: Connection) {
+        pool.noteProved()
+        pool.isWanted = connection.lastRequest.duration(to: loop.now) < settings.stableTime
+        openIfNeeded()
+    }
+
+    func closed(_ connection: Connection) { pool.noteClosed(connection) }
+
+    func deliver(_ answers: [Answer]) { handler?.answered(answers, by: self) }
+
+    func capacityChanged() { handler?.capacityChanged(of: self) }
+
+    func credentialRefused(_ reason: Reason, _ detail: String) {
+        handler?.credentialRefused(reason, detail: detail, by: self)
+    }
+
+    /// A server that refuses the client's certificate says so by an alert, in the handshake or after it.
+    func noteRefusedCertificate(_ error: TransportError) {
+        guard isAuthenticatedByCertificate, case .tls(_, .alert) = error else { return }
+        credentialRefused(.named("BadCertificate"), error.description)
+    }
+}
