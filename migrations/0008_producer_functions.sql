@@ -41,6 +41,7 @@ end $$;
 
 -- Sends one message to some tokens, or to all devices of a user. Returns the root of the send, from which each recipient's
 -- apns-id derives. With `key`, a repeated call returns the first one's root, and the same key for something else is an error.
+-- With `replace_waiting`, an update of a Live Activity takes the place of those that still wait for the same token.
 create function pushq.send(
   queue        text,
   payload      json,
@@ -54,6 +55,7 @@ create function pushq.send(
   urgent       boolean     default false,
   run_at       timestamptz default now(),
   send_by      timestamptz default null,
+  replace_waiting boolean  default false,
   key          text        default null
 ) returns bigint
 language plpgsql as $$
@@ -71,11 +73,14 @@ begin
     raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
   elsif send_by is not null and send_by <= now() then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
+  elsif replace_waiting and (push_type <> 'liveactivity' or payload #>> '{aps,event}' = 'start') then
+    raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
+      hint = 'other pushes replace each other on the device, by their collapse ID';
   end if;
 
   if key is not null then
     asked := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, expiration, collapse_id, at_most_once,
-                                   urgent)::text, 'UTF8'));
+                                   urgent, replace_waiting)::text, 'UTF8'));
     insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
     if not found then
       select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
@@ -113,6 +118,9 @@ begin
          coalesce(send.send_by, greatest(send.run_at, now()) + interval '24 hours'),
          message, root, pushq.today(), cardinality(part), send.at_most_once
   from cut;
+  if replace_waiting then
+    perform pushq.supersede(q, ids, message);
+  end if;
   perform pushq.wake();
   return root;
 end $$;

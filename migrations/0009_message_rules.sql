@@ -137,11 +137,11 @@ exception
   when numeric_value_out_of_range then return true;
 end $$;
 
--- What is wrong with a payload, or null.
-create function pushq.payload_problem(payload json, push_type text) returns text
+-- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live Activity.
+create function pushq.payload_problem(payload json, push_type text, is_broadcast boolean default false) returns text
 language plpgsql immutable parallel safe as $$
 declare
-  most     int := case when push_type = 'voip' then 5120 else 4096 end;
+  most     int := case when push_type = 'voip' or is_broadcast then 5120 else 4096 end;
   bytes    int := octet_length(payload::text);
   aps      json;
   key      text;
@@ -151,7 +151,8 @@ begin
   if payload is null or json_typeof(payload) <> 'object' then
     return 'the payload is not a JSON object: begin with {"aps": …}';
   elsif bytes > most then
-    return format('the payload has %s bytes: push type %s takes at most %s', bytes, push_type, most);
+    return format('the payload has %s bytes: %s takes at most %s', bytes,
+                  case when is_broadcast then 'a broadcast' else 'push type ' || push_type end, most);
   elsif pushq.nesting(payload::text) > 64 then
     return 'the payload nests deeper than 64 levels: flatten it';
   elsif strpos(payload::text, '\u') > 0 and not pushq.has_readable_escapes(payload::text) then
@@ -194,11 +195,11 @@ begin
                 then format('aps is missing, which push type %s requires: add it', push_type) end;
   end if;
   return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
-                  pushq.push_type_problem(aps, push_type));
+                  pushq.push_type_problem(aps, push_type, is_broadcast));
 end $$;
 
 -- What a push type requires of aps.
-create function pushq.push_type_problem(aps json, push_type text) returns text
+create function pushq.push_type_problem(aps json, push_type text, is_broadcast boolean) returns text
 language plpgsql immutable parallel safe as $$
 declare
   key text;
@@ -215,6 +216,8 @@ begin
     return 'aps.timestamp is missing, which push type liveactivity requires: set it to seconds since 1970';
   elsif aps ->> 'event' is null then
     return 'aps.event is missing, which push type liveactivity requires: set it to start, update or end';
+  elsif is_broadcast and aps ->> 'event' = 'start' then
+    return 'aps.event is start, and a broadcast cannot start a Live Activity: use update or end';
   end if;
   foreach key in array case aps ->> 'event'
       when 'start' then array['content-state', 'attributes-type', 'attributes', 'alert']

@@ -16,14 +16,15 @@ package protocol PushGateway: AnyObject {
     /// How many pushes ``send(_:to:apnsID:body:ticket:)`` takes now.
     var freeSlots: Int { get }
 
-    /// Sends a push to one device.
+    /// Sends a push to one device, or to one channel.
     /// - Parameters:
-    ///   - token: the bytes of the device token.
+    ///   - recipient: the bytes of the device token; of a broadcast, those of the channel's ID.
+    ///   - apnsID: goes out as `apns-id`; of a broadcast, as `apns-request-id`.
     ///   - body: for this recipient alone; nil for the push's own.
     ///   - ticket: comes back with the answer, exactly once.
     /// - Returns: false when there is no free slot; then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
     ///   or an answer tells when to try again.
-    func send(_ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64) -> Bool
+    func send(_ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64) -> Bool
 
     /// Says that there is more to send than there are free slots: opens the first connection, or another one when all are
     /// saturated. Costs little; may be called again and again.

@@ -91,15 +91,22 @@ final class GatewayConnection: PooledConnection {
 
     /// Writes a request. To be called only while there are free slots.
     func send(
-        _ push: PreparedPush, _ headers: PreparedHeaders, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8],
+        _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8],
         ticket: UInt64
     ) {
-        let path = RequestPath(deviceToken: token)
-        http.openRequest(
-            headers, path: path.text.span.extracting(..<path.byteCount), tag: ticket, now: loop.nowNanoseconds)
         var id = InlineArray<36, UInt8>(repeating: 0)
         apnsID.write(into: &id)
-        http.add(APNsFields.apnsID, id.span)
+        if push.isBroadcast {
+            let path = push.broadcastPath
+            http.openRequest(headers, path: path.span, tag: ticket, now: loop.nowNanoseconds)
+            http.add(APNsFields.channelID, recipient)
+            http.add(APNsFields.requestID, id.span)
+        } else {
+            let path = RequestPath(deviceToken: recipient)
+            http.openRequest(
+                headers, path: path.text.span.extracting(..<path.byteCount), tag: ticket, now: loop.nowNanoseconds)
+            http.add(APNsFields.apnsID, id.span)
+        }
         let (expiration, collapseID) = (push.expiration, push.collapseID)
         if !expiration.isEmpty { http.add(APNsFields.expiration, expiration.span) }
         if push.isCollapsedByAPNsID {

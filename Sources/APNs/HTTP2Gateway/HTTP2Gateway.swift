@@ -50,14 +50,15 @@ package final class HTTP2Gateway: PoolingGateway {
     // MARK: Sending
 
     package func send(
-        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
     ) -> Bool {
         guard let connection = pool.open.first(where: { $0.freeSlots > 0 }) else {
             requestCapacity()
             return false
         }
         connection.send(
-            push, push.headers(for: authorization), to: token, apnsID: apnsID, body: body ?? push.body, ticket: ticket)
+            push, push.headers(for: authorization), to: recipient, apnsID: apnsID, body: body ?? push.body,
+            ticket: ticket)
         return true
     }
 

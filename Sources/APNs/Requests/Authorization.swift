@@ -5,12 +5,14 @@ import Synchronization
 /// The names of this API's fields, as numbers of the HTTP/2 layer.
 enum APNsFields {
     static let names = FieldNames(application: [
-        "apns-id", "apns-expiration", "apns-collapse-id", "retry-after",
+        "apns-id", "apns-expiration", "apns-collapse-id", "retry-after", "apns-channel-id", "apns-request-id",
     ])
     static let apnsID = FieldName(application: 0)
     static let expiration = FieldName(application: 1)
     static let collapseID = FieldName(application: 2)
     static let retryAfter = FieldName(application: 3)
+    static let channelID = FieldName(application: 4)
+    static let requestID = FieldName(application: 5)
 }
 
 /// How a gateway names itself to the server at present, and the prepared fields that follow from it. Replaced as a whole by the
@@ -51,7 +53,7 @@ final class Authorization {
             PreparedHeaders.Field(":authority", authority),
         ]
         if let token { fields.append(PreparedHeaders.Field("authorization", token.authorization)) }
-        fields.append(PreparedHeaders.Field("apns-topic", kind.topic))
+        if let topic = kind.topic { fields.append(PreparedHeaders.Field("apns-topic", topic)) }
         fields.append(PreparedHeaders.Field("apns-push-type", kind.pushType.rawValue))
         if let priority = kind.priority {
             fields.append(PreparedHeaders.Field("apns-priority", String(priority.rawValue)))

@@ -19,7 +19,8 @@ package final class PreparedPush {
 
     /// The fields that messages of one kind share, and by which their prepared form is found again.
     struct Kind: Hashable {
-        let topic: String
+        /// Nil for broadcasts: their path names the app.
+        let topic: String?
         let pushType: PushType
         let priority: Priority?
     }
@@ -30,6 +31,8 @@ package final class PreparedPush {
     let expiration: [UInt8]
     let isCollapsedByAPNsID: Bool
     let collapseID: [UInt8]
+    /// The `:path` of a broadcast, whatever its channel; empty for pushes to devices, of which each has its own.
+    let broadcastPath: [UInt8]
 
     /// The form prepared for the authorization of this number.
     private var prepared: (number: UInt64, headers: PreparedHeaders)?
@@ -42,6 +45,7 @@ package final class PreparedPush {
         body: [UInt8]
     ) {
         kind = Kind(topic: topic, pushType: pushType, priority: priority)
+        broadcastPath = []
         self.body = body
         self.expiration = Array((expiration.headerValue ?? "").utf8)
         switch collapseID {
@@ -53,6 +57,19 @@ package final class PreparedPush {
             self.collapseID.count <= Self.maximumCollapseIDBytes, "a collapse identifier is checked when it is accepted"
         )
     }
+
+    /// A broadcast (Apple: "Sending broadcast push notification requests to APNs").
+    /// - Parameter app: the bundle ID, without a suffix.
+    package init(broadcastOf app: String, priority: Priority?, expiration: Expiration, body: [UInt8]) {
+        kind = Kind(topic: nil, pushType: .liveactivity, priority: priority)
+        broadcastPath = Array("/4/broadcasts/apps/\(app)".utf8)
+        self.body = body
+        self.expiration = Array((expiration.headerValue ?? "").utf8)
+        (isCollapsedByAPNsID, collapseID) = (false, [])
+    }
+
+    /// Whether its recipient is a channel.
+    var isBroadcast: Bool { !broadcastPath.isEmpty }
 
     /// The prepared fields for a gateway; made again only when the gateway or its authorization is another than last time.
     func headers(for authorization: Authorization) -> PreparedHeaders {

@@ -50,6 +50,8 @@ extension Statement {
         j as (delete from pushq.job where queue_id in (select id from q)),
         l as (delete from pushq.lease where queue_id in (select id from q)),
         d as (delete from pushq.device where queue_id in (select id from q)),
+        h as (delete from pushq.channel where queue_id in (select id from q)),
+        n as (delete from pushq.newest_update where queue_id in (select id from q)),
         f as (delete from pushq.feedback where queue_id in (select id from q)),
         o as (delete from pushq.fan_out where queue_id in (select id from q)),
         y as (delete from pushq.campaign_tally where queue_id in (select id from q)),

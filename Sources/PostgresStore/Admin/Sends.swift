@@ -9,7 +9,7 @@ extension Statement {
         select pushq.send(
           queue => $1, payload => $2::json, tokens => nullif($3::text[], '{}'), user_key => $4, push_type => $5, priority => $6,
           expiration => $7, collapse_id => $8, at_most_once => $9, urgent => $10, run_at => coalesce($11, now()),
-          send_by => $12, key => $13)
+          send_by => $12, replace_waiting => $13, key => $14)
         """#)
 
     /// To all active devices of a queue.
@@ -116,15 +116,18 @@ package struct RootProgress: Sendable {
 extension PostgresConnection {
     /// Sends a message to a few devices. Returns the root of the send.
     ///
-    /// - Parameter key: a repetition under the same key returns the first one's root.
+    /// - Parameters:
+    ///   - replacesWaiting: an update of a Live Activity takes the place of those that wait for the same tokens.
+    ///   - key: a repetition under the same key returns the first one's root.
     package func send(
-        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, isUrgent: Bool, key: String?
+        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, isUrgent: Bool,
+        replacesWaiting: Bool = false, key: String?
     ) async throws(PostgresError) -> Int64 {
         let parameters: [Parameter] = [
             .text(queue), .text(message.payload), .textArray(recipients.tokens ?? []), .text(recipients.userKey),
             .text(message.pushType.rawValue), .int4(message.priority.map(Int32.init)), .int8(message.expiration),
             .text(message.collapseID), .bool(message.isSentAtMostOnce), .bool(isUrgent), .time(message.startAt),
-            .time(message.sendBy), .text(key),
+            .time(message.sendBy), .bool(replacesWaiting), .text(key),
         ]
         return try await execute(.send, parameters).first?.int8(0) ?? 0
     }

@@ -12,6 +12,14 @@ extension Statement {
         where ctid = any (array(
           select ctid from pushq.send_key where created_at < now() - make_interval(days => $1::int) order by created_at limit 5000))
         """#)
+    static let forgetNewestUpdates = Statement(
+        "forget_newest_updates",
+        #"""
+        delete from pushq.newest_update
+        where ctid = any (array(
+          select ctid from pushq.newest_update
+          where updated_at < now() - make_interval(days => $1::int) order by updated_at limit 5000))
+        """#)
 }
 
 /// How long history is kept.
@@ -26,7 +34,8 @@ package struct Retention: Sendable {
 
 extension PostgresConnection {
     /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: each change
-    /// waits for its lock half a second at most and is otherwise left to the next round. Also forgets old keys of sends.
+    /// waits for its lock half a second at most and is otherwise left to the next round. Also forgets old keys of sends, and
+    /// which updates of Live Activities were the newest long ago.
     ///
     /// Needs a connection outside a pipeline and a transaction, since `detach … concurrently` runs in neither.
     /// - Parameter today: the day to do it for; nil for the database's own.
@@ -49,7 +58,9 @@ extension PostgresConnection {
             try await runScript("drop table pushq.\(partition.name)")
             changed.append("drop table pushq.\(partition.name)")
         }
-        while try await execute(.forgetSendKeys, [.int4(Int32(retention.days))]).affectedRows == 5000 {}
+        for statement in [Statement.forgetSendKeys, .forgetNewestUpdates] {
+            while try await execute(statement, [.int4(Int32(retention.days))]).affectedRows == 5000 {}
+        }
         return changed
     }
 }

@@ -35,10 +35,11 @@ extension Statement {
           from taken)
         select t.queue_id, t.id, t.epoch + 1 as epoch, t.lane, t.root_id, t.attempt, t.rescues, t.at_most_once,
                t.dispatched as uncertain_below, t.outcomes,
-               (extract(epoch from t.send_by - now()) * 1000000)::bigint as send_within,
+               -- What APNs is told to forget by then is not worth sending any more.
+               (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
                coalesce(c.stopped, false) as stopped,
                b.device_ids, d.ids, d.tokens,
-               m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id
+               m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast
         from taken t
         join pushq.message m on m.queue_id = t.queue_id and m.id = t.message_id
         left join pushq.campaign_tally c on c.queue_id = t.queue_id and c.campaign_id = t.campaign_id
@@ -49,20 +50,36 @@ extension Statement {
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b
         -- Active devices only: the worker merges two sorted lists, and what is missing is suppressed. Where the job's range is
-        -- dense, one range scan (0.5 to 0.8 µs a recipient); where it is sparse, probes (1.9).
+        -- dense, one range scan (0.5 to 0.8 µs a recipient); where it is sparse, probes (1.9). Of Live Activities, to devices or
+        -- to a channel, what a newer update took the place of is missing, too. Each job meets one of the branches: the conditions
+        -- on its message are looked at once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
             select * from (
               select d.id, d.token
               from pushq.device d
-              where b.last_device_id - b.first_device_id < 5 * t.recipient_count
+              where b.last_device_id - b.first_device_id < 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
               union all
               select d.id, d.token
               from pushq.device d
-              where b.last_device_id - b.first_device_id >= 5 * t.recipient_count
-                and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active) u
+              where b.last_device_id - b.first_device_id >= 5 * t.recipient_count and m.push_type <> 'liveactivity'
+                and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
+              union all
+              select d.id, d.token
+              from pushq.device d
+              where m.push_type = 'liveactivity' and not m.is_broadcast
+                and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
+                and t.message_id >= coalesce((
+                  select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)
+              union all
+              select c.id, convert_to(c.channel, 'UTF8')
+              from pushq.channel c
+              where m.is_broadcast
+                and c.queue_id = t.queue_id and c.id = any (b.device_ids) and c.retired_at is null
+                and t.message_id >= coalesce((
+                  select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = c.id), 0)) u
             order by u.id) v) d
         """#)
 

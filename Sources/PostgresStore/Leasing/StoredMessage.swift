@@ -9,11 +9,13 @@ package struct StoredMessage: Sendable {
     package let priority: Priority?
     package let expiration: Expiration
     package let collapseID: String?
+    /// Its recipient is a channel.
+    package var isBroadcast = false
 }
 
 extension StoredMessage {
-    /// Reads the columns id, payload, push_type, priority, expiration and collapse_id, of which `first` is the first; nil for a
-    /// push type that only a newer version knows.
+    /// Reads the columns id, payload, push_type, priority, expiration, collapse_id and is_broadcast, of which `first` is the
+    /// first; nil for a push type that only a newer version knows.
     init?(_ row: Row, from first: Int) {
         guard let pushType = PushType(rawValue: row.text(first + 2)) else { return nil }
         let expiration: Expiration =
@@ -25,6 +27,6 @@ extension StoredMessage {
         self.init(
             id: row.int8(first), payload: Array(row.text(first + 1).utf8), pushType: pushType,
             priority: row.optionalInt2(first + 3).flatMap { Priority(rawValue: Int($0)) }, expiration: expiration,
-            collapseID: row.optionalText(first + 5))
+            collapseID: row.optionalText(first + 5), isBroadcast: row.bool(first + 6))
     }
 }

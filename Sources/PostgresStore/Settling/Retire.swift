@@ -6,7 +6,8 @@ extension Statement {
     ///
     /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
     /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
-    /// devices: job, device, reason, time (null: now), whether it is a suspect only. $26 owner.
+    /// devices: job, device, reason, time (null: now), whether it is a suspect only. $26 owner. $27…$30 the same of channels: job,
+    /// channel, reason, for how many µs nothing new is due (null: it is retired).
     static let retire = Statement(
         "retire",
         #"""
@@ -81,6 +82,16 @@ extension Statement {
           from report r
           left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
 
+        -- Channels: only broadcasts report them, a job one at the most.
+        channel_report as (
+          update pushq.channel c
+          set throttled_until = now() + x.pause * interval '1 microsecond',
+              retired_at = case when x.pause is null then now() end,
+              retired_reason = case when x.pause is null then x.reason end
+          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(job_id, channel_id, reason, pause)
+          join fenced f on f.job_id = x.job_id
+          where c.queue_id = f.queue_id and c.id = x.channel_id and c.retired_at is null),
+
         -- Counts of campaigns, locked in one order so that two settles cannot deadlock.
         sums as materialized (
           select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
@@ -116,6 +127,8 @@ package struct SettledJob: Sendable {
     package let again: [Again]
     /// What APNs reported of devices.
     package let reports: [DeviceReport]
+    /// What APNs reported of the channel, if this was a broadcast.
+    package let channelReport: ChannelReport?
     /// Raw texts of reasons that the table does not know, as a JSON object from ordinal to text; nil for none.
     package let notes: String?
 
@@ -153,13 +166,29 @@ package struct SettledJob: Sendable {
         }
     }
 
+    /// What an answer said of a channel.
+    package struct ChannelReport: Sendable {
+        package let channelID: Int64
+        package let reason: Reason
+        /// For so long nothing new is due; nil: the channel is retired.
+        package let pause: Duration?
+
+        package init(channelID: Int64, reason: Reason, pause: Duration?) {
+            self.channelID = channelID
+            self.reason = reason
+            self.pause = pause
+        }
+    }
+
     package init(
-        key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport], notes: String?
+        key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport],
+        channelReport: ChannelReport? = nil, notes: String?
     ) {
         self.key = key
         self.outcomes = outcomes
         self.again = again
         self.reports = reports
+        self.channelReport = channelReport
         self.notes = notes
     }
 }
@@ -171,6 +200,7 @@ extension PostgresConnection {
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
         let again = jobs.flatMap { job in job.again.map { (jobID: job.key.jobID, member: $0) } }
         let reports = jobs.flatMap { job in job.reports.map { (jobID: job.key.jobID, report: $0) } }
+        let channels = jobs.compactMap { job in job.channelReport.map { (jobID: job.key.jobID, report: $0) } }
         let rows = try await execute(
             .retire,
             [
@@ -188,6 +218,9 @@ extension PostgresConnection {
                 .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
                 .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
                 .int8(owner),
+                .int8Array(channels.map(\.jobID)), .int8Array(channels.map(\.report.channelID)),
+                .int2Array(channels.map { Int16($0.report.reason.code) }),
+                .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
             ])
         return Set(rows.map { $0.int8(0) })
     }

@@ -14,7 +14,8 @@ package enum MessageRules {
     ///
     /// - Parameter now: seconds since 1970.
     package static func check(_ message: Message, now: Int64) -> [Finding] {
-        PayloadCheck.findings(in: message) + priority(of: message) + expiration(of: message, now: now)
+        PayloadCheck.findings(in: message, limit: limit(of: message)) + priority(of: message)
+            + expiration(of: message, now: now)
             + collapseID(of: message)
     }
 
@@ -30,7 +31,11 @@ package enum MessageRules {
         return .error("push-type", "push type “\(name)” is unknown", "use \(list)")
     }
 
-    private static func priority(of message: Message) -> [Finding] {
+    private static func limit(of message: Message) -> PayloadLimit {
+        PayloadLimit(bytes: message.pushType.maximumPayloadBytes, setBy: "push type \(message.pushType)")
+    }
+
+    static func priority(of message: Message) -> [Finding] {
         guard let number = message.priority else { return [] }
         guard let priority = Priority(rawValue: number) else {
             return [.error("priority", "priority \(number) is unknown", "use 10, 5 or 1")]

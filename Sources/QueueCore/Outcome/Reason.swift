@@ -31,6 +31,10 @@ package struct Reason: Hashable, Sendable {
         case renewToken
         /// The recipient goes back without an attempt spent, and the queue pauses until its credential is mended.
         case pause
+        /// Of a broadcast: it is rejected, and its channel is used no more.
+        case retireChannel
+        /// Of a broadcast: as `retry`; what is broadcast to the same channel meanwhile waits as long.
+        case throttleChannel
     }
 
     /// One row of the table.
@@ -112,6 +116,18 @@ package struct Reason: Hashable, Sendable {
         Row("NoAnswer", 0, .retry),  // unanswered too often
         Row("Quarantined", 0, .reject),  // alone in a job that was rescued again and again
         Row("GivenBack", 0, .retry),  // not sent by this worker; goes on in a job split off
+
+        // About channels. What follows from them for a broadcast is said in `broadcasts` (Reason+Broadcasts.swift).
+        Row("BadChannelId", 400, .reject),
+        Row("BadRequestParams", 400, .reject),
+        Row("BadRequestPayload", 400, .reject),
+        Row("CannotCreateChannelConfig", 400, .reject),
+        Row("ChannelNotRegistered", 400, .reject),
+        Row("FeatureNotEnabled", 400, .reject),
+        Row("MissingChannelId", 400, .reject),
+        Row("MissingChannelQueueSize", 400, .reject),
+        Row("MissingPushType", 400, .reject),
+        Row("TopicMismatch", 403, .pause),
     ]
 
     /// The reason that an answer gives.

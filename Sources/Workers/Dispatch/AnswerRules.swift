@@ -2,8 +2,8 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// What an answer, or its absence, means for the recipient. `QueueCore.Reason.table` says what follows from each reason; here
-/// it is done.
+/// What an answer, or its absence, means for the recipient. `QueueCore.Reason` says what follows from each reason, by its `table`
+/// and by that of broadcasts; here it is done.
 struct AnswerRules {
     /// What the engine must do beyond the job's own record.
     enum Consequence: Equatable {
@@ -28,7 +28,7 @@ struct AnswerRules {
     /// Records a refusal.
     static func refused(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) -> Consequence {
         let reason = refusal.reason
-        switch reason.row.action {
+        switch job.claim.message.isBroadcast ? reason.broadcastAction : reason.row.action {
         case .reject:
             reject(ordinal, of: job, refusal)
         case .deactivate, .suspect:
@@ -47,6 +47,12 @@ struct AnswerRules {
         case .pause:
             job.putBack(ordinal)
             return .pauseQueue(reason)
+        case .retireChannel:
+            reject(ordinal, of: job, refusal)
+            job.channelNews = .isGone(reason)
+        case .throttleChannel:
+            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+            job.channelNews = .isThrottled(reason)
         }
         return .none
     }

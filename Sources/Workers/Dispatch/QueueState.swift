@@ -59,12 +59,21 @@ final class QueueState {
         let message = job.claim.message
         if let push = pushes[message.id] { return push }
         if pushes.count == Self.mostPushes { pushes.removeAll(keepingCapacity: true) }
-        let push = PreparedPush(
+        let push = prepare(message)
+        pushes[message.id] = push
+        return push
+    }
+
+    private func prepare(_ message: StoredMessage) -> PreparedPush {
+        if message.isBroadcast {
+            return PreparedPush(
+                broadcastOf: settings.name.app, priority: message.priority, expiration: message.expiration,
+                body: message.payload)
+        }
+        return PreparedPush(
             topic: settings.name.app + message.pushType.topicSuffix, pushType: message.pushType,
             priority: message.priority, expiration: message.expiration,
             collapseID: collapseID(of: message), body: message.payload)
-        pushes[message.id] = push
-        return push
     }
 
     /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the screen.

@@ -23,6 +23,14 @@ final class HeldJob {
         case lost
     }
 
+    /// What an answer to a broadcast said of its channel.
+    enum ChannelNews {
+        /// It is used no more.
+        case isGone(Reason)
+        /// What is broadcast to it meanwhile waits as long as this broadcast.
+        case isThrottled(Reason)
+    }
+
     /// A recipient that goes on in another job.
     struct Retry {
         let deviceID: Int64
@@ -69,6 +77,8 @@ final class HeldJob {
     private(set) var retries: [Retry] = []
     /// What answers said of devices.
     var reports: [SettledJob.DeviceReport] = []
+    /// What was learned of the channel, if this is a broadcast.
+    var channelNews: ChannelNews?
     /// Raw texts of reasons that the table does not know.
     var notes: [Ordinal: String] = [:]
     /// How often sends of a recipient have stayed unanswered in this lease. Empty but after trouble.
@@ -242,7 +252,7 @@ final class HeldJob {
     }
 
     /// Whether it can go back as it is, and not only in parts: nothing was learned that only its end can write.
-    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && notes.isEmpty }
+    var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
 
     /// Has everybody who waits go on in another job, as if nothing had been sent.
     func splitWaiting(after delay: Duration) {
@@ -270,7 +280,19 @@ final class HeldJob {
             SettledJob.Again(
                 deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group)
         }
-        return SettledJob(key: claim.key, outcomes: outcomes, again: again, reports: reports, notes: notesAsJSON)
+        return SettledJob(
+            key: claim.key, outcomes: outcomes, again: again, reports: reports,
+            channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON)
+    }
+
+    /// - Parameter pause: until this broadcast is sent again; nil if it is not.
+    private func channelReport(pause: Duration?) -> SettledJob.ChannelReport? {
+        switch (channelNews, pause) {
+        case (.isGone(let reason), _): .init(channelID: claim.deviceIDs[0], reason: reason, pause: nil)
+        case (.isThrottled(let reason), let pause?):
+            .init(channelID: claim.deviceIDs[0], reason: reason, pause: pause)
+        case (.isThrottled, nil), (nil, _): nil
+        }
     }
 
     /// Raw texts of reasons as a JSON object; nil for none.

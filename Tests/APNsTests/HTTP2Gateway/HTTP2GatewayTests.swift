@@ -26,6 +26,32 @@ import Transport
         #expect(request.1 == #"{"aps":{"alert":"hello"}}"#)
     }
 
+    @Test func `broadcasts as APNs wants them`() async throws {
+        let channel = Array("dHN0LXNyY2gtY2hubA==".utf8)
+        let request = try await Stage().run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            let push = PreparedPush(
+                broadcastOf: "com.example.App", priority: .powerAware, expiration: .until(4_102_444_800),
+                body: Array("{}".utf8))
+            let isSent = scene.gateway.send(
+                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), body: nil, ticket: 9)
+            #expect(isSent)
+            await scene.sender.untilAnswered(2)
+            let request = scene.server.requests[1]
+            return (request.fields, String(decoding: request.body, as: UTF8.self))
+        }
+        #expect(request.0[":method"] == "POST" && request.0[":scheme"] == "https")
+        #expect(request.0[":path"] == "/4/broadcasts/apps/com.example.App")
+        #expect(request.0["authorization"] == "bearer a.b.c")
+        #expect(request.0["apns-channel-id"] == "dHN0LXNyY2gtY2hubA==")
+        #expect(request.0["apns-request-id"] == APNsID(root: 7, key: 5).description)
+        #expect(request.0["apns-push-type"] == "liveactivity" && request.0["apns-priority"] == "5")
+        #expect(request.0["apns-expiration"] == "4102444800")
+        #expect(request.0.count == 10)
+        #expect(request.1 == "{}")
+    }
+
     @Test func `tens of thousands over one connection, the answers in batches`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1

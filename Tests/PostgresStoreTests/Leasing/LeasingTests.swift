@@ -49,6 +49,21 @@ import Transport
         }
     }
 
+    @Test func `case 42: gives no more time than the message's expiration leaves`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            for (key, expiration) in [
+                ("never", "null"), ("once", "0"), ("soon", "extract(epoch from now())::bigint + 60"),
+            ] {
+                try await queue.fanOut(
+                    try await queue.startCampaign(key: key, options: ", expiration => \(expiration)"))
+            }
+            let jobs = try await queue.claim()
+            #expect(jobs.map { $0.sendWithin > .seconds(3600) } == [true, true, false])
+            #expect(jobs.map { $0.sendWithin > .seconds(30) } == [true, true, true])
+        }
+    }
+
     @Test func `is done by one worker only, whoever else claims at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 50)

@@ -8,7 +8,7 @@ import Transport
     /// The rows that PostgreSQL had to read of `job` in whole-table scans while `body` ran.
     private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count =
-            "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|body|device)'"
+            "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|body|device|channel|newest)'"
         try await queue.run("select pg_stat_force_next_flush()")
         let before = try await queue.number(count)
         try await body()
@@ -42,6 +42,40 @@ import Transport
                 select pushq.today() + i % 3, 999, i, i, 1, 1, '{1}' from generate_series(1, 30000) i;
                 """)
             try await body(actor, queue)
+        }
+    }
+
+    @Test func `read no table from end to end for broadcasts and Live Activities either`() async throws {
+        try await withBacklog { _, queue in
+            try await queue.run(
+                """
+                alter table pushq.newest_update set (autovacuum_enabled = off);
+                alter table pushq.channel set (autovacuum_enabled = off);
+                analyze pushq.channel; analyze pushq.newest_update;
+                insert into pushq.channel (queue_id, channel, policy) select \(queue.id), 'c' || i, 0 from generate_series(1, 10000) i;
+                insert into pushq.newest_update (queue_id, recipient_id, message_id)
+                select 1000 + i % 10, i, 1 from generate_series(1, 20000) i;
+                """)
+            var draft = BroadcastDraft(
+                payload: #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#, expiration: 0)
+            let sent = try await rowsScanned(in: queue) {
+                for number in 1...5 {
+                    draft.replacesWaiting = number > 1
+                    _ = try await queue.connection.broadcast(
+                        draft, to: try ChannelID("c\(number)"), ofQueue: QueueFixture.name, key: nil)
+                }
+            }
+            #expect(sent < 1000, "broadcast")
+            var message = MessageDraft(payload: draft.payload)
+            message.pushType = .liveactivity
+            _ = try await queue.connection.send(
+                message, to: .tokens([try DeviceToken(hex: "00ff")]), ofQueue: QueueFixture.name, isUrgent: false,
+                replacesWaiting: true, key: nil)
+            var jobs: [ClaimedJob] = []
+            let claimed = try await rowsScanned(in: queue) { jobs = try await queue.claim(10, lane: .normal) }
+            #expect(jobs.count == 6)
+            #expect(jobs.allSatisfy { $0.activeIDs.count == 1 })
+            #expect(claimed < 1000, "claim")
         }
     }
 

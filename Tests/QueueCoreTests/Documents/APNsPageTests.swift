@@ -32,6 +32,15 @@ import Testing
         #expect(rows == Reason.table.count - 1, "and none for what is no reason")
     }
 
+    @Test func `has a row for every reason of a broadcast`() {
+        expect(
+            Reason.broadcasts.map { row in
+                "| `\(row.reason.text)` | \(row.reason.row.status) | \(row.action) | \(row.meaning) |"
+            })
+        let rows = lines.count { $0.wholeMatch(of: /\| `\w+` \| \d{3} \| \w+ \| .*\|/) != nil }
+        #expect(rows == Reason.broadcasts.count, "and none for what is no reason")
+    }
+
     @Test func `has a row for every push type`() {
         expect(
             PushType.allCases.map { type in

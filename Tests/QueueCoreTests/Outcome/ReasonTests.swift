@@ -57,6 +57,43 @@ import Testing
         #expect(Reason.named("Unregistered").code == 26)
         #expect(Reason.named("Shutdown").code == 32)
         #expect(Reason.givenBack.code == 37)
+        #expect(Reason.named("BadChannelId").code == 38)
+        #expect(Reason.named("TopicMismatch").code == 47)
+    }
+}
+
+@Suite struct `What follows from an answer to a broadcast` {
+    @Test(arguments: [
+        (400, "ChannelNotRegistered", Reason.Action.retireChannel), (400, "FeatureNotEnabled", .reject),
+        (400, "MissingChannelId", .reject), (400, "BadChannelId", .reject), (400, "BadRequestParams", .reject),
+        (400, "BadRequestPayload", .reject), (400, "MissingPushType", .reject),
+        (400, "CannotCreateChannelConfig", .reject), (400, "MissingChannelQueueSize", .reject),
+        (400, "TopicDisallowed", .pause), (403, "TopicMismatch", .pause), (403, "ExpiredProviderToken", .renewToken),
+        (413, "PayloadTooLarge", .reject), (429, "TooManyRequests", .throttleChannel),
+        (429, "TooManyProviderTokenUpdates", .retry), (503, "Service Unavailable", .retry),
+        (503, "ServiceUnavailable", .retry), (503, "Shutdown", .reconnect),
+    ])
+    func `is what the table of broadcasts says`(status: Int, text: String, action: Reason.Action) {
+        #expect(Reason(status: status, text: text).broadcastAction == action)
+    }
+
+    @Test(arguments: [
+        (400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken"),
+        (410, "Unheard"),
+    ])
+    func `case 63: never touches a device`(status: Int, text: String) {
+        #expect(Reason(status: status, text: text).broadcastAction == .reject)
+    }
+
+    @Test(arguments: [(403, Reason.Action.pause), (404, .reject), (429, .retry), (500, .retry), (520, .retry)])
+    func `goes by the status where the reason is unknown`(status: Int, action: Reason.Action) {
+        #expect(Reason(status: status, text: "SomethingNew").broadcastAction == action)
+    }
+
+    @Test func `is told for each reason once`() {
+        #expect(Set(Reason.broadcasts.map(\.reason)).count == Reason.broadcasts.count)
+        #expect(Reason.named("CannotCreateChannelConfig").broadcastMeaning?.contains("delete") == true)
+        #expect(Reason.unregistered.broadcastMeaning == nil)
     }
 }
 

@@ -65,6 +65,45 @@ import Testing
         #expect(job.notes == [1: "SomethingNew"])
     }
 
+    @Test func `case 63: a channel that APNs does not know is retired, and no device reported`() {
+        let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
+        let reason = Reason.named("ChannelNotRegistered")
+        #expect(AnswerRules.refused(0, of: job, Refusal(status: 400, text: reason.text)) == .none)
+        let settled = job.settled { _ in .zero }
+        #expect(settled.outcomes.map(Outcome.init) == [.rejected(reason)])
+        #expect(settled.channelReport?.channelID == 10)
+        #expect(settled.channelReport?.reason == reason)
+        #expect(settled.channelReport?.pause == nil)
+        #expect(settled.reports.isEmpty)
+    }
+
+    @Test func `case 64: too many requests to a channel make it wait as long as the broadcast that met them`() {
+        let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
+        let refusal = Refusal(status: 429, text: "TooManyRequests", retryAfter: .seconds(7))
+        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
+        let settled = job.settled { $0.atLeast }
+        #expect(settled.again.map(\.delay) == [.seconds(7)])
+        #expect(settled.again.map(\.attempts) == [1])
+        #expect(settled.channelReport?.pause == .seconds(7))
+    }
+
+    @Test func `case 64: and have failed it, without a pause, when its attempts are used up`() {
+        let job = sent(
+            JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true, queue: JobFixture.queue(maxAttempts: 4)))
+        _ = AnswerRules.refused(0, of: job, Refusal(status: 429, text: "TooManyRequests"))
+        let settled = job.settled { $0.atLeast }
+        #expect(settled.outcomes.map(Outcome.init) == [.failed(.named("TooManyRequests"))])
+        #expect(settled.channelReport?.pause == nil && settled.channelReport?.reason == nil)
+    }
+
+    @Test(arguments: [(400, "BadDeviceToken"), (410, "Unregistered"), (410, nil)])
+    func `an answer about a device says nothing about a channel`(status: Int, text: String?) {
+        let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
+        _ = AnswerRules.refused(0, of: job, Refusal(status: status, text: text))
+        #expect(job.outcomes.map { Outcome(rawValue: $0).kind } == [.rejected])
+        #expect(job.reports.isEmpty)
+    }
+
     @Test func `a message that is wrong is refused for everybody after three answers`() {
         let job = JobFixture.job(recipients: 100)
         for ordinal in 0..<3 {

@@ -16,7 +16,8 @@ enum JobFixture {
     /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number.
     static func job(
         recipients: Int, inactive: Set<Int64> = [], isAtMostOnce: Bool = false, uncertainBelow: Int = 0,
-        outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, queue: QueueState = queue()
+        outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
+        queue: QueueState = queue()
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
         let active = devices.filter { !inactive.contains($0) }
@@ -24,7 +25,7 @@ enum JobFixture {
             key: LeaseKey(queueID: 1, jobID: 7, epoch: 1), lane: .bulk,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: .alert, priority: nil, expiration: .apnsDefault,
-                collapseID: nil),
+                collapseID: nil, isBroadcast: isBroadcast),
             rootID: 5, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce, uncertainBelow: uncertainBelow,
             outcomes: outcomes, sendWithin: .seconds(60), isStopped: false, deviceIDs: devices, activeIDs: active,
             tokens: ByteArrays(active.map { [UInt8($0 / 10), 0xFF] }))

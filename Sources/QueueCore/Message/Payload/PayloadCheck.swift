@@ -1,20 +1,29 @@
+/// How long a payload may be, and whose limit that is: `push type voip`.
+struct PayloadLimit {
+    let bytes: Int
+    let setBy: String
+}
+
 /// Holds the payload of one message against the rules of its push type.
 struct PayloadCheck {
     /// How much of a value or of a key is repeated in a finding, in characters.
     private static let shownCharacters = 40
 
     private let type: PushType
+    /// Whether it may start a Live Activity, which a broadcast cannot.
+    private let mayStart: Bool
     private let root: JSONNode
     private var findings: [Finding] = []
 
     /// What the rules say about the payload.
-    static func findings(in message: Message) -> [Finding] {
-        let tooLong = length(of: message)
+    static func findings(in message: Message, limit: PayloadLimit, mayStart: Bool = true) -> [Finding] {
+        let tooLong = length(of: message, limit)
         var reader = JSONReader(message.payload)
         do throws(JSONReadingError) {
             let root = try reader.read()
             guard root.members != nil else { return [notAnObject] }
-            var check = PayloadCheck(type: message.pushType, root: root, findings: tooLong)
+            var check = PayloadCheck(
+                type: message.pushType, mayStart: mayStart, root: root, findings: tooLong)
             check.escape(at: reader.invalidEscape)
             check.run()
             return check.findings
@@ -41,15 +50,16 @@ struct PayloadCheck {
     private static let notAnObject = Finding.error(
         "payload", "the payload is not a JSON object", #"begin with {"aps": …}"#, at: 0)
 
-    private static func length(of message: Message) -> [Finding] {
-        let (bytes, most) = (message.payload.utf8.count, message.pushType.maximumPayloadBytes)
-        guard bytes > most else { return [] }
-        let remedy = "push type \(message.pushType) takes at most \(most)"
+    private static func length(of message: Message, _ limit: PayloadLimit) -> [Finding] {
+        let bytes = message.payload.utf8.count
+        guard bytes > limit.bytes else { return [] }
+        let remedy = "\(limit.setBy) takes at most \(limit.bytes)"
         return [.error("payload", "the payload has \(bytes) bytes", remedy)]
     }
 
-    private init(type: PushType, root: JSONNode, findings: [Finding]) {
+    private init(type: PushType, mayStart: Bool, root: JSONNode, findings: [Finding]) {
         self.type = type
+        self.mayStart = mayStart
         self.root = root
         self.findings = findings
     }
@@ -183,6 +193,11 @@ extension PayloadCheck {
         guard type == .liveactivity, case .string(let name) = root.at("aps.event")?.value,
             let event = LiveActivityEvent(rawValue: name)
         else { return }
+        if event == .start, !mayStart {
+            let problem = "aps.event is start, and a broadcast cannot start a Live Activity"
+            findings.append(.error("aps.event", problem, "use update or end", at: root.at("aps.event")?.offset))
+            return
+        }
         for key in event.required where root.at("aps.\(key)") == nil {
             let problem = "aps.\(key) is missing, which event \(event) of a Live Activity requires"
             findings.append(.error("aps.\(key)", problem, "add it"))

@@ -1,0 +1,66 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    static let registerChannel = Statement("register_channel", "select pushq.register_channel($1, $2, $3)")
+
+    /// $1 queue; $2 channels, by their text. Returns how many were in use till now.
+    static let retireChannels = Statement(
+        "retire_channels",
+        #"""
+        with gone as (
+          update pushq.channel set retired_at = now(), throttled_until = null
+          where queue_id = pushq.queue_id($1) and channel = any ($2::text[]) and retired_at is null
+          returning id)
+        select count(*) from gone
+        """#)
+
+    /// $1 queue.
+    static let channels = Statement(
+        "channels",
+        #"""
+        select c.channel, c.policy, c.created_at, c.throttled_until, c.retired_at, c.retired_reason
+        from pushq.channel c
+        where c.queue_id = pushq.queue_id($1)
+        order by c.id
+        """#)
+}
+
+/// A channel as the table has it.
+package struct StoredChannel: Sendable {
+    package let channel: String
+    package let policy: ChannelPolicy
+    package let createdAt: Date
+    /// APNs asked for a pause: nothing new is sent before.
+    package let throttledUntil: Date?
+    /// Nothing has been sent to it since.
+    package let retiredAt: Date?
+    /// What APNs said of it then; nil if it was deleted by hand.
+    package let retiredReason: Reason?
+}
+
+extension PostgresConnection {
+    /// Makes a channel known to its queue, or brings it back if it was retired.
+    package func registerChannel(
+        _ channel: ChannelID, policy: ChannelPolicy, inQueue queue: String
+    ) async throws(PostgresError) {
+        _ = try await execute(.registerChannel, [.text(queue), .text(channel.text), .int4(Int32(policy.rawValue))])
+    }
+
+    /// Has nothing sent to these channels any more. Returns how many of them were in use till now.
+    @discardableResult
+    package func retireChannels(_ channels: [ChannelID], ofQueue queue: String) async throws(PostgresError) -> Int {
+        let rows = try await execute(.retireChannels, [.text(queue), .textArray(channels.map(\.text))])
+        return Int(rows.first?.int8(0) ?? 0)
+    }
+
+    /// The channels of a queue, the oldest first, those that were retired among them. An unknown queue is an error.
+    package func channels(ofQueue queue: String) async throws(PostgresError) -> [StoredChannel] {
+        try await execute(.channels, [.text(queue)]).map { row in
+            StoredChannel(
+                channel: row.text(0), policy: ChannelPolicy(rawValue: row.int2(1)) ?? .none, createdAt: row.time(2),
+                throttledUntil: row.optionalTime(3), retiredAt: row.optionalTime(4),
+                retiredReason: row.optionalInt2(5).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
+        }
+    }
+}
