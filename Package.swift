@@ -52,7 +52,7 @@ let package = Package(
 
         // What runs beside it on a developer's machine: a local APNs, a private PostgreSQL.
         layer("APNsSimulator", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
-        layer("LocalStack"),
+        layer("LocalStack", on: ["Transport"]),
 
         // The executables and what they share.
         layer("Terminal", on: ["QueueCore", "PostgresStore", "Transport", "Cryptography"]),
@@ -106,7 +106,7 @@ let package = Package(
             ],
             as: "WorkersTests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
-        tests(of: ["Terminal", "PostgresStore"], as: "TerminalTests"),
+        tests(of: ["Terminal", "PostgresStore", "Transport"], as: "TerminalTests"),
         tests(
             of: [
                 "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",

@@ -35,6 +35,8 @@ struct Scenario: Sendable {
                 do {
                     try await disturb(trial)
                     try await rig.waitUntilFinished(within: .seconds(isShort ? 120 : 400))
+                } catch let lack as NotPossibleHere {
+                    throw lack
                 } catch {
                     throw Unfinished(cause: "\(error)", log: rig.workers.map { $0.log.suffix(600) }.joined())
                 }

@@ -1,9 +1,9 @@
-import Synchronization
 import Terminal
+import Transport
 
 /// Collects what a program says, so that a test can read it.
 final class Transcript: Sendable {
-    private let said = Mutex((output: "", errors: ""))
+    private let said = Locked((output: "", errors: ""))
 
     var output: String { said.withLock { $0.output } }
     var errors: String { said.withLock { $0.errors } }

@@ -3,6 +3,7 @@ import Glibc
 package import LocalStack
 package import PostgresStore
 import Synchronization
+import Transport
 
 /// Stands between clients and the tests' PostgreSQL, sees every message, and does to it what a test wants: lets it pass, swallows
 /// it, or cuts the connection at exactly this point. So a program can be stopped inside of a commit, and not only near it.
@@ -40,7 +41,7 @@ package final class DatabaseProxy: Sendable {
     private let listener: SocketStream
     private let serverSocket: String
     private let decide: @Sendable (Message) -> Action
-    private let streams = Mutex<[SocketStream]>([])
+    private let streams = Locked<[SocketStream]>([])
     private let connectionCount = Atomic(0)
 
     /// - Parameters:

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Synchronization
+import Transport
 
 /// Stands between workers and the simulator, and can fall silent: what is on its way is swallowed from then on, and nobody is told,
 /// as when a machine in between loses its state. Connections that are made later are carried as ever.
@@ -9,7 +10,7 @@ package final class SilentProxy: Sendable {
     package let address: String
     private let listener = SocketStream(AF_INET)
     private let target: UInt16
-    private let streams = Mutex<[SocketStream]>([])
+    private let streams = Locked<[SocketStream]>([])
     /// Connections with a lower number than this are silent.
     private let firstCarried = Atomic(0)
     private let connectionCount = Atomic(0)

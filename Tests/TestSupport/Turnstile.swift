@@ -1,4 +1,4 @@
-import Synchronization
+import Transport
 
 /// Lets only so many in at a time; the others wait in order.
 final class Turnstile: Sendable {
@@ -7,10 +7,10 @@ final class Turnstile: Sendable {
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(places: Int) {
-        state = Mutex(State(free: places))
+        state = Locked(State(free: places))
     }
 
     /// Runs `body` when there is a place.

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 import LocalStack
-import Synchronization
 import TestSupport
+import Transport
 
 /// PostgreSQL that ends sessions, restarts, falls silent, is full, or has a pooler before it.
 extension Scenario {
@@ -24,8 +24,8 @@ extension Scenario {
             Scenario(name: "postgres-restarts") { try await restart(.fast, $0) },
             Scenario(name: "postgres-crashes") { try await restart(.immediate, $0) },
             Scenario(name: "half-open-database") { trial in
-                let silent = Mutex(Set<Int>())
-                let seen = Mutex(Set<Int>())
+                let silent = Locked(Set<Int>())
+                let seen = Locked(Set<Int>())
                 let proxy = try await DatabaseProxy(to: trial.rig.postgres) { message in
                     seen.withLock { _ = $0.insert(message.connection) }
                     return silent.withLock { $0.contains(message.connection) } ? .drop : .pass

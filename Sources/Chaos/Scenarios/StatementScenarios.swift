@@ -1,7 +1,7 @@
 import Glibc
 import LocalStack
-import Synchronization
 import TestSupport
+import Transport
 
 /// Workers that end, or connections that are cut, at exactly one statement or its answer.
 extension Scenario {
@@ -28,7 +28,7 @@ extension Scenario {
 
     /// Starts a worker whose connections lead through a trap, and waits until it has sprung.
     private static func spring(_ trap: StatementTrap, kills: Bool, _ trial: Trial) async throws {
-        let victim = Mutex<WorkerProcess?>(nil)
+        let victim = Locked<WorkerProcess?>(nil)
         let proxy = try await DatabaseProxy(to: trial.rig.postgres) { message in
             guard trap.meets(message) else { return .pass }
             if kills { victim.withLock { _ = $0?.process.signal(SIGKILL) } }
@@ -65,12 +65,12 @@ final class StatementTrap: Sendable {
 
     private let name: String
     private let isAnswer: Bool
-    private let state: Mutex<State>
+    private let state: Locked<State>
 
     init(_ name: String, isAnswer: Bool, nth: Int) {
         self.name = "pushq_\(name)_"
         self.isAnswer = isAnswer
-        state = Mutex(State(left: nth))
+        state = Locked(State(left: nth))
     }
 
     var what: String { "\(isAnswer ? "answer to" : "statement") \(name)" }

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Transport
 
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
@@ -28,7 +28,7 @@ package final class PrivatePostgres: Sendable {
     private let settings: ServerSettings
     private let minder: Minder
     /// The process that was started, and the server's own number, which differs where `su` stands between.
-    private let server = Mutex<(child: ChildProcess, processID: Int32)?>(nil)
+    private let server = Locked<(child: ChildProcess, processID: Int32)?>(nil)
 
     private init(
         binaries: ServerBinaries, settings: ServerSettings, minder: Minder, in parent: String?
@@ -123,9 +123,22 @@ package final class PrivatePostgres: Sendable {
         var command = user.command(binaries.path(of: "postgres"), places + settings.arguments, in: folder.path)
         command.output = .file(folder.log)
         command.errors = .file(folder.log)
-        let child = try ChildProcess(command)
-        let processID = try await waitUntilReady(child)
+        let (child, processID) = try await launch(command, until: .now + Self.patience)
         server.withLock { $0 = (child, processID) }
+    }
+
+    private func launch(
+        _ command: Command, until deadline: ContinuousClock.Instant
+    ) async throws(LocalStackError) -> (ChildProcess, processID: Int32) {
+        while true {
+            let child = try ChildProcess(command)
+            do {
+                return (child, try await waitUntilReady(child))
+            } catch where ContinuousClock.now < deadline && logEnd.contains("is still in use") {
+                // The other processes of a server whose main process was killed end a moment after it.
+                try? await Task.sleep(for: .milliseconds(50))
+            }
+        }
     }
 
     /// The end of the server's log, for an error's text.

@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Transport
 
 /// A process that this one has started.
 ///
@@ -27,7 +27,7 @@ package final class ChildProcess: Sendable {
     }
 
     package let processID: Int32
-    private let state = Mutex(State())
+    private let state = Locked(State())
 
     /// Starts `command`.
     package init(_ command: Command) throws(LocalStackError) {

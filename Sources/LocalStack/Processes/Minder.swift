@@ -1,6 +1,6 @@
 import Foundation
 import Glibc
-import Synchronization
+import Transport
 
 /// Sees to it that processes and folders do not outlive the program that made them, however it ends.
 ///
@@ -10,13 +10,13 @@ import Synchronization
 package final class Minder: Sendable {
     private let script: ChildProcess
     /// The channel to the script, nil once ended.
-    private let orders: Mutex<FileHandle?>
+    private let orders: Locked<FileHandle?>
 
     /// - Parameter patience: how long a process may take to end before it is killed.
     package init(patience: Duration = .seconds(10)) throws(LocalStackError) {
         let steps = String(Int(patience / Self.step))
         let channel = try Channel()
-        orders = Mutex(channel.writing)
+        orders = Locked(channel.writing)
         var command = Command(
             "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
         command.input = channel.reading.fileDescriptor

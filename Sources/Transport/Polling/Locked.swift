@@ -6,11 +6,11 @@ import Glibc
 /// is not instrumented, so that every access it guards is reported as a race.
 ///
 /// `@unchecked Sendable` is sound because the value is reached in no other way than with the lock held.
-@safe final class Locked<Value>: @unchecked Sendable {
+@safe package final class Locked<Value>: @unchecked Sendable {
     private var value: Value
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
 
-    init(_ value: Value) {
+    package init(_ value: Value) {
         self.value = value
         let result = unsafe pthread_mutex_init(mutex, nil)
         precondition(result == 0, "a mutex with default attributes can be made")
@@ -22,9 +22,11 @@ import Glibc
     }
 
     /// Calls `body` with the lock held; it must not call `withLock` of the same object.
-    func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+    package func withLock<Result, Failure: Error>(
+        _ body: (inout Value) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe pthread_mutex_unlock(mutex) }
-        return body(&value)
+        return try body(&value)
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import PostgresStore
-import Synchronization
 import Terminal
+import Transport
 
 /// What the demo sends, and to whom: from a folder of examples, or made up.
 struct DemoMaterial: Sendable {
@@ -57,7 +57,7 @@ enum MadeUpDevices {
 
     /// A file of `count` bare tokens.
     static func file(count: Int) -> DeviceFile {
-        let next = Mutex(0)
+        let next = Locked(0)
         return DeviceFile(name: "made-up devices") {
             let lines = next.withLock { next in
                 let lines = next..<min(count, next + linesInPiece)

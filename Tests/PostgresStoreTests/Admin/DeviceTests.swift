@@ -1,7 +1,7 @@
 import QueueCore
-import Synchronization
 import TestSupport
 import Testing
+import Transport
 
 @testable import PostgresStore
 
@@ -10,7 +10,7 @@ private let queue = "acme/com.acme.shop/production"
 extension DeviceFile {
     /// A file of that text, in pieces of a few bytes.
     fileprivate static func text(_ text: String) -> DeviceFile {
-        let rest = Mutex(Array(text.utf8)[...])
+        let rest = Locked(Array(text.utf8)[...])
         return DeviceFile(name: "devices.csv") {
             rest.withLock { rest in
                 let piece = rest.prefix(5)

@@ -1,6 +1,5 @@
 import Glibc
 import PostgresStore
-import Synchronization
 import TestSupport
 import Testing
 import Transport
@@ -197,7 +196,7 @@ private final class Gate: Sendable {
         var parses = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Locked(State())
     private let syncsNeeded: Int
 
     init(syncsNeeded: Int) { self.syncsNeeded = syncsNeeded }

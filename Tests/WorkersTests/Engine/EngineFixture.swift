@@ -4,7 +4,6 @@ import Cryptography
 import Foundation
 import PostgresStore
 import QueueCore
-import Synchronization
 import TestSupport
 import Testing
 import Transport
@@ -164,7 +163,7 @@ final class EngineFixture {
 
 /// Events in the order in which they were reported.
 final class EventLog: Sendable {
-    private let events = Mutex<[String]>([])
+    private let events = Locked<[String]>([])
 
     func append(_ event: EngineEvent) { events.withLock { $0.append(event.description) } }
 
