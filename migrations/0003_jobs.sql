@@ -5,6 +5,7 @@
 create table pushq.message (
   queue_id     int         not null,
   id           bigint      not null default nextval('pushq.id'),
+  root_id      bigint      not null,                      -- the send, broadcast or campaign that it is for
   payload      json        not null,                      -- json, not jsonb: sent byte for byte as it was given
   push_type    text        not null,
   priority     smallint,                                  -- null: no header

@@ -87,6 +87,35 @@ language sql stable as $$
   order by d.day, p.relname
 $$;
 
+-- Forgets messages of a queue that are older than `keep` days and that nothing can ask for any more: nobody is kept as their
+-- recipient, waiting or not, no result names them, and no campaign is still being fanned out. Looks at `step` messages after `after`
+-- and returns the id of the last one, or null when there are none left of that age.
+create function pushq.forget_messages(q int, today date, keep int, after bigint, step int) returns bigint
+language plpgsql as $$
+declare
+  cutoff timestamptz := (today - keep)::timestamp at time zone 'UTC';
+  upto   bigint;
+begin
+  -- Ids ascend with time, so a queue's first message tells whether there is anything to do.
+  if (select created_at from pushq.message where queue_id = q and id > after order by id limit 1) >= cutoff then
+    return null;
+  end if;
+  with old as materialized (
+    select id, root_id
+    from (select id, root_id, created_at from pushq.message where queue_id = q and id > after order by id limit step) m
+    where created_at < cutoff),
+  gone as (
+    delete from pushq.message m
+    using old o
+    where m.queue_id = q and m.id = o.id
+      -- A day of bodies is kept for as long as a job or a lease names it.
+      and not exists (select from pushq.body b where b.queue_id = q and b.root_id = o.root_id)
+      and not exists (select from pushq.result r where r.queue_id = q and r.root_id = o.root_id)
+      and not exists (select from pushq.fan_out f where f.queue_id = q and f.campaign_id = o.root_id and not f.done))
+  select max(id) into upto from old;
+  return upto;
+end $$;
+
 do $$
 declare
   step record;

@@ -15,7 +15,8 @@ create index send_key_age on pushq.send_key (created_at);
 
 -- Checks a message (0009_message_rules.sql) and keeps it. Returns its id.
 create function pushq.new_message(
-  queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text, at_most_once boolean
+  queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean
 ) returns bigint
 language plpgsql as $$
 declare
@@ -25,8 +26,8 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, payload, push_type, priority, expiration, collapse_id, at_most_once)
-  values ($1, $2, $3, coalesce($4, case when $3 = 'background' then 5 end), $5, $6, $7)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, at_most_once)
+  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $8)
   returning id into new_id;
   return new_id;
 end $$;
@@ -92,7 +93,7 @@ begin
     end if;
   end if;
 
-  message := pushq.new_message(q, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   if tokens is not null then
     -- A token sent to is a device. Sending never brings an inactive one back.
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
@@ -133,14 +134,16 @@ create function pushq.new_campaign(
 )
 language plpgsql as $$
 declare
+  root    bigint := nextval('pushq.id');
   message bigint;
   known   pushq.campaign;
 begin
   if send_by is not null and send_by <= greatest(start_at, now()) then
     raise exception using errcode = 'PQ400', message = format('send_by %s lies before the start', send_by);
   end if;
-  message := pushq.new_message(q, payload, push_type, priority, expiration, collapse_id, at_most_once);
-  insert into pushq.campaign (queue_id, key, digest, message_id) values (q, new_campaign.key, new_campaign.digest, message)
+  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  insert into pushq.campaign (queue_id, id, key, digest, message_id)
+  values (q, root, new_campaign.key, new_campaign.digest, message)
   on conflict on constraint campaign_key_once do nothing
   returning id into campaign_id;
   new := found;

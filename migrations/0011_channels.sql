@@ -144,8 +144,8 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, payload, push_type, priority, expiration, is_broadcast)
-  values (q, payload, 'liveactivity', priority, expiration, true)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast)
+  values (q, root, payload, 'liveactivity', priority, expiration, true)
   returning id into message;
   insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
   values (pushq.today(), q, job, root, c.id, c.id, array[c.id]);

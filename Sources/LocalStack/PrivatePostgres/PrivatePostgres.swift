@@ -134,8 +134,9 @@ package final class PrivatePostgres: Sendable {
             let child = try ChildProcess(command)
             do {
                 return (child, try await waitUntilReady(child))
-            } catch where ContinuousClock.now < deadline && logEnd.contains("is still in use") {
+            } catch {
                 // The other processes of a server whose main process was killed end a moment after it.
+                guard logEnd.contains("is still in use"), ContinuousClock.now < deadline else { throw error }
                 try? await Task.sleep(for: .milliseconds(50))
             }
         }

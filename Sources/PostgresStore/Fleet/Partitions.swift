@@ -5,37 +5,11 @@ extension Statement {
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
         "select parent, name, pending from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int)")
-    static let forgetSendKeys = Statement(
-        "forget_send_keys",
-        #"""
-        delete from pushq.send_key
-        where ctid = any (array(
-          select ctid from pushq.send_key where created_at < now() - make_interval(days => $1::int) order by created_at limit 5000))
-        """#)
-    static let forgetNewestUpdates = Statement(
-        "forget_newest_updates",
-        #"""
-        delete from pushq.newest_update
-        where ctid = any (array(
-          select ctid from pushq.newest_update
-          where updated_at < now() - make_interval(days => $1::int) order by updated_at limit 5000))
-        """#)
-}
-
-/// How long history is kept.
-package struct Retention: Sendable {
-    /// Days that are kept after the one in which something was written.
-    package var days = 7
-    /// Days for which partitions are made ahead, in case that no worker runs for a while.
-    package var daysAhead = 4
-
-    package init() {}
 }
 
 extension PostgresConnection {
     /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: each change
-    /// waits for its lock half a second at most and is otherwise left to the next round. Also forgets old keys of sends, and
-    /// which updates of Live Activities were the newest long ago.
+    /// waits for its lock half a second at most and is otherwise left to the next round.
     ///
     /// Needs a connection outside a pipeline and a transaction, since `detach … concurrently` runs in neither.
     /// - Parameter today: the day to do it for; nil for the database's own.
@@ -57,9 +31,6 @@ extension PostgresConnection {
             try await runScript("alter table pushq.\(partition.parent) detach partition pushq.\(partition.name) \(how)")
             try await runScript("drop table pushq.\(partition.name)")
             changed.append("drop table pushq.\(partition.name)")
-        }
-        for statement in [Statement.forgetSendKeys, .forgetNewestUpdates] {
-            while try await execute(statement, [.int4(Int32(retention.days))]).affectedRows == 5000 {}
         }
         return changed
     }

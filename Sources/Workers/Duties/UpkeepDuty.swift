@@ -1,6 +1,6 @@
 import PostgresStore
 
-/// Makes the partitions of history ahead and drops those past retention.
+/// Makes the partitions of history ahead, drops those past retention, and forgets what only they named.
 struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)
@@ -12,5 +12,6 @@ struct UpkeepDuty: Duty {
     func run() async throws(PostgresError) {
         let changed = try await store.connection().maintainPartitions()
         if !changed.isEmpty { report(.partitionsChanged(changed)) }
+        try await store.connection().forget()
     }
 }

@@ -182,10 +182,10 @@ private func refusal(_ call: () async throws -> Void) async -> String {
     @Test func `is forgotten as the newest when nothing older can wait any more`() async throws {
         try await withChannel { _, queue, channel in
             _ = try await broadcast(to: channel, in: queue)
-            _ = try await queue.connection.maintainPartitions()
+            try await queue.connection.forget()
             #expect(try await queue.number("select count(*) from pushq.newest_update") == 1)
             try await queue.run("update pushq.newest_update set updated_at = now() - interval '8 days'")
-            _ = try await queue.connection.maintainPartitions()
+            try await queue.connection.forget()
             #expect(try await queue.number("select count(*) from pushq.newest_update") == 0)
         }
     }
