@@ -8,6 +8,10 @@ extension Simulator {
         package var host = "127.0.0.1"
         /// 0 lets the system choose one.
         package var port: UInt16 = 0
+        /// Where requests about channels are taken, 0 for a port of the system's choice; nil: nowhere.
+        package var managementPort: UInt16?
+        /// How many channels an app may have; Apple's limit is 10,000.
+        package var channelLimit = 10_000
         /// Where certificates and keys are, or are put; see ``TestAuthority``.
         package var folder: String
         /// Which of Apple's installations to play: certificates must carry its mark, and the sandbox adds

@@ -56,14 +56,15 @@ final class SimulatedConnection {
     private func open(_ section: borrowing FieldSection, on reference: StreamReference) -> Int {
         let mustShowToken = credential.mustShowToken
         let head = RequestHead(section, &credential, simulation)
-        let refusal = head.refusal(&credential, simulation.topics)
+        let refusal = head.refusal(&credential, simulation)
         if mustShowToken, !credential.mustShowToken { raiseStreamLimit() }
         let slot = takeSlot()
         requests[slot].streamID = reference.id
         requests[slot].id = head.id ?? .random()
         requests[slot].payloadByteCount = 0
         requests[slot].isWaiting = false
-        requests[slot].maximumPayloadByteCount = head.pushType == .voip ? 5120 : 4096
+        requests[slot].isBroadcast = head.isBroadcast
+        requests[slot].maximumPayloadByteCount = head.maximumPayloadByteCount
         requests[slot].reply = reply(to: head, refusal)
         note(requests[slot].id, head)
         return slot
@@ -72,14 +73,20 @@ final class SimulatedConnection {
     private func reply(to head: RequestHead, _ refusal: Refusal?) -> Int {
         if let refusal { return simulation.decider.number(of: refusal) }
         guard let path = head.path else { return simulation.decider.number(of: .badPath) }
-        return simulation.decider.reply(path: path, topic: head.topic)
+        return simulation.decider.reply(path: path, topic: head.topic, channel: head.channel)
     }
 
     private func note(_ id: RequestID, _ head: RequestHead) {
         simulation.tally.arrive(id, topic: head.topic, now: simulation.now)
-        simulation.recorder?.arrived(
-            id, topic: head.topic.map { simulation.topics.names[$0] } ?? "", tokenStart: head.path?.start ?? 0,
-            digitCount: head.path?.digitCount ?? 0, connection: number, now: simulation.now)
+        let topic = head.topic.map { simulation.topics.names[$0] } ?? ""
+        if head.isBroadcast {
+            simulation.recorder?.arrived(
+                id, topic: topic, channel: head.channel ?? "", connection: number, now: simulation.now)
+        } else {
+            simulation.recorder?.arrived(
+                id, topic: topic, tokenStart: head.path?.start ?? 0, digitCount: head.path?.digitCount ?? 0,
+                connection: number, now: simulation.now)
+        }
     }
 
     /// The client has shown that it may send (Apple: "Sending notification requests to APNs", stream limits).
@@ -124,7 +131,7 @@ final class SimulatedConnection {
         guard http.openResponse(on: request.streamID, reply.headers) else { return }
         idText.removeAll(keepingCapacity: true)
         request.id.write(into: &idText, isUpperCase: simulation.configuration.returnsUpperCaseIDs)
-        http.add(.apnsID, idText)
+        http.add(request.isBroadcast ? .apnsRequestID : .apnsID, idText)
         if simulation.configuration.environment == .sandbox { addUniqueID() }
         http.finish(body: reply.body(now: simulation.now))
         freeSlot(slot)

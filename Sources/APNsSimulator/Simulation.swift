@@ -10,6 +10,7 @@ final class Simulation {
     let configuration: Simulator.Configuration
     let decider = Decider()
     let topics = TopicTable()
+    let channels: ChannelTable
     let tokens: ProviderTokens
     let recorder: Recorder?
     var tally: Tally
@@ -35,6 +36,7 @@ final class Simulation {
         self.configuration = configuration
         self.tokens = tokens
         self.recorder = recorder
+        channels = ChannelTable(limit: configuration.channelLimit)
         tally = Tally(expectedRequestCount: configuration.expectedRequestCount)
         decider.use(configuration.rules, topics: topics)
     }
@@ -50,20 +52,32 @@ final class Simulation {
 
     /// Takes a connection whose handshake is over.
     func accept(_ stream: TLSConnection) {
-        refreshClock()
-        guard let certificate = try? Optional(stream.peerCertificate) else {
-            // It was verified in the handshake and cannot be read again: nothing that a client could cause.
-            tally.failedHandshakes += 1
-            return stream.close()
-        }
+        guard let credential = credential(of: stream) else { return }
         tally.connections += 1
-        let credential = ConnectionCredential(
-            certificate: certificate, environment: configuration.environment, bundleIDs: configuration.bundleIDs)
         let connection = SimulatedConnection(
             number: tally.connections, stream: stream, credential: credential, simulation: self)
         connections[connection.number] = connection
         recorder?.connected(connection.number, now: now)
         connection.begin()
+    }
+
+    /// The same on the port for channel management. Its loop keeps it as long as it is open.
+    func acceptManagement(_ stream: TLSConnection) {
+        guard let credential = credential(of: stream) else { return }
+        _ = ManagementConnection(stream: stream, credential: credential, simulation: self)
+    }
+
+    /// Nil if the connection had to be closed.
+    private func credential(of stream: TLSConnection) -> ConnectionCredential? {
+        refreshClock()
+        guard let certificate = try? Optional(stream.peerCertificate) else {
+            // It was verified in the handshake and cannot be read again: nothing that a client could cause.
+            tally.failedHandshakes += 1
+            stream.close()
+            return nil
+        }
+        return ConnectionCredential(
+            certificate: certificate, environment: configuration.environment, bundleIDs: configuration.bundleIDs)
     }
 
     func remove(_ connection: SimulatedConnection) {

@@ -7,7 +7,7 @@ actor SimulationEngine {
     nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 
     private let simulation: Simulation
-    private var listener: Listener?
+    private var listeners: [Listener] = []
 
     init(_ configuration: Simulator.Configuration, keys: [SigningKey]) throws(SimulatorError) {
         let recorder = try configuration.recordFile.map { path throws(SimulatorError) in try Recorder(path: path) }
@@ -17,8 +17,8 @@ actor SimulationEngine {
         simulation = Simulation(configuration, loop: loop, tokens: tokens, recorder: recorder)
     }
 
-    /// Listens from now on; answers on which port.
-    func listen(_ authority: TestAuthority) throws(SimulatorError) -> UInt16 {
+    /// Listens from now on; answers on which ports.
+    func listen(_ authority: TestAuthority) throws(SimulatorError) -> (port: UInt16, managementPort: UInt16?) {
         let configuration = simulation.configuration
         let context: TLSContext
         do {
@@ -28,13 +28,22 @@ actor SimulationEngine {
         } catch {
             throw .credential(path: authority.folder + "/server.pem", error)
         }
+        let port = try listen(on: configuration.port, context) { [simulation] in simulation.accept($0) }
+        let managementPort = try configuration.managementPort.map { (port) throws(SimulatorError) in
+            try listen(on: port, context) { [simulation] in simulation.acceptManagement($0) }
+        }
+        simulation.flushRecord()
+        return (port, managementPort)
+    }
+
+    private func listen(
+        on port: UInt16, _ context: TLSContext, accepted: @escaping (TLSConnection) -> Void
+    ) throws(SimulatorError) -> UInt16 {
         do {
             let listener = try Listener(
-                host: configuration.host, port: configuration.port, context: context, loop: simulation.loop,
-                refused: { [simulation] _ in simulation.tally.failedHandshakes += 1 },
-                accepted: { [simulation] stream in simulation.accept(stream) })
-            self.listener = listener
-            simulation.flushRecord()
+                host: simulation.configuration.host, port: port, context: context, loop: simulation.loop,
+                refused: { [simulation] _ in simulation.tally.failedHandshakes += 1 }, accepted: accepted)
+            listeners.append(listener)
             return listener.port
         } catch {
             throw .transport(error)
@@ -65,8 +74,8 @@ actor SimulationEngine {
 
     @discardableResult
     func stop() -> Snapshot {
-        listener?.close()
-        listener = nil
+        for listener in listeners { listener.close() }
+        listeners = []
         simulation.end()
         simulation.loop.shutDown()
         return simulation.snapshot()

@@ -12,6 +12,8 @@ package struct Simulator: Sendable {
     /// The address and the port it listens on.
     package let host: String
     package let port: UInt16
+    /// Where it takes requests about channels, if that was asked for.
+    package let managementPort: UInt16?
     /// Its certificates and keys, and the means to issue more.
     package let authority: TestAuthority
     private let engine: SimulationEngine
@@ -21,8 +23,10 @@ package struct Simulator: Sendable {
         let authority = try TestAuthority(folder: configuration.folder)
         let engine = try SimulationEngine(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
         do {
-            let port = try await engine.listen(authority)
-            return Simulator(host: configuration.host, port: port, authority: authority, engine: engine)
+            let (port, managementPort) = try await engine.listen(authority)
+            return Simulator(
+                host: configuration.host, port: port, managementPort: managementPort, authority: authority,
+                engine: engine)
         } catch {
             await engine.stop()
             throw error

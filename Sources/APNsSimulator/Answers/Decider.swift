@@ -20,6 +20,7 @@ final class Decider {
         var reply: Int
         var prefixBit: UInt64?
         var topic: Int?
+        var channel: String?
         var share: UInt64?
         var probability: Double?
         var times: Int?
@@ -56,6 +57,7 @@ final class Decider {
             prepared.prefixBit = prefixes.firstIndex(of: prefix).map { 1 << UInt64($0) }
         }
         prepared.topic = rule.topic.map { topics.number(of: Array($0.utf8).span) }
+        prepared.channel = rule.channel
         prepared.share = rule.share.map { $0 >= 1 ? .max : UInt64($0 * 0x1p64) }
         prepared.probability = rule.probability
         prepared.times = rule.times
@@ -63,15 +65,16 @@ final class Decider {
     }
 
     /// The reply for a request that breaks no rule of APNs; silence for none.
-    func reply(path: TokenPath, topic: Int?) -> Int {
-        for index in prepared.indices where applies(index, path, topic) { return prepared[index].reply }
+    func reply(path: TokenPath, topic: Int?, channel: String?) -> Int {
+        for index in prepared.indices where applies(index, path, topic, channel) { return prepared[index].reply }
         return Self.acceptance
     }
 
-    private func applies(_ index: Int, _ path: TokenPath, _ topic: Int?) -> Bool {
+    private func applies(_ index: Int, _ path: TokenPath, _ topic: Int?, _ channel: String?) -> Bool {
         let rule = prepared[index]
         if let bit = rule.prefixBit, path.matchedPrefixes & bit == 0 { return false }
         if let wanted = rule.topic, wanted != topic { return false }
+        if let wanted = rule.channel, wanted != channel { return false }
         if let share = rule.share, path.hash >= share { return false }
         if let probability = rule.probability, Double.random(in: 0..<1) >= probability { return false }
         guard let times = rule.times else { return true }

@@ -17,7 +17,7 @@ extension Rules {
     ///     }
     ///
     /// `latency_ms` is a number or a pair. `status` may be left out for reasons that Apple documents. The first outcome
-    /// whose conditions (`token_prefix`, `topic`, `share`, `probability`, `times`) all hold decides; without one the
+    /// whose conditions (`token_prefix`, `topic`, `channel`, `share`, `probability`, `times`) all hold decides; without one the
     /// push is accepted.
     ///
     /// Throws ``SimulatorError/rules(place:problem:)`` with the place of the first mistake and what to do about it.
@@ -73,13 +73,15 @@ extension Rules {
 extension OutcomeRule {
     fileprivate init(_ place: Place) throws(SimulatorError) {
         let fields = try place.fields([
-            "token_prefix", "topic", "share", "probability", "times", "status", "reason", "timestamp", "retry_after",
+            "token_prefix", "topic", "channel", "share", "probability", "times", "status", "reason", "timestamp",
+            "retry_after",
             "body",
             "answer",
         ])
         self.init(try Self.outcome(place, fields))
         tokenPrefix = try fields["token_prefix"]?.hexadecimal()
         topic = try fields["topic"]?.string()
+        channel = try fields["channel"]?.string()
         share = try fields["share"]?.number(0...1)
         probability = try fields["probability"]?.number(0...1)
         times = try fields["times"]?.integer(1...1_000_000)

@@ -59,22 +59,26 @@ package struct OutcomeRule: Sendable, Equatable {
     package var outcome: Outcome
     /// For tokens whose hexadecimal form begins so.
     package var tokenPrefix: String?
-    /// For this topic.
+    /// For this topic; of broadcasts, for this bundle ID.
     package var topic: String?
+    /// For broadcasts to this channel.
+    package var channel: String?
     /// For this share of all tokens, 0 to 1; a token is either always in it or never.
     package var share: Double?
     /// For each request with this probability, 0 to 1.
     package var probability: Double?
-    /// For the first so many requests of each token, after which the rule leaves it alone.
+    /// For the first so many requests of each token or channel, after which the rule leaves it alone.
     package var times: Int?
 
     package init(
-        _ outcome: Outcome, tokenPrefix: String? = nil, topic: String? = nil, share: Double? = nil,
+        _ outcome: Outcome, tokenPrefix: String? = nil, topic: String? = nil, channel: String? = nil,
+        share: Double? = nil,
         probability: Double? = nil, times: Int? = nil
     ) {
         self.outcome = outcome
         self.tokenPrefix = tokenPrefix
         self.topic = topic
+        self.channel = channel
         self.share = share
         self.probability = probability
         self.times = times

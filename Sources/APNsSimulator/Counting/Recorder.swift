@@ -5,7 +5,7 @@ import Foundation
 ///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"connection":1}
 ///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","connection":1}
 ///
-/// `at` is in microseconds since 1970. Of a token only its first eight digits and its length are written: that tells
+/// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as `apns_id`. Of a token only its first eight digits and its length are written: that tells
 /// who it may be to whoever knows the tokens, and nothing to anybody else. Other events are `connected`, `disconnected`
 /// and `abandoned`.
 ///
@@ -40,6 +40,14 @@ final class Recorder {
         }
         append(#"","digits":"#)
         append(digitCount)
+        end(connection)
+    }
+
+    func arrived(_ id: RequestID, topic: String, channel: String, connection: Int, now: Int) {
+        begin("arrived", now)
+        add(id)
+        add(key: "topic", text: topic)
+        add(key: "channel", text: channel)
         end(connection)
     }
 

@@ -5,7 +5,7 @@ import QueueCore
 extension FieldNames {
     static let ofPushes = FieldNames(application: [
         "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",
-        "authorization", "apns-unique-id",
+        "authorization", "apns-unique-id", "apns-channel-id", "apns-request-id",
     ])
 }
 
@@ -18,6 +18,8 @@ extension FieldName {
     static let apnsCollapseID = FieldName(application: 5)
     static let authorization = FieldName(application: 6)
     static let apnsUniqueID = FieldName(application: 7)
+    static let apnsChannelID = FieldName(application: 8)
+    static let apnsRequestID = FieldName(application: 9)
 }
 
 /// A request on its way: what has to be known between its header section and its answer.
@@ -26,6 +28,8 @@ struct PushRequest {
     /// Tells a row from the one that had its place before.
     var generation: UInt32 = 0
     var id = RequestID(high: 0, low: 0)
+    /// Its id goes back as `apns-request-id`.
+    var isBroadcast = false
     /// The number of the reply, ``Decider/silence`` for none.
     var reply = Decider.acceptance
     var maximumPayloadByteCount = 0
@@ -36,18 +40,23 @@ struct PushRequest {
 
 /// The header section of a request, read field by field and held against APNs' rules.
 ///
-/// Source of the rules: Apple, "Sending notification requests to APNs".
+/// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in `RequestHead+Broadcast`.
 struct RequestHead {
     private(set) var isPost = false
+    /// The device it is for, or what stands for its channel.
     private(set) var path: TokenPath?
+    /// The path is that of a broadcast; its `topic` is the bundle ID in it.
+    private(set) var isBroadcast = false
+    private(set) var channel: String?
     private(set) var id: RequestID?
     private(set) var topic: Int?
     private(set) var pushType: PushType?
-    private var priority: Int?
-    private var credentialRefusal: Refusal?
+    private(set) var priority: Int?
+    private(set) var expiration: Int?
+    private(set) var credentialRefusal: Refusal?
     private var hasAuthorization = false
     private var seen: UInt32 = 0
-    private var firstRefusal: Refusal?
+    private(set) var firstRefusal: Refusal?
 
     private static let maximumCollapseByteCount = 64
 
@@ -71,11 +80,12 @@ struct RequestHead {
         seen |= bit
         switch field.name {
         case .method: isPost = section.withValue(of: field) { $0.isEqual(toArray: Self.post) }
-        case .path: path = section.withValue(of: field) { TokenPath($0, prefixes: simulation.decider.prefixes) }
-        case .apnsID:
+        case .path: section.withValue(of: field) { readPath($0, simulation) }
+        case .apnsID where !isBroadcast, .apnsRequestID where isBroadcast:
             id = section.withValue(of: field) { RequestID($0) }
             if id == nil { note(.badMessageID) }
-        case .apnsTopic: topic = section.withValue(of: field) { simulation.topics.number(of: $0) }
+        case .apnsChannelID where isBroadcast: section.withValue(of: field) { readChannel($0) }
+        case .apnsTopic where !isBroadcast: topic = section.withValue(of: field) { simulation.topics.number(of: $0) }
         case .authorization:
             hasAuthorization = true
             credentialRefusal = section.withValue(of: field) { value in
@@ -87,6 +97,22 @@ struct RequestHead {
     }
 
     private static let post = Array("POST".utf8)
+    private static let broadcasts = Array("/4/broadcasts/apps/".utf8)
+
+    private mutating func readPath(_ value: Span<UInt8>, _ simulation: Simulation) {
+        let base = Self.broadcasts.count
+        guard value.count > base, value.extracting(first: base).isEqual(toArray: Self.broadcasts) else {
+            path = TokenPath(value, prefixes: simulation.decider.prefixes)
+            return
+        }
+        isBroadcast = true
+        topic = simulation.topics.number(of: value.extracting(droppingFirst: base))
+    }
+
+    private mutating func readChannel(_ value: Span<UInt8>) {
+        path = TokenPath(channel: value)
+        channel = String(decoding: Array(value), as: UTF8.self)
+    }
 
     private mutating func readDetail(_ name: FieldName, _ value: Span<UInt8>) {
         switch name {
@@ -97,7 +123,8 @@ struct RequestHead {
             priority = Int(decimal: value)
             if priority != 10, priority != 5, priority != 1 { note(.badPriority) }
         case .apnsExpiration:
-            if Int(decimal: value) == nil { note(.badExpirationDate) }
+            expiration = Int(decimal: value)
+            if expiration == nil { note(.badExpirationDate) }
         case .apnsCollapseID:
             if value.count > Self.maximumCollapseByteCount { note(.badCollapseID) }
         default: break
@@ -110,15 +137,19 @@ struct RequestHead {
         if firstRefusal == nil { firstRefusal = refusal }
     }
 
+    /// The most that its payload may have.
+    var maximumPayloadByteCount: Int { isBroadcast || pushType == .voip ? 5120 : 4096 }
+
     /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who
     /// may send, then where to, then what.
-    func refusal(_ credential: inout ConnectionCredential, _ topics: TopicTable) -> Refusal? {
+    func refusal(_ credential: inout ConnectionCredential, _ simulation: Simulation) -> Refusal? {
         guard isPost else { return .methodNotAllowed }
+        if isBroadcast { return refusalOfBroadcast(&credential, simulation) }
         if path?.refusal == .badPath { return .badPath }
         if firstRefusal == .duplicateHeaders { return .duplicateHeaders }
         if let credentialRefusal { return credentialRefusal }
         if let refusal = path?.refusal ?? firstRefusal { return refusal }
-        if let refusal = credential.check(topic: topic, topics, pushType: pushType) { return refusal }
+        if let refusal = credential.check(topic: topic, simulation.topics, pushType: pushType) { return refusal }
         // A background push that asks for more than its due is an error (Apple: "Pushing background updates to your
         // App").
         if pushType == .background, let priority, priority != 5 { return .badPriority }

@@ -38,10 +38,15 @@ struct TokenPath {
         }
     }
 
+    /// What stands for the channel of a broadcast. Its letters count as they are.
+    init(channel: Span<UInt8>) {
+        hash = Self.hash(of: channel, caseBit: 0)
+    }
+
     /// FNV-1a over the digits in lower case, stirred once more for its upper bits.
-    private static func hash(of token: Span<UInt8>) -> UInt64 {
+    private static func hash(of token: Span<UInt8>, caseBit: UInt8 = 0x20) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for index in token.indices { hash = (hash ^ UInt64(token[index] | 0x20)) &* 0x100_0000_01b3 }
+        for index in token.indices { hash = (hash ^ UInt64(token[index] | caseBit)) &* 0x100_0000_01b3 }
         hash = (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
         return hash ^ hash >> 29
     }

@@ -17,11 +17,14 @@ struct SimulateCommand: Command {
         """
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",
-        "simulate --rules examples/rules.json --record arrived.ndjson",
+        "simulate --rules examples/rules.json --record arrived.ndjson", "simulate --management-port 2196",
     ]
 
     @Option("The address to listen on.") var host: String = "127.0.0.1"
     @Option("The port to listen on; 0 takes a free one.") var port: PortNumber = PortNumber(2197)
+    @Option("Also take requests about broadcast channels on this port; 0 takes a free one.") var managementPort:
+        PortNumber?
+    @Option("Channels that an app may have.") var channels: Count = 10_000
     @Option("Where its certificates and keys are, or are put.", "FOLDER") var folder: String = "pushq-simulator"
     @Option("Which of Apple's installations to play.") var environment: Environment = .production
     @Option("A file of rules.") var rules: InputFile?
@@ -49,6 +52,8 @@ struct SimulateCommand: Command {
         var configuration = Simulator.Configuration(folder: folder)
         configuration.host = host
         configuration.port = port.number
+        configuration.managementPort = managementPort?.number
+        configuration.channelLimit = channels.number
         configuration.environment = environment
         configuration.rules = try readRules()
         configuration.streamLimit = streams
@@ -77,11 +82,17 @@ struct SimulateCommand: Command {
         let certificates = try clientCertificate.map { bundleID in
             ("client_certificate", Cell.text(try simulator.authority.clientCertificate(topic: bundleID.text).file))
         }
-        return [
-            ("address", .text(HostAndPort(host: simulator.host, port: simulator.port).shown)),
+        var facts: [(name: String, value: Cell)] = [
+            ("address", .text(HostAndPort(host: simulator.host, port: simulator.port).shown))
+        ]
+        if let port = simulator.managementPort {
+            facts.append(("management", .text(HostAndPort(host: simulator.host, port: port).shown)))
+        }
+        facts += [
             ("ca", .text(simulator.authority.caFile)), ("signing_key", .text(simulator.authority.signingKeyFile)),
             ("key_id", .text(TestAuthority.keyID)), ("team_id", .text(TestAuthority.teamID)),
-        ] + certificates
+        ]
+        return facts + certificates
     }
 
     private func report(_ snapshot: Snapshot, on console: Console) {

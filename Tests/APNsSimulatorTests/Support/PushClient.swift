@@ -37,9 +37,9 @@ final class PushClient {
         flush()
     }
 
-    /// Connects to a simulator and runs `body` with a client that has read its SETTINGS.
+    /// Connects to a simulator, to its API port unless another is named, and runs `body` with a client that has read its SETTINGS.
     static func with<Success: Sendable>(
-        _ simulator: Simulator, identity: TLSIdentity? = nil,
+        _ simulator: Simulator, port: UInt16? = nil, identity: TLSIdentity? = nil,
         _ body: @Sendable (PushClient) async throws -> Success
     ) async throws -> Success {
         let loop = EventLoop(name: "push-client")
@@ -48,7 +48,8 @@ final class PushClient {
             let context = try TLSContext.client(
                 trusting: TrustStore(adding: [simulator.authority.certificate]), identity: identity)
             let stream = try await TLSConnection.connect(
-                host: simulator.host, port: simulator.port, context: context, loop: loop, deadline: .now + patience)
+                host: simulator.host, port: port ?? simulator.port, context: context, loop: loop,
+                deadline: .now + patience)
             let client = PushClient(stream)
             defer { stream.close() }
             _ = await client.when { client.connection.hasSettingsOfPeer || client.isClosed }
