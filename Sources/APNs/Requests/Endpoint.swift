@@ -22,6 +22,15 @@ package struct Endpoint: Sendable {
         }
     }
 
+    /// Apple's own for requests about channels (Apple: "Sending channel management requests to APNs"). The ports differ by
+    /// environment.
+    package init(channelsOf environment: Environment) {
+        switch environment {
+        case .production: self.init(host: "api-manage-broadcast.push.apple.com", port: 2196)
+        case .sandbox: self.init(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
+        }
+    }
+
     /// Reads `HOST:PORT`, with an IPv6 address in brackets. Port 2197 is the other one that Apple's hosts listen on.
     package init(parsing text: String, authorities: TrustStore? = nil) throws(APNsError) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {

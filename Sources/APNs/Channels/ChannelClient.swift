@@ -1,0 +1,156 @@
+import Cryptography
+import FoundationEssentials
+import HTTP2
+package import QueueCore
+package import Transport
+
+/// Creates, reads, lists and deletes the channels of an app (Apple: "Sending channel management requests to APNs").
+///
+/// Belongs to its loop. It connects with the first request and is to be closed.
+package final class ChannelClient {
+    private let app: String
+    private let endpoint: Endpoint
+    private let identity: TLSIdentity?
+    private let token: ProviderToken?
+    private let loop: EventLoop
+    private let patience: Duration
+    private var connection: RequestConnection?
+
+    /// - Parameters:
+    ///   - app: the bundle ID.
+    ///   - patience: how long connecting and answering may take together.
+    package init(
+        app: String, endpoint: Endpoint, credential: HTTP2Gateway.Credential, loop: EventLoop,
+        patience: Duration = .seconds(30)
+    ) {
+        self.app = app
+        self.endpoint = endpoint
+        self.loop = loop
+        self.patience = patience
+        (token, identity) =
+            switch credential {
+            case .token(let token): (token, nil)
+            case .certificate(let identity): (nil, identity)
+            }
+    }
+
+    // MARK: Channels
+
+    private struct Configuration: Codable {
+        var policy: Int16
+        /// Another spelling than that of the header `apns-push-type`.
+        var pushType = "LiveActivity"
+
+        enum CodingKeys: String, CodingKey {
+            case policy = "message-storage-policy"
+            case pushType = "push-type"
+        }
+    }
+
+    private struct List: Decodable {
+        var channels: [String]
+    }
+
+    /// Makes a channel. Apple allows 10,000 for an app in an environment.
+    package func create(_ policy: ChannelPolicy) async throws(ChannelError) -> ChannelID {
+        let body = Array((try? JSONEncoder().encode(Configuration(policy: policy.rawValue))) ?? Data())
+        let response = try await response("POST", "channels", body: body)
+        guard let text = response.channelID, let id = try? ChannelID(text) else {
+            throw .unreadable(status: response.status)
+        }
+        return id
+    }
+
+    /// What APNs stores of a channel's messages.
+    package func policy(of channel: ChannelID) async throws(ChannelError) -> ChannelPolicy {
+        let response = try await response("GET", "channels", channel)
+        guard let configuration = try? JSONDecoder().decode(Configuration.self, from: Data(response.body)),
+            let policy = ChannelPolicy(rawValue: configuration.policy)
+        else { throw .unreadable(status: response.status) }
+        return policy
+    }
+
+    /// Deletes a channel for good. What APNs has stored of it may still be delivered.
+    package func delete(_ channel: ChannelID) async throws(ChannelError) {
+        _ = try await response("DELETE", "channels", channel)
+    }
+
+    /// All channels of the app in this environment.
+    package func all() async throws(ChannelError) -> [ChannelID] {
+        let response = try await response("GET", "all-channels")
+        guard let list = try? JSONDecoder().decode(List.self, from: Data(response.body)) else {
+            throw .unreadable(status: response.status)
+        }
+        let channels = list.channels.compactMap { try? ChannelID($0) }
+        guard channels.count == list.channels.count else { throw .unreadable(status: response.status) }
+        return channels
+    }
+
+    /// Closes the connection.
+    package func close() {
+        connection?.close()
+        connection = nil
+    }
+
+    // MARK: Requests
+
+    private func response(
+        _ method: String, _ what: String, _ channel: ChannelID? = nil, body: [UInt8] = []
+    ) async throws(ChannelError) -> RequestConnection.Response {
+        let deadline = loop.now + patience
+        let connection = try await usableConnection(until: deadline)
+        let response = try await connection.response(
+            to: headers(method), path: Array("/1/apps/\(app)/\(what)".utf8), channelID: channel?.text, body: body,
+            until: deadline)
+        guard (200..<300).contains(response.status) else {
+            let text = RefusalBody(response.body).reason
+            throw .refused(status: response.status, Reason(status: response.status, text: text), text: text)
+        }
+        return response
+    }
+
+    private func usableConnection(until deadline: ContinuousClock.Instant) async throws(ChannelError)
+        -> RequestConnection
+    {
+        if let connection, connection.isUsable { return connection }
+        close()
+        let new = try await RequestConnection.open(to: endpoint, identity: identity, loop: loop, until: deadline)
+        connection = new
+        return new
+    }
+
+    private func headers(_ method: String) -> PreparedHeaders {
+        var fields = [
+            PreparedHeaders.Field(":method", method), PreparedHeaders.Field(":scheme", "https"),
+            PreparedHeaders.Field(":authority", endpoint.authority),
+        ]
+        if let token { fields.append(PreparedHeaders.Field("authorization", token.authorization)) }
+        return PreparedHeaders(fields)
+    }
+}
+
+/// Why a request about channels came to nothing. It is not repeated: whoever asked is there to ask again.
+package enum ChannelError: Error, Equatable {
+    /// In one line, of which the peer is part.
+    case unreachable(String)
+    case lost(String)
+    case noAnswer(String)
+    /// `text` is Apple's word for the reason, if there was one.
+    case refused(status: Int, Reason, text: String?)
+    case unreadable(status: Int)
+}
+
+extension ChannelError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unreachable(let text): return text
+        case .lost(let peer): return "\(peer) ended the connection before it answered; try again"
+        case .noAnswer(let peer): return "\(peer) did not answer in time; try again"
+        case .refused(let status, let reason, let text):
+            let answer = "APNs answered \(status)" + (text.map { " \($0)" } ?? "")
+            return reason.broadcastMeaning.map { "\(answer): \($0)" } ?? answer
+        case .unreadable(let status):
+            return "APNs answered \(status) with something that cannot be read; is this its port for channels?"
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Cryptography
+import HTTP2
+import Transport
+
+/// A connection for requests one after the other: what a person asks for seldom. Pushes go through a gateway.
+///
+/// Belongs to its loop.
+final class RequestConnection {
+    /// An answer that has come whole.
+    struct Response: Sendable {
+        let status: Int
+        /// The field `apns-channel-id`.
+        let channelID: String?
+        var body: [UInt8] = []
+    }
+
+    /// More is not kept of a body: 10,000 channels take 300 KB.
+    private static let maximumBodyByteCount = 4 * 1024 * 1024
+
+    private let stream: TLSConnection
+    private let http = HTTP2Connection(role: .client, names: APNsFields.names)
+    private var isReady: Waiter<Bool>?
+    private var partial: Response?
+    private var answered: Waiter<Result<Response, ChannelError>>?
+
+    /// Connects, and waits for the server's first SETTINGS.
+    static func open(
+        to endpoint: Endpoint, identity: TLSIdentity?, loop: EventLoop, until deadline: ContinuousClock.Instant
+    ) async throws(ChannelError) -> RequestConnection {
+        let stream: TLSConnection
+        do {
+            let context = try TLSContext.client(trusting: endpoint.authorities, identity: identity)
+            stream = try await TLSConnection.connect(
+                host: endpoint.host, port: endpoint.port, context: context, loop: loop, deadline: deadline)
+        } catch let error as TransportError {
+            throw .unreachable(error.description)
+        } catch {
+            throw .unreachable("\(error)")
+        }
+        let connection = RequestConnection(stream)
+        guard await connection.becomesReady(until: deadline) else {
+            connection.close()
+            throw .noAnswer(stream.peer)
+        }
+        return connection
+    }
+
+    private init(_ stream: TLSConnection) {
+        self.stream = stream
+        stream.handler = self
+        flush()
+    }
+
+    private func becomesReady(until deadline: ContinuousClock.Instant) async -> Bool {
+        if http.hasSettingsOfPeer { return true }
+        let waiter = Waiter<Bool>(loop: stream.loop)
+        isReady = waiter
+        return await waiter.wait(until: deadline) ?? false
+    }
+
+    /// Whether another request may be made.
+    var isUsable: Bool { stream.isOpen && http.availableStreamCount > 0 }
+
+    /// Sends a request and waits for its answer. One at a time.
+    func response(
+        to headers: PreparedHeaders, path: [UInt8], channelID: String?, body: [UInt8],
+        until deadline: ContinuousClock.Instant
+    ) async throws(ChannelError) -> Response {
+        precondition(answered == nil, "one request at a time")
+        guard isUsable else { throw .lost(stream.peer) }
+        let waiter = Waiter<Result<Response, ChannelError>>(loop: stream.loop)
+        answered = waiter
+        http.openRequest(headers, path: path.span, tag: 0, now: stream.loop.nowNanoseconds)
+        if let channelID { http.add(APNsFields.channelID, Array(channelID.utf8)) }
+        http.finish(body: body)
+        flush()
+        let result = await waiter.wait(until: deadline)
+        (answered, partial) = (nil, nil)
+        guard let result else {
+            // A late answer must not be taken for that to the next request.
+            close()
+            throw .noAnswer(stream.peer)
+        }
+        return try result.get()
+    }
+
+    /// Closes it in order.
+    func close() {
+        if http.failure == nil { http.goAway() }
+        flush()
+        stream.close()
+    }
+
+    private func flush() {
+        http.consumeOutput(http.withOutput { stream.write($0) })
+    }
+
+    private func end() {
+        isReady?.resume(false)
+        answered?.resume(.failure(.lost(stream.peer)))
+    }
+}
+
+extension RequestConnection: ByteStreamHandler {
+    func received(_ bytes: Span<UInt8>) {
+        http.receive(bytes, now: stream.loop.nowNanoseconds, handler: self)
+        flush()
+        if http.failure != nil { end() }
+    }
+
+    func writable() { flush() }
+
+    func closed(_ error: TransportError?) { end() }
+}
+
+extension RequestConnection: HTTP2Handler {
+    func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
+        let channelID = section.withValue(of: APNsFields.channelID) { String(decoding: Array($0), as: UTF8.self) }
+        let response = Response(status: section.status, channelID: channelID)
+        if isLast { answered?.resume(.success(response)) } else { partial = response }
+    }
+
+    func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
+        let room = Self.maximumBodyByteCount - (partial?.body.count ?? 0)
+        partial?.body.append(body.extracting(first: min(room, body.count)))
+        if isLast, let partial { answered?.resume(.success(partial)) }
+    }
+
+    func ended(_ stream: StreamReference, by ending: StreamEnding) { end() }
+
+    func peerSettingsChanged() { isReady?.resume(true) }
+
+    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {}
+    func settingsAcknowledged() {}
+    func pingAnswered(_ payload: UInt64) {}
+    func failed(_ error: HTTP2Error) {}
+}

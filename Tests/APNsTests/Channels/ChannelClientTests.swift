@@ -1,0 +1,148 @@
+import APNsSimulator
+import Cryptography
+import Foundation
+import QueueCore
+import Testing
+import Transport
+
+@testable import APNs
+
+@Suite(.timeLimit(.minutes(1))) struct `A client for channels` {
+    /// Runs a test with a client of a simulator that lets an app have `limit` channels.
+    private func withClient(
+        limit: Int = 10, usesCertificate: Bool = false, app: String = "com.example.App",
+        _ body: @escaping @Sendable (ChannelClient, Simulator) async throws -> Void
+    ) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "channels-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var configuration = Simulator.Configuration(folder: folder)
+        configuration.managementPort = 0
+        configuration.channelLimit = limit
+        let simulator = try await Simulator.start(configuration)
+        let loop = EventLoop(name: "channel-client")
+        defer { loop.shutDown() }
+        let outcome: Result<Void, any Error>
+        do {
+            try await loop.run { _ in
+                let credential: HTTP2Gateway.Credential =
+                    if usesCertificate {
+                        .certificate(try simulator.authority.clientCertificate(topic: "com.example.App").identity)
+                    } else {
+                        .token(
+                            try .mint(
+                                key: simulator.authority.signingKey, keyID: TestAuthority.keyID,
+                                teamID: TestAuthority.teamID, now: Int64(Date.now.timeIntervalSince1970)))
+                    }
+                let trust = try TrustStore(adding: [simulator.authority.certificate])
+                let endpoint = Endpoint(host: "127.0.0.1", port: simulator.managementPort ?? 0, authorities: trust)
+                let client = ChannelClient(app: app, endpoint: endpoint, credential: credential, loop: loop)
+                try await body(client, simulator)
+                client.close()
+            }
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        await simulator.stop()
+        try outcome.get()
+    }
+
+    private func refusal(_ call: () async throws -> Void) async -> Reason? {
+        do {
+            try await call()
+            return nil
+        } catch {
+            guard case .refused(_, let reason, _) = error as? ChannelError else { return nil }
+            return reason
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `creates, reads, lists and deletes them, with a token or a certificate`(usesCertificate: Bool) async throws {
+        try await withClient(usesCertificate: usesCertificate) { client, _ in
+            let quiet = try await client.create(.none)
+            let kept = try await client.create(.latest)
+            let policies = [try await client.policy(of: quiet), try await client.policy(of: kept)]
+            #expect(policies == [.none, .latest])
+            let both = try await client.all()
+            #expect(Set(both) == [quiet, kept])
+            try await client.delete(quiet)
+            let left = try await client.all()
+            #expect(left == [kept])
+            let gone = await refusal { _ = try await client.policy(of: quiet) }
+            #expect(gone == .named("ChannelNotRegistered"))
+        }
+    }
+
+    @Test func `case 65: is told that the app has as many as Apple allows, and asks once`() async throws {
+        try await withClient(limit: 2) { client, _ in
+            _ = try await client.create(.none)
+            let second = try await client.create(.none)
+            let error = await #expect(throws: ChannelError.self) { _ = try await client.create(.none) }
+            #expect(error?.description.contains("CannotCreateChannelConfig: the app has as many channels") == true)
+            try await client.delete(second)
+            _ = try await client.create(.none)
+        }
+    }
+
+    @Test func `is told of a bundle ID with a suffix`() async throws {
+        try await withClient(app: "com.example.App.push-type.liveactivity") { client, _ in
+            let refusal = await refusal { _ = try await client.all() }
+            #expect(refusal == .named("TopicDisallowed"))
+        }
+    }
+
+    @Test func `connects again when the server has closed meanwhile`() async throws {
+        try await MockServer.run { request in
+            request.answer(body: #"{"channels":["YQ=="]}"#)
+            request.firstConnection?.stream.close()
+        } with: { client in
+            for _ in 1...2 {
+                let channels = try await client.all().map(\.text)
+                #expect(channels == ["YQ=="])
+            }
+        }
+    }
+
+    @Test func `says that no answer came, and does not take it for the next one's`() async throws {
+        try await MockServer.run(patience: .milliseconds(300)) { _ in
+        } with: { client in
+            for _ in 1...2 {
+                let error = await #expect(throws: ChannelError.self) { _ = try await client.all() }
+                guard case .noAnswer = error else {
+                    Issue.record("\(String(describing: error))")
+                    return
+                }
+            }
+        }
+    }
+
+    @Test(arguments: ["", "[]", "<html>", #"{"channels":["a b"]}"#])
+    func `says what it cannot read`(body: String) async throws {
+        try await MockServer.run {
+            $0.answer(body: body)
+        } with: { client in
+            await #expect(throws: ChannelError.unreadable(status: 200)) { _ = try await client.all() }
+        }
+    }
+}
+
+/// A server that does with each request what a test says, and a client of it.
+private enum MockServer {
+    static func run(
+        patience: Duration = .seconds(10), _ respond: @escaping @Sendable (MockAPNs.Request) -> Void,
+        with body: @escaping @Sendable (ChannelClient) async throws -> Void
+    ) async throws {
+        let loop = EventLoop(name: "channel-client")
+        defer { loop.shutDown() }
+        try await loop.run { _ in
+            let server = try MockAPNs(on: loop, respond: respond)
+            defer { server.close() }
+            let client = ChannelClient(
+                app: "com.example.App", endpoint: try server.endpoint,
+                credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)), loop: loop, patience: patience)
+            try await body(client)
+            client.close()
+        }
+    }
+}
