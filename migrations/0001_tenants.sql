@@ -43,6 +43,7 @@ create table pushq.credential (
   environments text[]      not null,
   fingerprint  bytea,                                     -- of a certificate, SHA-256
   not_after    timestamptz,                               -- of a certificate; a signing key does not expire
+  warned_days  smallint,                                  -- the last warning that was given: so many days before not_after
   sealed       bytea       not null,                      -- AES-256-GCM under the master key, which never comes here
   created_at   timestamptz not null default now(),
   replaced_at  timestamptz,
@@ -56,14 +57,16 @@ create table pushq.credential (
   constraint credential_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );
 
--- The current provider token of each signing key, minted by one worker and shared by the fleet: Apple answers
--- TooManyProviderTokenUpdates to fleets that mint one per process.
+-- The current provider token of each signer, minted by one worker and shared by the fleet: Apple answers
+-- TooManyProviderTokenUpdates to fleets that mint one per process. A signer is a digest of public key, team and key ID: credentials
+-- that hold one key share its token, and naming the key ID of somebody else's key leads to no token of theirs.
 create table pushq.provider_token (
-  credential_id int         not null,
-  version       int         not null,                     -- of the credential
-  sealed        bytea       not null,
-  issued_at     timestamptz not null,
-  constraint provider_token_pkey primary key (credential_id)
+  signer     bytea       not null,
+  sealed     bytea       not null,
+  issued_at  timestamptz not null,
+  keep_until timestamptz,                                 -- APNs called updates too many: it is not replaced before then
+  constraint provider_token_pkey primary key (signer),
+  constraint provider_token_signer_length check (octet_length(signer) = 32)
 );
 
 create table pushq.queue (

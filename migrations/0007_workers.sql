@@ -28,7 +28,7 @@ create table pushq.duty (
   constraint duty_pkey primary key (name)
 ) with (fillfactor = 50);
 
-insert into pushq.duty (name) values ('upkeep'), ('suspects');
+insert into pushq.duty (name) values ('upkeep'), ('suspects'), ('credentials');
 
 -- Wakes the workers that sleep. Called last by everything that makes work.
 --

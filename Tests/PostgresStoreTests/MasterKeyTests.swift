@@ -14,7 +14,7 @@ import Testing
 
     @Test(arguments: [
         SecretOwner.credential(tenantID: 1, credentialID: 3), .credential(tenantID: 2, credentialID: 2),
-        .providerToken(credentialID: 1, version: 2),
+        .providerToken(signer: [1, 2]),
     ])
     func `does not open what was moved to another row`(owner: SecretOwner) throws {
         let key = try MasterKey.random()

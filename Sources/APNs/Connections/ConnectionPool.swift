@@ -44,7 +44,11 @@ struct ConnectionPool<Connection: PooledConnection> {
     var drained: Waiter<Bool>?
     private var generator = SystemRandomNumberGenerator()
 
-    init(_ settings: GatewaySettings) {
+    /// What it shares with others of the same loop.
+    let budget: ConnectionBudget
+
+    init(_ settings: GatewaySettings, budget: ConnectionBudget? = nil) {
+        self.budget = budget ?? ConnectionBudget(limit: .max)
         reachability = Reachability(backoff: settings.backoff)
     }
 
@@ -80,6 +84,7 @@ struct ConnectionPool<Connection: PooledConnection> {
     mutating func noteProved() { reachability.proved() }
 
     mutating func noteClosed(_ connection: Connection) {
+        budget.giveBack(connection)
         open.removeAll { $0 === connection }
         draining.removeAll { $0 === connection }
         if draining.isEmpty, open.isEmpty { drained?.resume(true) }

@@ -81,7 +81,13 @@ extension PoolingGateway {
             // Before its first answer nobody knows how many streams a connection will carry.
             guard newest.hasAnswered, lastOpening.duration(to: loop.now) >= settings.growthInterval else { return }
         }
+        guard pool.budget.take(now: loop.now) else { return tryAgainSoon() }
         connect()
+    }
+
+    /// Others have all the connections there may be.
+    private func tryAgainSoon() {
+        if pool.attemptTimer?.isPending != true { armAttempt(loop.now + settings.growthInterval) }
     }
 
     private func connect() {
@@ -95,6 +101,7 @@ extension PoolingGateway {
                 connected(stream)
             } catch {
                 pool.isConnecting = false
+                pool.budget.giveBack()
                 noteRefusedCertificate(error)
                 failed(error.description)
             }
@@ -104,9 +111,11 @@ extension PoolingGateway {
     private func connected(_ stream: TLSConnection) {
         guard !pool.isClosed else {
             pool.isConnecting = false
+            pool.budget.giveBack()
             return stream.close()
         }
         let connection = begin(on: stream)
+        pool.budget.note(connection)
         // It is one of the draining until it takes pushes.
         pool.draining.append(connection)
         guard connection.freeSlots > 0 else { return }

@@ -28,9 +28,10 @@ package final class HTTP2Gateway: PoolingGateway {
     private let firstStreamID: UInt32
 
     /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    /// - Parameter budget: what it shares with other gateways of the loop; nil if it has nothing to share.
     package init(
         endpoint: Endpoint, credential: Credential, settings: GatewaySettings = GatewaySettings(), loop: EventLoop,
-        firstStreamID: UInt32 = 1
+        budget: ConnectionBudget? = nil, firstStreamID: UInt32 = 1
     ) throws(CryptographyError) {
         let (token, identity): (ProviderToken?, TLSIdentity?) =
             switch credential {
@@ -44,7 +45,7 @@ package final class HTTP2Gateway: PoolingGateway {
         isAuthenticatedByCertificate = identity != nil
         context = try .client(trusting: endpoint.authorities, identity: identity)
         authorization = Authorization(authority: endpoint.authority, token: token)
-        pool = ConnectionPool(settings)
+        pool = ConnectionPool(settings, budget: budget)
     }
 
     // MARK: Sending

@@ -26,9 +26,9 @@ package struct APNsExtensions: Equatable, Sendable {
         self.topics = topics
     }
 
-    static let sandboxOID = "1.2.840.113635.100.6.3.1"
-    static let productionOID = "1.2.840.113635.100.6.3.2"
-    static let topicsOID = "1.2.840.113635.100.6.3.6"
+    package static let sandboxOID = "1.2.840.113635.100.6.3.1"
+    package static let productionOID = "1.2.840.113635.100.6.3.2"
+    package static let topicsOID = "1.2.840.113635.100.6.3.6"
 
     /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not pairs of
     /// their own. Nil when it is anything else.

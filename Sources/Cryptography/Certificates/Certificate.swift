@@ -56,6 +56,11 @@ package import FoundationEssentials
         return subject.userID.map { [$0] } ?? []
     }
 
+    /// Whether a server may take it from a client: no extended key usage, or clientAuth among it (RFC 5280 §4.2.1.12).
+    package var isForClients: Bool {
+        unsafe X509_check_purpose(pointer, X509_PURPOSE_SSL_CLIENT, 0) == 1
+    }
+
     /// All certificates of a PEM text, in order; what stands between them is skipped. Throws when there is none.
     package static func all(inPEM pem: [UInt8]) throws(CryptographyError) -> [Certificate] {
         let memory = try MemoryBIO(pem)

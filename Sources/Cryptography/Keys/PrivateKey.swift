@@ -31,10 +31,22 @@ import COpenSSL
 
     /// Reads a `.p8` file as Apple hands it out: PEM, PKCS#8, not encrypted, an EC key on the curve P-256.
     package convenience init(signingKeyPEM pem: [UInt8]) throws(CryptographyError) {
+        if let form = Self.label(ofKeyIn: pem), form != "PRIVATE KEY" {
+            throw .wrongKind(
+                what: "an APNs signing key, which is unencrypted PKCS#8 (BEGIN PRIVATE KEY)", found: "BEGIN \(form)")
+        }
         try self.init(pem: pem)
         guard isP256 else {
             throw .wrongKind(what: "an APNs signing key, which is an EC key on the curve P-256", found: kind)
         }
+    }
+
+    /// What follows `-----BEGIN` of the first private key in a PEM text (RFC 7468 §10, §11); nil without one.
+    private static func label(ofKeyIn pem: [UInt8]) -> String? {
+        String(decoding: pem, as: UTF8.self).split(whereSeparator: \.isNewline).lazy
+            .filter { $0.hasPrefix("-----BEGIN ") && $0.hasSuffix("-----") }
+            .map { $0.dropFirst(11).dropLast(5) }
+            .first { $0.hasSuffix("PRIVATE KEY") }.map(String.init)
     }
 
     /// Makes a new EC key on the curve P-256.

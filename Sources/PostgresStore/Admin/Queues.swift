@@ -11,6 +11,7 @@ extension Statement {
         good as materialized (
           select min(c.id) as id from pushq.credential c join a using (tenant_id)
           where $3 = any (c.environments) and (c.topics = '{}' or $2 = any (c.topics))
+            and (c.not_after is null or c.not_after > now())
           having count(*) = 1),
         made as (
           insert into pushq.queue (tenant_id, app_id, environment, credential_id)

@@ -1,3 +1,4 @@
+package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
@@ -7,7 +8,7 @@ extension Statement {
         #"""
         select q.id, t.name, a.bundle_id, q.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
                p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
-               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id
+               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id, c.not_after, now()
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
@@ -66,6 +67,8 @@ package struct StoredCredential: Sendable, Equatable {
     package let version: Int32
     package let kind: Kind
     package let sealed: [UInt8]
+    /// When a certificate ceased to hold, by the database's clock; nil while it holds.
+    package let expiredAt: Date?
 }
 
 extension PostgresConnection {
@@ -99,6 +102,8 @@ extension StoredCredential {
         guard let id = row.optionalInt4(10) else { return nil }
         let kind: Kind =
             if row.text(12) == "token" { .token(teamID: row.text(13), keyID: row.text(14)) } else { .certificate }
-        self.init(id: id, tenantID: row.int4(16), version: row.int4(11), kind: kind, sealed: row.bytes(15))
+        self.init(
+            id: id, tenantID: row.int4(16), version: row.int4(11), kind: kind, sealed: row.bytes(15),
+            expiredAt: row.optionalTime(17).flatMap { $0 <= row.time(18) ? $0 : nil })
     }
 }

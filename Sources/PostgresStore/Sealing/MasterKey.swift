@@ -45,15 +45,13 @@ package struct MasterKey: Sendable, CustomStringConvertible, CustomReflectable {
 package enum SecretOwner: Sendable {
     /// `pushq.credential`: the secret is its PEM text; a certificate's is followed by its key's.
     case credential(tenantID: Int32, credentialID: Int32)
-    /// `pushq.provider_token`, of one version of a credential.
-    case providerToken(credentialID: Int32, version: Int32)
+    /// `pushq.provider_token`: the token of whoever signs so.
+    case providerToken(signer: [UInt8])
 
     fileprivate var associatedData: [UInt8] {
-        let text =
-            switch self {
-            case .credential(let tenantID, let credentialID): "pushq.credential \(tenantID) \(credentialID)"
-            case .providerToken(let credentialID, let version): "pushq.provider_token \(credentialID) \(version)"
-            }
-        return Array(text.utf8)
+        switch self {
+        case .credential(let tenantID, let credentialID): Array("pushq.credential \(tenantID) \(credentialID)".utf8)
+        case .providerToken(let signer): Array("pushq.provider_token ".utf8) + signer
+        }
     }
 }

@@ -53,7 +53,7 @@ extension Reason {
         BroadcastRow("MethodNotAllowed", .reject, "the method of the request is wrong"),
         BroadcastRow("PayloadTooLarge", .reject, "the payload is larger than 5120 bytes"),
 
-        BroadcastRow("TooManyProviderTokenUpdates", .retry, "the provider token changes too often"),
+        BroadcastRow("TooManyProviderTokenUpdates", .keepToken, "the provider token changes too often"),
         BroadcastRow("TooManyRequests", .throttleChannel, "the channel gets updates faster than Apple takes them"),
         BroadcastRow("InternalServerError", .retry, "APNs failed"),
         BroadcastRow("ServiceUnavailable", .retry, "APNs is overloaded"),

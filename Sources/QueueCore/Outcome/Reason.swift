@@ -27,8 +27,12 @@ package struct Reason: Hashable, Sendable {
         case retry
         /// The recipient is sent again at once over another connection; no attempt is spent.
         case reconnect
+        /// As `reconnect`, but once for each recipient; the next time as `pause`.
+        case reconnectOnce
         /// As `reconnect`, with a new provider token unless the present one is younger than 20 minutes.
         case renewToken
+        /// As `retry`, and the present provider token is kept for 20 minutes, whatever its age.
+        case keepToken
         /// The recipient goes back without an attempt spent, and the queue pauses until its credential is mended.
         case pause
         /// Of a broadcast: it is rejected, and its channel is used no more.
@@ -91,7 +95,7 @@ package struct Reason: Hashable, Sendable {
         Row("Forbidden", 403, .pause),
         Row("InvalidProviderToken", 403, .pause),
         Row("MissingProviderToken", 403, .pause),
-        Row("UnrelatedKeyIdInToken", 403, .pause),
+        Row("UnrelatedKeyIdInToken", 403, .reconnectOnce, replacesConnection: true),
         Row("BadEnvironmentKeyIdInToken", 403, .pause),
 
         Row("BadPath", 404, .reject),
@@ -104,7 +108,7 @@ package struct Reason: Hashable, Sendable {
         Row("PayloadTooLarge", 413, .reject, blamesMessage: true),
 
         // 429, 5xx: a passing refusal.
-        Row("TooManyProviderTokenUpdates", 429, .retry, replacesConnection: true),
+        Row("TooManyProviderTokenUpdates", 429, .keepToken, replacesConnection: true),
         Row("TooManyRequests", 429, .retry),
         Row("InternalServerError", 500, .retry),
         Row("ServiceUnavailable", 503, .retry),

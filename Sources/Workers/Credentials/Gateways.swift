@@ -4,16 +4,28 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The gateways of this worker: one for each version of a credential and environment, shared by all queues that use it. A replaced
-/// credential gets a gateway of its own; the old one is drained once no queue uses it.
+/// The gateways of this worker: one for each signing key or certificate, environment and number of connections, shared by all
+/// queues that use it. A replaced credential gets a gateway of its own, also with the same key, since APNs binds a connection to
+/// what the key was allowed at the first push; the old one is drained once no queue uses it.
 ///
 /// Belongs to the engine's event loop.
 final class Gateways {
     private struct Key: Hashable {
-        let credentialID: Int32
+        /// See ``OpenedCredential/holder``.
+        let holder: [UInt8]
         let version: Int32
         let environment: Environment
         let connections: Int
+    }
+
+    private struct CredentialVersion: Hashable {
+        let id: Int32
+        let version: Int32
+
+        init(_ credential: StoredCredential) {
+            id = credential.id
+            version = credential.version
+        }
     }
 
     private struct Entry {
@@ -27,6 +39,7 @@ final class Gateways {
         let tokens: ProviderTokens
         let gateway: HTTP2Gateway
         var isRefused = false
+        var mustStay = false
 
         init(tokens: ProviderTokens, gateway: HTTP2Gateway) {
             self.tokens = tokens
@@ -35,25 +48,31 @@ final class Gateways {
 
         /// Has the next requests carry the token that is to be used now.
         func renew() async {
-            let wasRefused = isRefused
-            isRefused = false
+            let (wasRefused, mustStay) = (isRefused, mustStay)
+            (isRefused, self.mustStay) = (false, false)
+            if mustStay { try? await tokens.keep() }
+            guard wasRefused || tokens.nextLook <= .now else { return }
             if let token = try? await tokens.current(isRefused: wasRefused) { gateway.use(token) }
         }
     }
 
-    /// How often the age of provider tokens is looked at.
-    private static let tokenCheck = Duration.seconds(60)
+    /// How often the age of provider tokens is looked at, and how soon an unusable credential is tried again.
+    private static let tokenCheck = Duration.seconds(30)
+    private static let nextTry = Duration.seconds(60)
 
     private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
     private let masterKey: MasterKey?
     private let report: (EngineEvent) -> Void
+    private let budget: ConnectionBudget
     private let signal: Signal
     private var entries: [Key: Entry] = [:]
-    /// Credentials that could not be used: said once, tried again when they are replaced.
-    private var unusable: Set<Key> = []
-    /// Gateways that no queue uses any more, to be drained.
+    /// Whose secret each credential is: opening it costs more than to look here.
+    private var holders: [CredentialVersion: [UInt8]] = [:]
+    /// Credentials that could not be used: said once, and when they are tried again.
+    private var unusable: [CredentialVersion: ContinuousClock.Instant] = [:]
+    /// Gateways that no queue uses any more and that await their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
 
@@ -69,57 +88,70 @@ final class Gateways {
         self.settings = settings
         self.masterKey = masterKey
         self.report = report
+        budget = ConnectionBudget(limit: settings.mostConnections)
         signal = Signal(loop: loop)
     }
 
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
     func gateway(for queue: QueueSettings) async -> (any PushGateway)? {
-        guard let key = Self.key(of: queue), let credential = queue.credential, !unusable.contains(key) else {
-            return nil
-        }
-        if let entry = entries[key] { return entry.gateway }
+        guard let credential = queue.credential, credential.expiredAt == nil else { return nil }
+        if let key = key(of: queue), let entry = entries[key] { return entry.gateway }
+        let version = CredentialVersion(credential)
+        if let nextTry = unusable[version], ContinuousClock.now < nextTry { return nil }
         do {
-            let entry = try await open(credential, for: queue)
-            // Another queue may have opened it while this one waited for the database.
-            if let other = entries[key] {
-                entry.gateway.close()
-                return other.gateway
-            }
-            entries[key] = entry
-            return entry.gateway
+            return try await open(credential, for: queue)
         } catch let error as PostgresError where error.isPassing {
             return nil
         } catch {
-            unusable.insert(key)
-            report(.credentialUnreadable(queue: queue.name.description, reason: "\(error)"))
+            if unusable[version] == nil {
+                report(.credentialUnreadable(queue: queue.name.description, reason: "\(error)"))
+            }
+            unusable[version] = .now + Self.nextTry
             return nil
         }
     }
 
     /// Drains the gateways that none of `queues` uses any more.
     func keepOnly(usedBy queues: some Sequence<QueueState>) {
-        let used = Set(queues.compactMap { Self.key(of: $0.settings) })
+        let credentials = queues.compactMap(\.settings.credential)
+        let versions = Set(credentials.map(CredentialVersion.init))
+        let used = Set(queues.compactMap { key(of: $0.settings) })
         for (key, entry) in entries where !used.contains(key) {
             entries[key] = nil
-            replaced.append(entry.gateway)
+            drain(entry.gateway)
+        }
+        holders = holders.filter { versions.contains($0.key) }
+        unusable = unusable.filter { versions.contains($0.key) }
+    }
+
+    private func drain(_ gateway: any PushGateway) {
+        replaced.append(gateway)
+        loop.startTask { [self] in
+            await gateway.drain(until: .now + settings.drain)
+            replaced.removeAll { $0 === gateway }
             signal.raise()
         }
-        unusable.formIntersection(used)
     }
 
     /// APNs calls the provider token of this queue's gateway expired.
     func noteExpiredToken(of queue: QueueState) {
-        guard let key = Self.key(of: queue.settings), let renewal = entries[key]?.renewal else { return }
+        guard let renewal = renewal(of: queue) else { return }
         renewal.isRefused = true
         signal.raise()
     }
 
-    /// Keeps provider tokens fresh and drains gateways that were replaced, until ``stop()``.
+    /// APNs says that the provider tokens of this queue's gateway are replaced too often.
+    func noteTooManyTokens(of queue: QueueState) {
+        guard let renewal = renewal(of: queue) else { return }
+        renewal.mustStay = true
+        signal.raise()
+    }
+
+    /// Keeps provider tokens fresh until ``stop()``, and until what was replaced is drained or closed.
     func run() async {
-        while !isStopping {
+        while !isStopping || !replaced.isEmpty {
             await signal.wait(atMost: Self.tokenCheck)
             for entry in entries.values where !isStopping { await entry.renewal?.renew() }
-            while let gateway = replaced.popLast() { await gateway.drain(until: .now + settings.drain) }
         }
     }
 
@@ -132,28 +164,49 @@ final class Gateways {
     func closeAll() {
         for gateway in entries.values.map(\.gateway) + replaced { gateway.close() }
         entries = [:]
-        replaced = []
     }
 
-    private static func key(of queue: QueueSettings) -> Key? {
-        queue.credential.map {
-            Key(
-                credentialID: $0.id, version: $0.version, environment: queue.name.environment,
-                connections: queue.connections)
+    private func renewal(of queue: QueueState) -> TokenRenewal? {
+        key(of: queue.settings).flatMap { entries[$0]?.renewal }
+    }
+
+    // MARK: Opening
+
+    /// Nil for a credential that was not opened yet, has expired or is none.
+    private func key(of queue: QueueSettings) -> Key? {
+        guard let credential = queue.credential, credential.expiredAt == nil,
+            let holder = holders[CredentialVersion(credential)]
+        else { return nil }
+        return Key(
+            holder: holder, version: credential.version, environment: queue.name.environment,
+            connections: queue.connections)
+    }
+
+    /// Opens the credential, and makes a gateway of it unless somebody else's credential has led to the same.
+    private func open(_ credential: StoredCredential, for queue: QueueSettings) async throws -> (any PushGateway)? {
+        let opened = try OpenedCredential(credential, under: masterKey)
+        let version = CredentialVersion(credential)
+        holders[version] = opened.holder
+        guard let key = key(of: queue) else { return nil }
+        if let entry = entries[key] { return entry.gateway }
+        let entry = try await entry(opened, for: queue)
+        unusable[version] = nil
+        // Another queue may have made it while this one waited for the database.
+        if let other = entries[key] {
+            entry.gateway.close()
+            return other.gateway
         }
+        entries[key] = entry
+        return entry.gateway
     }
 
-    private func open(_ credential: StoredCredential, for queue: QueueSettings) async throws -> Entry {
-        guard let masterKey else { throw CredentialProblem.noMasterKey }
-        let owner = SecretOwner.credential(tenantID: credential.tenantID, credentialID: credential.id)
-        let pem = try masterKey.open(credential.sealed, of: owner)
-        switch credential.kind {
-        case .certificate:
-            return Entry(gateway: try gateway(.certificate(TLSIdentity(pem: pem)), for: queue), renewal: nil)
-        case .token(let teamID, let keyID):
-            let key = try PrivateKey(signingKeyPEM: pem)
-            let tokens = ProviderTokens(
-                store: store, masterKey: masterKey, credential: credential, key: key, teamID: teamID, keyID: keyID)
+    private func entry(_ opened: OpenedCredential, for queue: QueueSettings) async throws -> Entry {
+        switch opened {
+        case .certificate(let identity):
+            return Entry(gateway: try gateway(.certificate(identity), for: queue), renewal: nil)
+        case .signer(let signer):
+            guard let masterKey else { throw CredentialProblem.noMasterKey }
+            let tokens = ProviderTokens(store: store, masterKey: masterKey, signer: signer, report: report)
             let gateway = try gateway(.token(await tokens.current()), for: queue)
             return Entry(gateway: gateway, renewal: TokenRenewal(tokens: tokens, gateway: gateway))
         }
@@ -164,7 +217,7 @@ final class Gateways {
         limits.maximumConnections = queue.connections
         let gateway = try HTTP2Gateway(
             endpoint: settings.gateway ?? Endpoint(queue.name.environment), credential: credential, settings: limits,
-            loop: loop)
+            loop: loop, budget: budget)
         gateway.handler = handler
         return gateway
     }

@@ -3,7 +3,8 @@ import Cryptography
 import PostgresStore
 import Transport
 
-/// The provider token of one signing key: minted by one worker of the fleet, shared through the database by all.
+/// The provider token of one signer: minted by one worker of the fleet, shared through the database by all, whichever
+/// credentials hold the key.
 ///
 /// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a token-based
 /// connection"), across all servers of a team: so its age is the database's to tell, and a new one takes the place of the old
@@ -11,23 +12,25 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class ProviderTokens {
+    /// Between two looks for a token that is due and may not be replaced yet.
+    private static let lookInterval = Duration.seconds(30)
+
     private let store: EngineStore
     private let masterKey: MasterKey
-    private let credential: StoredCredential
-    private let key: PrivateKey
-    private let teamID: String
-    private let keyID: String
+    private let signer: TokenSigner
+    private let report: (EngineEvent) -> Void
+    /// Before then there is no need to look: the token that was last given is young enough.
+    private(set) var nextLook = ContinuousClock.now
+    /// The token of which it was said that APNs takes it for expired although it is young.
+    private var doubted: ProviderToken?
 
     init(
-        store: EngineStore, masterKey: MasterKey, credential: StoredCredential, key: PrivateKey, teamID: String,
-        keyID: String
+        store: EngineStore, masterKey: MasterKey, signer: TokenSigner, report: @escaping (EngineEvent) -> Void
     ) {
         self.store = store
         self.masterKey = masterKey
-        self.credential = credential
-        self.key = key
-        self.teamID = teamID
-        self.keyID = keyID
+        self.signer = signer
+        self.report = report
     }
 
     /// The token to use now; a new one if the present one is due for it.
@@ -35,36 +38,43 @@ final class ProviderTokens {
     ///   token would be as bad.
     func current(isRefused: Bool = false) async throws -> ProviderToken {
         let most = Duration.seconds(isRefused ? ProviderToken.minimumSeconds : ProviderToken.refreshSeconds)
-        let owner = SecretOwner.providerToken(credentialID: credential.id, version: credential.version)
         for _ in 0..<3 {
-            let (stored, now) = try await store.connection().providerToken(
-                credentialID: credential.id, version: credential.version)
-            if let stored, stored.age < most {
-                let text = try masterKey.open(stored.sealed, of: owner)
-                return ProviderToken(
-                    text: String(decoding: text, as: UTF8.self), issuedAt: now - stored.age.components.seconds)
+            let (stored, now) = try await store.connection().providerToken(of: signer.digest)
+            if let stored, stored.age < most || stored.isKept {
+                let token = try open(stored, now: now)
+                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, Self.lookInterval)
+                if isRefused { doubt(token, age: stored.age) }
+                return token
             }
-            let token = try ProviderToken.mint(key: key, keyID: keyID, teamID: teamID, now: now)
+            let token = try signer.mint(now: now)
             let sealed = try masterKey.seal(Array(token.text.utf8), for: owner)
             let isFirst = try await store.connection().replaceProviderToken(
-                credentialID: credential.id, version: credential.version, sealed: sealed, issuedAt: now,
-                ifOlderThan: most)
-            if isFirst { return token }
+                of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: most)
+            guard isFirst else { continue }
+            nextLook = .now + .seconds(ProviderToken.refreshSeconds)
+            return token
         }
         throw CredentialProblem.tokenRace
     }
-}
 
-/// Why a credential cannot be used, in one line.
-enum CredentialProblem: Error, CustomStringConvertible {
-    case noMasterKey
-    case tokenRace
+    /// APNs says that tokens were replaced too often: for 20 minutes the fleet keeps the one it has.
+    func keep() async throws {
+        try await store.connection().keepProviderToken(
+            of: signer.digest, for: .seconds(ProviderToken.minimumSeconds))
+    }
 
-    var description: String {
-        switch self {
-        case .noMasterKey:
-            "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
-        case .tokenRace: "other workers kept replacing its provider token"
-        }
+    private var owner: SecretOwner { .providerToken(signer: signer.digest) }
+
+    private func open(_ stored: StoredProviderToken, now: Int64) throws -> ProviderToken {
+        let text = try masterKey.open(stored.sealed, of: owner)
+        return ProviderToken(
+            text: String(decoding: text, as: UTF8.self), issuedAt: now - stored.age.components.seconds)
+    }
+
+    /// Says once of each token that a clock must be wrong.
+    private func doubt(_ token: ProviderToken, age: Duration) {
+        guard doubted?.text != token.text else { return }
+        doubted = token
+        report(.clockInDoubt(keyID: signer.keyID, minutes: Int(age.components.seconds / 60)))
     }
 }

@@ -12,6 +12,8 @@ struct AnswerRules {
         case pauseQueue(Reason)
         /// The provider token has expired: a new one is needed.
         case renewToken
+        /// Provider tokens came too often: the present one is to stay.
+        case keepToken
     }
 
     /// Answers in a row that blame the message before the rest of the job is refused without being sent.
@@ -44,6 +46,13 @@ struct AnswerRules {
         case .renewToken:
             sendBack(ordinal, of: job, reason)
             return .renewToken
+        case .keepToken:
+            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+            return .keepToken
+        case .reconnectOnce:
+            let isFirst = job.countReturn(of: ordinal) == 1
+            job.putBack(ordinal)
+            return isFirst ? .none : .pauseQueue(reason)
         case .pause:
             job.putBack(ordinal)
             return .pauseQueue(reason)

@@ -35,6 +35,8 @@ final class Dispatcher {
     /// Called when an answer says that a queue's credential is at fault, or its provider token too old.
     var credentialIsAtFault: (QueueState, Reason) -> Void = { _, _ in }
     var tokenHasExpired: (QueueState) -> Void = { _ in }
+    /// Called when an answer says that provider tokens are replaced too often.
+    var tokenMustStay: (QueueState) -> Void = { _ in }
 
     init(loop: EventLoop, settings: EngineSettings, jobs: HeldJobs) {
         self.loop = loop
@@ -181,13 +183,13 @@ final class Dispatcher {
 
     // MARK: Answers
 
-    /// Takes a burst of answers.
-    func take(_ answers: [Answer]) {
-        for answer in answers { take(answer) }
+    /// Takes a burst of answers from a gateway.
+    func take(_ answers: [Answer], from gateway: any PushGateway) {
+        for answer in answers { take(answer, from: gateway) }
         schedule()
     }
 
-    private func take(_ answer: Answer) {
+    private func take(_ answer: Answer, from gateway: any PushGateway) {
         let ticket = Ticket(rawValue: answer.ticket)
         guard let job = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
         job.noteEnded()
@@ -195,7 +197,10 @@ final class Dispatcher {
         inFlight -= 1
         switch answer.result {
         case .accepted: AnswerRules.accepted(ticket.ordinal, of: job)
-        case .refused(let refusal): follow(AnswerRules.refused(ticket.ordinal, of: job, refusal), queue: job.queue)
+        case .refused(let refusal):
+            let consequence = AnswerRules.refused(ticket.ordinal, of: job, refusal)
+            // What a replaced credential is told late says nothing about the one in its place.
+            if job.queue.gateway === gateway { follow(consequence, queue: job.queue) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
@@ -208,6 +213,7 @@ final class Dispatcher {
         case .none: break
         case .pauseQueue(let reason): credentialIsAtFault(queue, reason)
         case .renewToken: tokenHasExpired(queue)
+        case .keepToken: tokenMustStay(queue)
         }
     }
 

@@ -26,6 +26,10 @@ final class QueueState {
     /// Not before then is it asked again.
     var nextTake: ContinuousClock.Instant
 
+    /// When its settings were read, and when there was last work for it.
+    var readAt: ContinuousClock.Instant
+    var lastWanted: ContinuousClock.Instant
+
     /// Jobs were seen that nobody has claimed.
     var hasMoreWaiting = false
     /// Messages in the form in which they are sent, the few that are in use.
@@ -43,7 +47,17 @@ final class QueueState {
         self.settings = settings
         turn = FairShare.Turn(weight: settings.weight)
         nextTake = now
+        readAt = now
+        lastWanted = now
     }
+
+    /// Whether there was work for it since `moment`, or is now.
+    func isInUse(since moment: ContinuousClock.Instant) -> Bool {
+        hasJobs || inFlight > 0 || lastWanted >= moment
+    }
+
+    /// Drops the messages that were kept prepared.
+    func forgetMessages() { pushes = [:] }
 
     /// Whether it may send at all.
     var mayWork: Bool { !isHeld && !settings.isPaused && gateway != nil }

@@ -1,12 +1,21 @@
 import APNs
+import FoundationEssentials
 import PostgresStore
 import QueueCore
 import Transport
 
-/// The queues that this worker has met, with their settings as of a moment ago.
+/// The queues that this worker has met, with their settings: those that have work as of a moment ago, the others as of a minute.
+/// A worker may have met ten thousand, of which a few hundred have work; one that had none for an hour is forgotten, and with it the
+/// connections that nobody else uses.
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
+    /// A queue without work for so long is in use no more.
+    private static let idleAfter = Duration.seconds(10)
+    /// How often the settings of queues that are not in use are read.
+    private static let idleRefresh = Duration.seconds(60)
+    private static let forgottenAfter = Duration.seconds(3600)
+
     private let store: EngineStore
     private let settings: EngineSettings
     private let jobs: HeldJobs
@@ -20,9 +29,10 @@ final class Queues {
     /// Queues that are not this worker's to serve, or are gone.
     private var ignored: Set<Int32> = []
     /// Queues whose credential was refused and that are to be paused.
-    private var faults: [(queue: QueueState, reason: Reason)] = []
+    private var faults: [(queue: QueueState, reason: String)] = []
     private var isStopping = false
     private var measuredAt = ContinuousClock.now
+    private var allReadAt = ContinuousClock.now
 
     init(
         loop: EventLoop, store: EngineStore, settings: EngineSettings, jobs: HeldJobs, gateways: Gateways,
@@ -41,11 +51,20 @@ final class Queues {
     /// The queue with this id, if it is this worker's to serve.
     subscript(id: Int32) -> QueueState? { known[id] }
 
-    /// Reads the settings of queues that are met for the first time.
+    /// Reads the settings of queues that are met for the first time, or have work again after a pause.
     func learn(_ ids: Set<Int32>) async throws(PostgresError) {
-        let new = ids.filter { known[$0] == nil && !ignored.contains($0) }
+        let now = ContinuousClock.now
+        var new: [Int32] = []
+        for id in ids {
+            guard let queue = known[id] else {
+                if !ignored.contains(id) { new.append(id) }
+                continue
+            }
+            queue.lastWanted = now
+            if queue.readAt + max(settings.settingsRefresh * 2, .seconds(1)) < now { new.append(id) }
+        }
         guard !new.isEmpty else { return }
-        try await read(Array(new))
+        try await read(new)
     }
 
     /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.
@@ -54,9 +73,28 @@ final class Queues {
             await signal.wait(atMost: settings.settingsRefresh)
             await pauseFaulty()
             ignored.removeAll(keepingCapacity: true)
-            guard !known.isEmpty, !isStopping else { continue }
-            try? await read(Array(known.keys))
+            guard !isStopping else { continue }
+            try? await readAgain()
             gateways.keepOnly(usedBy: known.values)
+        }
+    }
+
+    /// Reads the settings of the queues in use, and every minute those of all.
+    private func readAgain() async throws(PostgresError) {
+        let now = ContinuousClock.now
+        let isAll = allReadAt + Self.idleRefresh <= now
+        if isAll {
+            allReadAt = now
+            forgetUnused(now: now)
+        }
+        let ids = known.values.filter { isAll || $0.isInUse(since: now - Self.idleAfter) }.map(\.id)
+        if !ids.isEmpty { try await read(ids) }
+    }
+
+    private func forgetUnused(now: ContinuousClock.Instant) {
+        for queue in known.values where !queue.isInUse(since: now - Self.idleAfter) {
+            queue.forgetMessages()
+            if !queue.isInUse(since: now - Self.forgottenAfter) { known[queue.id] = nil }
         }
     }
 
@@ -67,6 +105,10 @@ final class Queues {
 
     /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
     func noteFault(of queue: QueueState, _ reason: Reason) {
+        hold(queue, because: "APNs answered \(reason.text): replace the credential, then the queue resumes")
+    }
+
+    private func hold(_ queue: QueueState, because reason: String) {
         guard !queue.isHeld else { return }
         queue.isHeld = true
         faults.append((queue, reason))
@@ -80,11 +122,10 @@ final class Queues {
         faults = []
         for (queue, reason) in now {
             guard let version = queue.settings.credential?.version else { continue }
-            let text = "APNs answered \(reason.text): replace the credential, then the queue resumes"
             let paused = await store.persist {
-                try await $0.pauseQueue(queue.id, reason: text, credentialVersion: version)
+                try await $0.pauseQueue(queue.id, reason: reason, credentialVersion: version)
             }
-            if paused == true { report(.queuePaused(queue: queue.settings.name.description, reason: text)) }
+            if paused == true { report(.queuePaused(queue: queue.settings.name.description, reason: reason)) }
             // From here on the settings say whether it is paused.
             queue.settings.isPaused = true
             queue.isHeld = false
@@ -120,10 +161,28 @@ final class Queues {
         let isNew = known[new.queueID] == nil
         known[new.queueID] = queue
         queue.settings = new
+        queue.readAt = .now
         queue.turn.weight = new.weight
-        queue.gateway = await gateways.gateway(for: new)
+        use(await gateways.gateway(for: new), for: queue)
         if isNew, new.credential == nil { report(.queueWithoutCredential(queue: new.name.description)) }
+        holdIfExpired(queue)
         if !queue.mayWork { yieldJobs(of: queue) }
+    }
+
+    /// Of a replaced credential the connections are opened before those of the old one are drained.
+    private func use(_ gateway: (any PushGateway)?, for queue: QueueState) {
+        guard queue.gateway !== gateway else { return }
+        queue.gateway = gateway
+        if queue.hasJobs { gateway?.requestCapacity() }
+    }
+
+    /// With a certificate that has expired APNs would end every connection: the queue pauses instead.
+    private func holdIfExpired(_ queue: QueueState) {
+        guard let end = queue.settings.credential?.expiredAt, !queue.settings.isPaused else { return }
+        hold(
+            queue,
+            because:
+                "the certificate expired at \(end.formatted(.iso8601)): replace the credential, then the queue resumes")
     }
 
     private func forget(_ id: Int32) {

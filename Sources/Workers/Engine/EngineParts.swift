@@ -66,6 +66,7 @@ final class EngineParts {
         rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
         let all: [any Duty] = [
             SuspectsDuty(store: slowStore, report: report), UpkeepDuty(store: slowStore, report: report),
+            CredentialsDuty(store: slowStore, report: report),
         ]
         duties = DutyRunner(loop: loop, store: slowStore, owner: owner, duties: all, report: report)
         presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
@@ -99,6 +100,7 @@ final class EngineParts {
         dispatcher.wantsFlush = { [settler] in settler.hurryFlush() }
         dispatcher.credentialIsAtFault = { [queues] in queues.noteFault(of: $0, $1) }
         dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
+        dispatcher.tokenMustStay = { [gateways] in gateways.noteTooManyTokens(of: $0) }
         settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
         connections[0].onBack = { [rescuer, report] in
             rescuer.holdOff()
@@ -153,7 +155,9 @@ final class EngineParts {
 }
 
 extension EngineParts: PushGatewayHandler {
-    func answered(_ answers: [Answer], by gateway: any PushGateway) { dispatcher.take(answers) }
+    func answered(_ answers: [Answer], by gateway: any PushGateway) {
+        dispatcher.take(answers, from: gateway)
+    }
 
     func capacityChanged(of gateway: any PushGateway) {
         noteReachability(of: gateway)

@@ -8,6 +8,8 @@ package struct EngineSettings: Sendable {
     package var gateway: Endpoint?
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
+    /// Connections to APNs, over all queues; idle ones of the longest-unused queues are closed when more are wanted.
+    package var mostConnections = 2000
     /// For people: shown to operators, such as host and process.
     package var name = "worker"
     /// The program's version, shown to operators.
@@ -55,6 +57,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case queuePaused(queue: String, reason: String)
     case queueWithoutCredential(queue: String)
     case credentialUnreadable(queue: String, reason: String)
+    case credentialExpires(name: String, warning: String, queues: Int)
+    case clockInDoubt(keyID: String, minutes: Int)
     case gatewayUnreachable(queue: String, reason: String)
     case gatewayReachable(queue: String)
     case jobsRescued(Int)
@@ -77,6 +81,12 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .queueWithoutCredential(let queue):
             "\(queue) has no credential; set one with: pushq-admin credential add"
         case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"
+        case .credentialExpires(let name, let warning, let queues):
+            "the certificate \(name) of \(queues) queues \(warning); put another in its place with: "
+                + "pushq-admin credential replace"
+        case .clockInDoubt(let keyID, let minutes):
+            "APNs calls the provider token of key \(keyID) expired, and it is \(minutes) minutes old: look at the clock of "
+                + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
         case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"

@@ -26,7 +26,9 @@ struct CredentialAddCommand: Command {
     func run(_ console: Console) async throws {
         let (tenant, name, queues) = (tenant.text, credential, queue)
         let parsed = try files.read()
-        for queue in queues { try parsed.check(isGoodFor: queue, of: tenant) }
+        for queue in queues where queue.tenant != tenant {
+            throw UsageError("\(queue) does not belong to \(tenant)")
+        }
         let masterKey = try MasterKeySetting().key()
         let used = try await database.session { store in
             try await store.transaction {
@@ -46,6 +48,7 @@ struct CredentialAddCommand: Command {
         in store: PostgresConnection
     ) async throws -> [String] {
         guard let place = try await store.newCredentialID(name, of: tenant) else { throw Failure.noTenant(tenant) }
+        try parsed.scope.check(name, for: queues, at: await store.time())
         let sealed = try parsed.sealed(under: masterKey, for: place.id)
         guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {
             throw Failure(
@@ -57,17 +60,5 @@ struct CredentialAddCommand: Command {
             throw Failure.noCredential(name, of: queue.tenant)
         }
         return queues.map(\.description)
-    }
-}
-
-extension ParsedCredential {
-    /// Throws unless APNs would take the credential for that queue of its tenant.
-    func check(isGoodFor queue: QueueName, of tenant: String) throws {
-        guard queue.tenant == tenant else { throw UsageError("\(queue) does not belong to \(tenant)") }
-        guard environments.contains(queue.environment) else {
-            throw Failure("the credential is not for \(queue.environment.rawValue), and \(queue) is")
-        }
-        guard case .certificate(let topics, _, _) = kind, !topics.contains(queue.app) else { return }
-        throw Failure("the certificate is for \(topics.joined(separator: ", ")), and not for \(queue.app)")
     }
 }

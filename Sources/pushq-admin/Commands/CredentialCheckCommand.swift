@@ -1,3 +1,4 @@
+import APNs
 import Cryptography
 import Foundation
 import PostgresStore
@@ -6,7 +7,7 @@ import Terminal
 
 struct CredentialCheckCommand: Command {
     static let name = "check"
-    static let summary = "Opens a credential with the master key, and looks whether it still holds."
+    static let summary = "Opens a credential with the master key, and looks whether it holds for its queues."
     static let examples = ["credential check acme main"]
 
     @Positional("Whose it is.") var tenant: TenantName
@@ -16,28 +17,45 @@ struct CredentialCheckCommand: Command {
     func run(_ console: Console) async throws {
         let (tenant, name) = (tenant.text, credential)
         let masterKey = try MasterKeySetting().key()
-        let sealed = try await database.session { store in try await store.sealedCredential(name, of: tenant) }
-        guard let sealed else { throw Failure.noCredential(name, of: tenant) }
+        let (sealed, queues, now) = try await database.session { store in
+            guard let sealed = try await store.sealedCredential(name, of: tenant) else {
+                throw Failure.noCredential(name, of: tenant)
+            }
+            return (sealed, try await store.queues(sentWith: sealed.id), try await store.time())
+        }
         let secret: [UInt8]
         do {
             secret = try masterKey.open(sealed.sealed, of: sealed.id.secretOwner)
         } catch {
             throw Failure("\(name) does not open: it was sealed under another master key, or changed")
         }
-        console.show(try sealed.keyID == nil ? certificateFacts(secret) : signingKeyFacts(secret, sealed))
+        let used: [(name: String, value: Cell)] = [("queues", .text(queues.map(\.description).joined(separator: ", ")))]
+        guard sealed.scope.kind == .certificate else {
+            try sealed.scope.check(name, for: queues, at: now)
+            return console.show(try signingKeyFacts(secret, sealed) + used)
+        }
+        let certificate = try TLSIdentity(pem: secret).certificate
+        try scope(of: certificate, stored: sealed.scope).check(name, for: queues, at: now)
+        console.show(certificateFacts(certificate, at: now) + used)
     }
 
-    private func certificateFacts(_ secret: [UInt8]) throws -> [(name: String, value: Cell)] {
-        let certificate = try TLSIdentity(pem: secret).certificate
-        guard certificate.notAfter > Date.now else {
-            throw Failure("the certificate expired at \(certificate.notAfter.formatted(.iso8601)); replace it")
-        }
+    /// What the certificate says of itself, and its owner's choice where that is narrower.
+    private func scope(of certificate: Certificate, stored: CredentialScope) -> CredentialScope {
+        let chosen = stored.environments.fact
+        let isChosen = Set(chosen) != Set(certificate.allowedEnvironments.fact)
+        return CredentialScope(certificate, in: isChosen ? chosen : [])
+    }
+
+    private func certificateFacts(_ certificate: Certificate, at now: Date) -> [(name: String, value: Cell)] {
+        let expiry = CredentialExpiry(notAfter: certificate.notAfter, now: now)
+        let environments = certificate.allowedEnvironments
         return [
             ("kind", .text("certificate")), ("subject", .text(certificate.subjectName)),
             ("topics", .text(certificate.topics.joined(separator: ", "))),
-            ("environments", .text(certificate.environments.map(\.rawValue).joined(separator: ", "))),
-            ("expires_at", .time(certificate.notAfter)),
-            ("days_left", .count(Int(certificate.notAfter.timeIntervalSinceNow / 86_400))),
+            ("environments", .text(environments.fact.map(\.rawValue).joined(separator: ", "))),
+            ("stated_by", .text(environments.field)),
+            ("expires_at", .time(certificate.notAfter)), ("days_left", .count(expiry.daysLeft)),
+            ("warning", .text(expiry.warning)),
             ("fingerprint", .text(Hexadecimal.text(of: certificate.sha256Fingerprint))),
         ]
     }
@@ -47,6 +65,7 @@ struct CredentialCheckCommand: Command {
         let key = try PrivateKey(signingKeyPEM: secret)
         return [
             ("kind", .text("token")), ("key_id", .text(stored.keyID)), ("team_id", .text(stored.teamID)),
+            ("environments", .text(stored.scope.environments.fact.map(\.rawValue).joined(separator: ", "))),
             ("key", .text(key.kind)),
         ]
     }

@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import Terminal
 
 enum CredentialCommands {
@@ -29,6 +30,7 @@ enum CredentialCommands {
                     Column("topics") { .text($0.topics.isEmpty ? nil : $0.topics) },
                     Column("environments") { .text($0.environments) },
                     Column("expires_at") { .time($0.notAfter) },
+                    Column("warning") { .text($0.expiry?.warning) },
                     Column("queues") { .count($0.queueCount) },
                 ])
         }

@@ -1,3 +1,4 @@
+import APNs
 import Cryptography
 import Foundation
 import PostgresStore
@@ -34,9 +35,10 @@ struct CredentialFiles: ParameterGroup {
             throw UsageError("\(name) is not ten capital letters and digits, as Apple's are")
         }
         let key = try naming(file) { try PrivateKey(signingKeyPEM: $0) }
+        let environments = environment.isEmpty ? Environment.allCases : environment
         return ParsedCredential(
             kind: .token(teamID: teamID, keyID: keyID), secret: Array(try key.pem().utf8),
-            environments: environment.isEmpty ? Environment.allCases : environment)
+            scope: CredentialScope(kind: .token, environments: .init(environments, field: "--environment")))
     }
 
     private func readCertificate(_ file: InputFile) throws -> ParsedCredential {
@@ -55,21 +57,17 @@ struct CredentialFiles: ParameterGroup {
 
     private func parsed(_ identity: TLSIdentity, from file: InputFile) throws -> ParsedCredential {
         let certificate = identity.certificate
-        guard certificate.notAfter > Date.now else {
-            throw Failure("\(file.name): the certificate expired at \(certificate.notAfter.formatted(.iso8601))")
+        guard certificate.isForClients else {
+            throw Failure("\(file.name): the certificate is not for clients of TLS (extended key usage)")
         }
-        guard !certificate.topics.isEmpty else {
-            throw Failure(
-                "\(file.name): the certificate \(certificate.subjectName) is not one for APNs: it names no topic")
-        }
-        let allowed = certificate.environments
-        if let other = environment.first(where: { !allowed.contains($0) }) {
-            throw Failure("\(file.name): the certificate is not for \(other.rawValue)")
+        let allowed = certificate.allowedEnvironments
+        if let other = environment.first(where: { !allowed.fact.contains($0) }) {
+            throw Failure("\(file.name): the certificate is not for \(other.rawValue) (\(allowed.field))")
         }
         return ParsedCredential(
             kind: .certificate(
                 topics: certificate.topics, fingerprint: certificate.sha256Fingerprint, notAfter: certificate.notAfter),
-            secret: Array(try identity.pem().utf8), environments: environment.isEmpty ? allowed : environment)
+            secret: Array(try identity.pem().utf8), scope: CredentialScope(certificate, in: environment))
     }
 
     /// Reads a file and says whose contents were wrong.
@@ -105,21 +103,23 @@ struct ParsedCredential: Sendable {
     let kind: NewCredential.Kind
     /// PEM. A secret: it goes nowhere but into a sealed box.
     let secret: [UInt8]
-    let environments: [Environment]
+    let scope: CredentialScope
 
     /// The credential as it may go to the database, into the row of that id.
     func sealed(under masterKey: MasterKey, for id: CredentialID) throws -> NewCredential {
         NewCredential(
-            kind: kind, environments: environments.map(\.rawValue),
+            kind: kind, environments: scope.environments.fact.map(\.rawValue),
             sealed: try masterKey.seal(secret, for: id.secretOwner))
     }
 }
 
-extension Certificate {
-    /// Where APNs takes it: a certificate with neither mark, as for passes, is good for production.
-    var environments: [Environment] {
-        let marked = [(apns.isForProduction, Environment.production), (apns.isForSandbox, .sandbox)]
-            .filter(\.0).map(\.1)
-        return marked.isEmpty ? [.production] : marked
+extension CredentialScope {
+    /// Throws what keeps the credential `name` from working for one of `queues`, or for any at all.
+    /// - Parameter now: by the database's clock.
+    func check(_ name: String, for queues: [QueueName] = [], at now: Date) throws {
+        guard let problem = problem(at: now) ?? queues.lazy.compactMap({ problem(for: $0, at: now) }).first else {
+            return
+        }
+        throw Failure("credential \(name): \(problem)")
     }
 }

@@ -5,7 +5,8 @@ struct CredentialReplaceCommand: Command {
     static let name = "replace"
     static let summary = "Puts another key or certificate in a credential's place; its queues go on with it."
     static let discussion = """
-        Queues that a worker paused because of the old one go on by themselves.
+        It has to be good for every queue that is sent with the old one. Those that a worker paused because of that go on by \
+        themselves. Workers open connections with the new one before they close the old ones, within seconds.
         """
     static let examples = ["credential replace acme main --p8 AuthKey_XYZ987WVUT.p8 --team-id TEAM123456"]
 
@@ -22,6 +23,7 @@ struct CredentialReplaceCommand: Command {
             guard let old = try await store.sealedCredential(name, of: tenant) else {
                 throw Failure.noCredential(name, of: tenant)
             }
+            try parsed.scope.check(name, for: await store.queues(sentWith: old.id), at: await store.time())
             return try await store.replaceCredential(old.id, by: parsed.sealed(under: masterKey, for: old.id))
         }
         console.show(

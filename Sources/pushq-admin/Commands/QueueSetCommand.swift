@@ -64,6 +64,7 @@ struct QueueSetCommand: Command {
         }
 
         func apply(to queue: QueueName, in store: PostgresConnection) async throws {
+            if let credential { try await Self.check(credential, for: queue, in: store) }
             try await store.setQueue(queue, to: change)
             if liftsRate { try await store.liftRate(of: queue) }
             if let rate {
@@ -72,10 +73,18 @@ struct QueueSetCommand: Command {
                 throw Failure("\(queue) has no rate, so a burst means nothing; give --rate with it")
             }
             if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
-                throw Failure(
-                    "\(queue.tenant) has no credential \(credential); list them with: "
-                        + "pushq-admin credential list \(queue.tenant)")
+                throw Failure.noCredential(credential, of: queue.tenant)
             }
+        }
+
+        /// Throws unless APNs would take the credential for the queue.
+        private static func check(
+            _ credential: String, for queue: QueueName, in store: PostgresConnection
+        ) async throws {
+            guard let stored = try await store.sealedCredential(credential, of: queue.tenant) else {
+                throw Failure.noCredential(credential, of: queue.tenant)
+            }
+            try stored.scope.check(credential, for: [queue], at: await store.time())
         }
     }
 }

@@ -89,6 +89,21 @@ import Transport
         #expect(body == Array("{}".utf8))
     }
 
+    @Test func `P6: each of the three states of an expiration, one after the other`() async throws {
+        let sent = try await Stage().run { _, scene in
+            for (index, expiration) in [Expiration.apnsDefault, .oneAttempt, .until(1_900_000_000)].enumerated() {
+                let push = PreparedPush(
+                    topic: "com.example.App", pushType: .alert, priority: nil, expiration: expiration,
+                    collapseID: .none,
+                    body: Array("{}".utf8))
+                scene.sender.send(push, count: 1, from: UInt64(index))
+                await scene.sender.untilAnswered(index + 1)
+            }
+            return scene.server.requests.map { $0.fields["apns-expiration"] }
+        }
+        #expect(sent == [nil, "0", "1900000000"])
+    }
+
     @Test func `the next token once it has been given`() async throws {
         let tokens = try await Stage().run { _, scene in
             scene.sender.send(count: 2)
@@ -130,6 +145,14 @@ import Transport
     @Test func `by ten thousand without running out of window`() async throws {
         let results = try await results(count: 10_000) { $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#) }
         #expect(results.count == 10_000)
+    }
+
+    @Test func `P41: of 200, which stays so when the connection is lost before its stream has ended`() async throws {
+        let results = try await results(count: 2) { request in
+            request.connection.answerHead(request.streamID, 200)
+            if request.streamID > 1 { request.connection.cut() }
+        }
+        #expect(results == [0: "accepted", 1: "accepted"])
     }
 
     @Test func `whose body is cut off, by their status`() async throws {

@@ -24,18 +24,37 @@ import Testing
     }
 
     @Test func `of another curve is not taken for a signing key`() {
-        // `openssl ecparam -name secp384r1 -genkey -noout`
+        // `openssl ecparam -name secp384r1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt`
         let pem = """
-            -----BEGIN EC PRIVATE KEY-----
-            MIGkAgEBBDBSBBITu+CT+f8FSRYHQUFvW8EKxKfYDAOC27XWDe/fdfZdU12nXqd5
-            SiGMUltNp/OgBwYFK4EEACKhZANiAASHYqWUXXkmDGu9AFFNLn1Bs0cURZuJcj9T
-            0sEHhApu6GTmiN7YD4zz2kbqr8Cgj75Q0QwU/IH7tE8ZMrgd0K2slZ3boE7dWHHd
-            8E1D6Dbw7PvFPPqgjIrsCYaR7JKxpmA=
-            -----END EC PRIVATE KEY-----
+            -----BEGIN PRIVATE KEY-----
+            MIG2AgEAMBAGByqGSM49AgEGBSuBBAAiBIGeMIGbAgEBBDBsRMXc54uKd3rZSQVo
+            aJYCEVT13j6IIax+I/HVutMsr39UVLKDvODAl69FVRiL1LmhZANiAAQeQjyMiuMo
+            +jmX5bgmnwvZ9EbfVMEJTrP4eoySJ4vW7/cMgl/efL5Kz0NmUMOqwtjyDXLo8hRP
+            64oqRXBOivAmoITEa42N4gAIocc53rm8EWDSY5SBLVL1/4NZc4aif1s=
+            -----END PRIVATE KEY-----
             """
         let what = "an APNs signing key, which is an EC key on the curve P-256"
         #expect(throws: CryptographyError.wrongKind(what: what, found: "EC secp384r1")) {
             try PrivateKey(signingKeyPEM: Array(pem.utf8))
+        }
+    }
+
+    @Test func `in another form than PKCS 8 is not taken for a signing key`() {
+        // `openssl ecparam -name prime256v1 -genkey -noout`
+        let traditional = """
+            -----BEGIN EC PRIVATE KEY-----
+            MHcCAQEEID991iwq4JOazHcJl1dENJ+S5WrgqesjHA20P6A96Mb1oAoGCCqGSM49
+            AwEHoUQDQgAE7AGXNTY26DN0I3aab5q9RvKTifMqfJ3Q6jmzxLjnoDhCVoGxKr/1
+            oMYxppqYt+joawGkSDN5NcZgoaEpX8DZCg==
+            -----END EC PRIVATE KEY-----
+            """
+        let what = "an APNs signing key, which is unencrypted PKCS#8 (BEGIN PRIVATE KEY)"
+        for (pem, found) in [
+            (traditional, "BEGIN EC PRIVATE KEY"), (Fixtures.encryptedKey, "BEGIN ENCRYPTED PRIVATE KEY"),
+        ] {
+            #expect(throws: CryptographyError.wrongKind(what: what, found: found)) {
+                try PrivateKey(signingKeyPEM: Array(pem.utf8))
+            }
         }
     }
 }

@@ -129,7 +129,10 @@ import Testing
                 ),
                 ("nameless.pem", try nameless.pem(), "it names no topic"),
                 ("old.pem", try old.pem(), "the certificate expired at"),
-                ("other.pem", try other.pem(), "the certificate is for com.acme.toys, and not for com.acme.shop"),
+                (
+                    "other.pem", try other.pem(),
+                    "the certificate is for com.acme.toys (subject UID), the queue \(Shop.queue) needs com.acme.shop"
+                ),
             ]
             for (name, text, problem) in wrong {
                 let path = try file(text, name)
@@ -138,8 +141,49 @@ import Testing
             }
             let sandbox = try await add(
                 shop, "--certificate", try file(good.pem(), "good.pem"), "--environment", "sandbox")
-            expectFailure(sandbox, code: 1, saying: "the certificate is not for sandbox")
+            expectFailure(
+                sandbox, code: 1, saying: "the certificate is not for sandbox (extension 1.2.840.113635.100.6.3.2)")
             #expect(try await shop.list("credential", "list").isEmpty)
+        }
+    }
+
+    @Test func `is given to no queue that it cannot serve, whether by add, set or replace`() async throws {
+        let sandbox = try authority.get().issueClient(
+            Certificate.Subject(userID: "com.acme.shop"), apns: APNsExtensions(isForSandbox: true))
+        let good = try certificate(topic: "com.acme.shop")
+        try await Shop.open { shop in
+            let file = try shop.folder.write(sandbox.pem(), to: "sandbox.pem")
+            let problem = [
+                "credential main: the certificate is for sandbox only (extension 1.2.840.113635.100.6.3.1)",
+                "the queue \(Shop.queue) needs production",
+            ]
+            let added = try await add(shop, "--certificate", file, "--queue", Shop.queue)
+            expectFailure(added, code: 1, saying: problem[0], problem[1])
+
+            #expect(try await add(shop, "--certificate", file).code == 0)
+            let set = try await shop.admin("queue", "set", Shop.queue, "--credential", "main")
+            expectFailure(
+                set, code: 1, saying: "credential main: the certificate is for sandbox only (environments of",
+                problem[1])
+            #expect(try await shop.list("queue", "list").map { $0["credential"] as? String } == [nil])
+
+            let goodFile = try shop.folder.write(good.pem(), to: "good.pem")
+            let second = ["credential", "add", "acme", "second", "--certificate", goodFile]
+            #expect(try await Executable.admin.run(second, environment: shop.environment).code == 0)
+            #expect(try await shop.admin("credential", "check", "acme", "second").output.contains(Shop.queue))
+            let replaced = try await shop.admin("credential", "replace", "acme", "second", "--certificate", file)
+            expectFailure(replaced, code: 1, saying: "credential second: the certificate is for sandbox", problem[1])
+        }
+    }
+
+    @Test func `warns before its end, and is found out afterwards`() async throws {
+        let soon = try certificate(topic: "com.acme.shop", validity: CertificateAuthority.days(12))
+        try await Shop.open { shop in
+            let file = try shop.folder.write(soon.pem(), to: "soon.pem")
+            #expect(try await add(shop, "--certificate", file).code == 0)
+            #expect(
+                try await shop.list("credential", "list").map { $0["warning"] as? String } == ["expires in 11 days"])
+            #expect(try await shop.admin("credential", "check", "acme", "main").output.contains("expires in 11 days"))
         }
     }
 

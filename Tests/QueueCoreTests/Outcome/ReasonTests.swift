@@ -11,6 +11,7 @@ import Testing
         (400, "IdleTimeout", .reconnect),
         (403, "InvalidProviderToken", .pause),
         (403, "ExpiredProviderToken", .renewToken),
+        (403, "UnrelatedKeyIdInToken", .reconnectOnce),
         (403, "BadCertificateEnvironment", .pause),
         (403, "BadEnvironmentKeyIdInToken", .pause),
         (403, "BadEnvironmentKeyInToken", .pause),
@@ -20,7 +21,7 @@ import Testing
         (410, "ExpiredToken", .deactivate),
         (413, "PayloadTooLarge", .reject),
         (429, "TooManyRequests", .retry),
-        (429, "TooManyProviderTokenUpdates", .retry),
+        (429, "TooManyProviderTokenUpdates", .keepToken),
         (500, "InternalServerError", .retry),
         (503, "ServiceUnavailable", .retry),
         (503, "Service Unavailable", .retry),
@@ -70,7 +71,7 @@ import Testing
         (400, "CannotCreateChannelConfig", .reject), (400, "MissingChannelQueueSize", .reject),
         (400, "TopicDisallowed", .pause), (403, "TopicMismatch", .pause), (403, "ExpiredProviderToken", .renewToken),
         (413, "PayloadTooLarge", .reject), (429, "TooManyRequests", .throttleChannel),
-        (429, "TooManyProviderTokenUpdates", .retry), (503, "Service Unavailable", .retry),
+        (429, "TooManyProviderTokenUpdates", .keepToken), (503, "Service Unavailable", .retry),
         (503, "ServiceUnavailable", .retry), (503, "Shutdown", .reconnect),
     ])
     func `is what the table of broadcasts says`(status: Int, text: String, action: Reason.Action) {

@@ -48,6 +48,35 @@ import Testing
         #expect(job.isSendable)
     }
 
+    @Test func `case 14: too many token updates are a retry, and the token is to stay`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        let refusal = Refusal(status: 429, text: "TooManyProviderTokenUpdates")
+        #expect(AnswerRules.refused(0, of: job, refusal) == .keepToken)
+        #expect(job.retries.map(\.attempts) == [1])
+    }
+
+    @Test func `case 19: an unrelated key is tried once more by each recipient, then the queue pauses`() {
+        let job = sent(JobFixture.job(recipients: 2))
+        let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
+        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
+        #expect(AnswerRules.refused(1, of: job, refusal) == .none)
+        #expect(job.sendAll().sorted() == [0, 1])
+        #expect(AnswerRules.refused(1, of: job, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
+        #expect(job.outcomes == [0, 0])
+        #expect(job.retries.isEmpty)
+    }
+
+    @Test func `cases 35 and P40: what is refused for one device goes on for that one alone`() {
+        let job = sent(JobFixture.job(recipients: 4))
+        job.accept(0)
+        _ = AnswerRules.refused(1, of: job, Refusal(status: 429, text: "TooManyRequests"))
+        job.accept(3)
+        #expect(job.retries.map(\.deviceID) == [20])
+        #expect(job.outcomes.map(Outcome.init)[0] == .delivered)
+        #expect(job.outcomes.map(Outcome.init)[3] == .delivered)
+        #expect(!job.isSendable)
+    }
+
     @Test func `case 34: Shutdown sends it over another connection, but not for ever`() {
         let job = sent(JobFixture.job(recipients: 1))
         for _ in 0..<3 {

@@ -1,4 +1,5 @@
 import APNsSimulator
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -174,6 +175,86 @@ import Transport
             }
             #expect(fixture.events.contains("stopped"))
             #expect(try await fixture.number("select count(*) from pushq.lease") > 0, "left to run out")
+        }
+    }
+
+    @Test func `case 35: delays only the device of which APNs says that it gets too many`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1000)
+            let rows = try await fixture.connection.execute(
+                Statement("a device", "select encode(token, 'hex') from pushq.device order by id limit 1"))
+            let token = try #require(rows.first).text(0)
+            // Past the end of this test, so that nothing of it depends on speed.
+            let tooMany = OutcomeRule(.refuse(.init(.tooManyRequests, retryAfter: "3600")), tokenPrefix: token)
+            await fixture.simulator.use(Rules(outcomes: [tooMany]))
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("all others to be delivered and the one to be put off") {
+                    let progress = try await fixture.progress()
+                    return progress["delivered"] == 999 && progress["retried"] == 1
+                }
+            }
+            #expect(try await fixture.progress()["waiting"] == 1)
+            #expect(
+                try await fixture.number(
+                    "select count(*) from pushq.job where recipient_count = 1 and run_at > now() + interval '50 minutes'"
+                )
+                    == 1)
+            #expect(await fixture.simulator.snapshot().arrived == 1000)
+        }
+    }
+
+    @Test func `case 58: sends to a device in the order in which pushes were accepted`() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "pushq-order-\(UUID().uuidString).ndjson")
+            .path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { configuration in
+            configuration.recordFile = file
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(settings: "update pushq.queue set connections = 1")
+            for number in 1...50 {
+                try await fixture.connection.runScript(
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"\#(number)"}}', array[repeat('00ff', 16)])"#)
+            }
+            let rows = try await fixture.connection.execute(
+                Statement("sends", "select root_id, device_ids[1] from pushq.body order by job_id"))
+            let accepted = rows.map { APNsID(root: $0.int8(0), key: $0.int8(1)).description }
+            try await fixture.withEngine { _ in
+                try await eventually("all to arrive") { await fixture.simulator.snapshot().accepted == 50 }
+            }
+            await fixture.simulator.flushRecord()
+            let arrived = try SimulatorRecord(path: file).events.filter { $0.event == "arrived" }.compactMap(\.apnsID)
+            #expect(accepted.count == 50)
+            #expect(arrived == accepted)
+        }
+    }
+
+    @Test func `P37: goes on by itself when PostgreSQL ends its connections, and loses nothing`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
+            configuration.streamLimit = 100
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10_000)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                for threshold in [500, 2000, 4000] {
+                    try await eventually("\(threshold) pushes to arrive", within: .seconds(30)) {
+                        await fixture.simulator.snapshot().accepted > threshold
+                    }
+                    try await fixture.connection.runScript(
+                        """
+                        select pg_terminate_backend(pid) from pg_stat_activity
+                        where datname = current_database() and application_name like 'pushq work%'
+                        """)
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(fixture.events.contains("PostgreSQL is out of reach"))
+            #expect(try await fixture.progress()["delivered"] == 10_000)
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.distinct == 10_000)
+            #expect(seen.repeated == 0)
+            #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
         }
     }
 }

@@ -83,20 +83,25 @@ final class EngineFixture {
         guard let (id, _) = try await connection.newCredentialID(queue.app, of: queue.tenant) else {
             preconditionFailure("the tenant was made above")
         }
-        let kind: NewCredential.Kind
-        let secret: String
-        if usesCertificate {
-            let identity = try simulator.authority.clientCertificate(topic: queue.app).identity
-            kind = .certificate(topics: [queue.app], fingerprint: [1], notAfter: .distantFuture)
-            secret = try identity.pem()
-        } else {
-            kind = .token(teamID: TestAuthority.teamID, keyID: TestAuthority.keyID)
-            secret = try simulator.authority.signingKey.pem()
-        }
-        let sealed = try masterKey.seal(Array(secret.utf8), for: id.secretOwner)
-        let credential = NewCredential(kind: kind, environments: ["sandbox"], sealed: sealed)
+        let credential = try usesCertificate ? certificate(for: queue, id: id) : signingKey(id: id)
         _ = try await connection.addCredential(credential, name: queue.app, as: id)
         _ = try await connection.useCredential(queue.app, forQueue: queue.description)
+    }
+
+    /// A certificate that the simulator takes, as it is put into the row `id`.
+    func certificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
+        let identity = try simulator.authority.clientCertificate(topic: queue.app).identity
+        return NewCredential(
+            kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: identity.certificate.notAfter),
+            environments: ["sandbox"],
+            sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
+    }
+
+    private func signingKey(id: CredentialID) throws -> NewCredential {
+        let secret = Array(try simulator.authority.signingKey.pem().utf8)
+        return NewCredential(
+            kind: .token(teamID: TestAuthority.teamID, keyID: TestAuthority.keyID), environments: ["sandbox"],
+            sealed: try masterKey.seal(secret, for: id.secretOwner))
     }
 
     // MARK: Engines

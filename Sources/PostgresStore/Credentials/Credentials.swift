@@ -1,4 +1,5 @@
 package import FoundationEssentials
+package import QueueCore
 
 extension Statement {
     /// A credential's id before its row is there, since its secret is sealed for that row. $1 tenant.
@@ -30,7 +31,7 @@ extension Statement {
         with replaced as (
           update pushq.credential
           set kind = $3, team_id = $4, key_id = $5, topics = $6::text[], environments = $7::text[], fingerprint = $8,
-              not_after = $9, sealed = $10, version = version + 1, replaced_at = now()
+              not_after = $9, sealed = $10, warned_days = null, version = version + 1, replaced_at = now()
           where tenant_id = $1 and id = $2
           returning tenant_id, id),
         resumed as (
@@ -46,7 +47,7 @@ extension Statement {
         #"""
         select t.name, c.name, c.kind, c.version, c.team_id, c.key_id, array_to_string(c.topics, ', '),
                array_to_string(c.environments, ', '), c.not_after,
-               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id)
+               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id), now()
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where $1::text is null or t.name = $1
         order by t.name, c.name
@@ -56,7 +57,7 @@ extension Statement {
     static let sealedCredential = Statement(
         "sealed_credential",
         #"""
-        select c.tenant_id, c.id, c.kind, c.team_id, c.key_id, c.sealed
+        select c.tenant_id, c.id, c.kind, c.team_id, c.key_id, c.sealed, c.environments::text[], c.topics::text[], c.not_after
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where t.name = $1 and c.name = $2
         """#)
@@ -70,45 +71,10 @@ extension Statement {
           where t.name = $1 and c.name = $2),
         used as materialized (
           select count(*) as n from pushq.queue q join c on q.tenant_id = c.tenant_id and q.credential_id = c.id),
-        token as (
-          delete from pushq.provider_token p using c, used where p.credential_id = c.id and used.n = 0),
         gone as (
           delete from pushq.credential x using c, used
           where x.tenant_id = c.tenant_id and x.id = c.id and used.n = 0 returning x.id)
         select exists (select from gone), used.n from c, used
-        """#)
-
-    /// Gives a queue its credential, and lets it go on if a worker paused it because of the one before. $1 queue; $2 name.
-    static let useCredential = Statement(
-        "use_credential",
-        #"""
-        with found as materialized (
-          select q.id as queue_id, c.id as credential_id
-          from pushq.queue q join pushq.credential c on c.tenant_id = q.tenant_id and c.name = $2
-          where q.id = pushq.queue_id($1)),
-        given as (
-          update pushq.queue q
-          set credential_id = f.credential_id,
-              paused_at = case when paused_credential_version is null then paused_at end,
-              paused_reason = case when paused_credential_version is null then paused_reason end,
-              paused_credential_version = null
-          from found f where q.id = f.queue_id
-          returning q.id)
-        select exists (select from given), pushq.wake()::text
-        """#)
-
-    /// The queues of a credential's tenant that it is good for and that have none. $1 tenant_id; $2 id.
-    static let useCredentialWhereNone = Statement(
-        "use_credential_where_none",
-        #"""
-        update pushq.queue q
-        set credential_id = c.id
-        from pushq.credential c
-        join pushq.tenant t on t.id = c.tenant_id
-        join pushq.app a on a.tenant_id = c.tenant_id
-        where c.tenant_id = $1 and c.id = $2 and q.tenant_id = c.tenant_id and q.app_id = a.id and q.credential_id is null
-          and q.environment = any (c.environments) and (c.topics = '{}' or a.bundle_id = any (c.topics))
-        returning t.name || '/' || a.bundle_id || '/' || q.environment, pushq.wake()::text
         """#)
 }
 
@@ -161,11 +127,11 @@ package struct CredentialID: Sendable {
 /// A credential as it lies in the database.
 package struct SealedCredential: Sendable {
     package let id: CredentialID
-    /// `token` or `certificate`.
-    package let kind: String
     package let teamID: String?
     package let keyID: String?
     package let sealed: [UInt8]
+    /// What it may be used for, as far as it is kept in the clear.
+    package let scope: CredentialScope
 }
 
 /// A credential as an operator sees it.
@@ -182,6 +148,8 @@ package struct CredentialSummary: Sendable {
     package let environments: String
     package let notAfter: Date?
     package let queueCount: Int
+    /// How near its end is; nil for a signing key, which has none.
+    package let expiry: CredentialExpiry?
 }
 
 extension PostgresConnection {
@@ -216,11 +184,7 @@ extension PostgresConnection {
 
     /// A credential with its sealed secret; nil without such a one.
     package func sealedCredential(_ name: String, of tenant: String) async throws(PostgresError) -> SealedCredential? {
-        try await execute(.sealedCredential, [.text(tenant), .text(name)]).first.map { row in
-            SealedCredential(
-                id: CredentialID(tenantID: row.int4(0), id: row.int4(1)), kind: row.text(2),
-                teamID: row.optionalText(3), keyID: row.optionalText(4), sealed: row.bytes(5))
-        }
+        try await execute(.sealedCredential, [.text(tenant), .text(name)]).first.map(SealedCredential.init)
     }
 
     /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from being
@@ -228,15 +192,19 @@ extension PostgresConnection {
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
         try await execute(.removeCredential, [.text(tenant), .text(name)]).first.map { Int($0.int8(1)) }
     }
+}
 
-    /// Sends a queue with a credential of its tenant. False without such a credential; an unknown queue is an error.
-    package func useCredential(_ name: String, forQueue queue: String) async throws(PostgresError) -> Bool {
-        try await execute(.useCredential, [.text(queue), .text(name)]).first?.bool(0) ?? false
-    }
-
-    /// Sends all queues with a credential that it is good for and that have none. Returns their names.
-    package func useCredentialWhereNone(_ id: CredentialID) async throws(PostgresError) -> [String] {
-        try await execute(.useCredentialWhereNone, [.int4(id.tenantID), .int4(id.id)]).map { $0.text(0) }
+extension SealedCredential {
+    fileprivate init(_ row: Row) {
+        let (environments, topics) = (row.textArray(6).compactMap(Environment.init(rawValue:)), row.textArray(7))
+        self.init(
+            id: CredentialID(tenantID: row.int4(0), id: row.int4(1)), teamID: row.optionalText(3),
+            keyID: row.optionalText(4), sealed: row.bytes(5),
+            scope: CredentialScope(
+                kind: row.text(2) == "token" ? .token : .certificate,
+                environments: .init(environments, field: "environments of credential list"),
+                topics: row.text(2) == "token" ? nil : .init(topics, field: "topics of credential list"),
+                notAfter: row.optionalTime(8)))
     }
 }
 
@@ -245,6 +213,7 @@ extension CredentialSummary {
         self.init(
             tenant: row.text(0), name: row.text(1), kind: row.text(2), version: Int(row.int4(3)),
             teamID: row.optionalText(4), keyID: row.optionalText(5), topics: row.text(6), environments: row.text(7),
-            notAfter: row.optionalTime(8), queueCount: Int(row.int8(9)))
+            notAfter: row.optionalTime(8), queueCount: Int(row.int8(9)),
+            expiry: row.optionalTime(8).map { CredentialExpiry(notAfter: $0, now: row.time(10)) })
     }
 }

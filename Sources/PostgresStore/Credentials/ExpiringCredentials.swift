@@ -1,0 +1,46 @@
+package import QueueCore
+
+extension Statement {
+    /// Certificates near their end of which that was not said yet: each threshold is told once, by whoever notes it first; of
+    /// several that were crossed meanwhile, the last. $1 thresholds in days.
+    static let noteExpiringCredentials = Statement(
+        "note_expiring_credentials",
+        #"""
+        with near as materialized (
+          select c.tenant_id, c.id, min(t) as days
+          from pushq.credential c
+          join unnest($1::int[]) t on c.not_after <= now() + make_interval(days => t)
+          group by c.tenant_id, c.id),
+        noted as (
+          update pushq.credential c
+          set warned_days = n.days
+          from near n
+          where c.tenant_id = n.tenant_id and c.id = n.id and (c.warned_days is null or c.warned_days > n.days)
+          returning c.tenant_id, c.id, c.name, c.not_after)
+        select t.name, n.name, n.not_after, now(),
+               (select count(*) from pushq.queue q where q.tenant_id = n.tenant_id and q.credential_id = n.id)
+        from noted n join pushq.tenant t on t.id = n.tenant_id
+        order by n.not_after
+        """#)
+}
+
+/// A certificate whose owner is to be told that it ends.
+package struct ExpiringCredential: Sendable {
+    package let tenant: String
+    package let name: String
+    package let expiry: CredentialExpiry
+    /// Queues that are sent with it.
+    package let queueCount: Int
+}
+
+extension PostgresConnection {
+    /// The certificates that have crossed a threshold of ``CredentialExpiry`` since they were last noted here.
+    package func noteExpiringCredentials() async throws(PostgresError) -> [ExpiringCredential] {
+        let thresholds = CredentialExpiry.thresholds.map(Int32.init)
+        return try await execute(.noteExpiringCredentials, [.int4Array(thresholds)]).map { row in
+            ExpiringCredential(
+                tenant: row.text(0), name: row.text(1),
+                expiry: CredentialExpiry(notAfter: row.time(2), now: row.time(3)), queueCount: Int(row.int8(4)))
+        }
+    }
+}

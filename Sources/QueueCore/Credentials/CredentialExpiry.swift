@@ -1,0 +1,37 @@
+package import FoundationEssentials
+
+/// How near a certificate is to its end. Apple's hold for 13 months; nobody remembers them.
+package struct CredentialExpiry: Equatable, Sendable {
+    /// Days before the end at which a warning is due; 0 is the end itself.
+    package static let thresholds = [30, 14, 7, 1, 0]
+
+    /// Until the certificate ceases to hold; below zero once it has.
+    package let timeLeft: TimeInterval
+
+    /// - Parameter now: by the database's clock, as everything that workers have to agree on.
+    package init(notAfter: Date, now: Date) {
+        timeLeft = notAfter.timeIntervalSince(now)
+    }
+
+    /// Whole days until the end.
+    package var daysLeft: Int { Int((timeLeft / 86_400).rounded(.down)) }
+
+    /// The last threshold that was crossed; nil while there is more time than the first.
+    package var threshold: Int? {
+        Self.thresholds.last { timeLeft <= Double($0) * 86_400 }
+    }
+
+    /// What to tell an operator, such as `expires in 12 days`; nil while no threshold has been crossed.
+    package var warning: String? {
+        switch threshold {
+        case nil: nil
+        case 0: "expired"
+        case 1: "expires in \(Self.counted(max(1, Int(timeLeft / 3600)), "hour"))"
+        default: "expires in \(Self.counted(daysLeft, "day"))"
+        }
+    }
+
+    private static func counted(_ count: Int, _ unit: String) -> String {
+        "\(count) \(unit)\(count == 1 ? "" : "s")"
+    }
+}

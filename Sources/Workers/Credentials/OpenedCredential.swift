@@ -1,0 +1,44 @@
+import APNs
+import Cryptography
+import PostgresStore
+
+/// A credential whose secret was opened: what a gateway is made of.
+enum OpenedCredential {
+    case certificate(TLSIdentity)
+    case signer(TokenSigner)
+
+    init(_ stored: StoredCredential, under masterKey: MasterKey?) throws {
+        guard let masterKey else { throw CredentialProblem.noMasterKey }
+        let owner = SecretOwner.credential(tenantID: stored.tenantID, credentialID: stored.id)
+        let pem = try masterKey.open(stored.sealed, of: owner)
+        switch stored.kind {
+        case .certificate:
+            self = .certificate(try TLSIdentity(pem: pem))
+        case .token(let teamID, let keyID):
+            let key = try PrivateKey(signingKeyPEM: pem)
+            self = .signer(try TokenSigner(key: key, teamID: teamID, keyID: keyID))
+        }
+    }
+
+    /// The same for whoever holds the same secret, and for nobody else.
+    var holder: [UInt8] {
+        switch self {
+        case .certificate(let identity): identity.certificate.sha256Fingerprint
+        case .signer(let signer): signer.digest
+        }
+    }
+}
+
+/// Why a credential cannot be used, in one line.
+enum CredentialProblem: Error, CustomStringConvertible {
+    case noMasterKey
+    case tokenRace
+
+    var description: String {
+        switch self {
+        case .noMasterKey:
+            "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
+        case .tokenRace: "other workers kept replacing its provider token"
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite struct `Certificates that come to their end` {
+    /// Adds a certificate that has so many days left, and a queue that is sent with it.
+    private func add(_ name: String, daysLeft: Double, to store: PostgresConnection) async throws {
+        let queue = QueueName(tenant: "acme", app: "com.\(name)", environment: .production)
+        _ = try await store.createTenant("acme")
+        _ = try await store.createApp(queue.app, of: "acme")
+        _ = try await store.createQueue(queue)
+        let id = try #require(try await store.newCredentialID(name, of: "acme")).id
+        let credential = NewCredential(
+            kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: Date.now + daysLeft * 86_400),
+            environments: ["production"], sealed: [1])
+        #expect(try await store.addCredential(credential, name: name, as: id))
+        #expect(try await store.useCredential(name, forQueue: "\(queue)"))
+    }
+
+    @Test func `case 52: are told once for each threshold, by whoever asks first`() async throws {
+        try await withDatabase { _, database in
+            let (store, other) = (try await database.connect(), try await database.connect())
+            try await add("far", daysLeft: 31, to: store)
+            try await add("near", daysLeft: 29.5, to: store)
+            let told = try await store.noteExpiringCredentials()
+            #expect(told.map(\.name) == ["near"])
+            #expect(told.map(\.expiry.warning) == ["expires in 29 days"])
+            #expect(told.map(\.queueCount) == [1])
+            #expect(try await other.noteExpiringCredentials().isEmpty)
+
+            // Three thresholds later, one warning.
+            try await store.runScript(
+                "update pushq.credential set not_after = now() + interval '5 days' where name = 'near'")
+            #expect(try await other.noteExpiringCredentials().map(\.expiry.threshold) == [7])
+            #expect(try await store.noteExpiringCredentials().isEmpty)
+            try await store.runScript("update pushq.credential set not_after = now() where name = 'near'")
+            #expect(try await store.noteExpiringCredentials().map(\.expiry.warning) == ["expired"])
+        }
+    }
+
+    @Test func `case 52: are told again after they were replaced`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            try await add("near", daysLeft: 5, to: store)
+            #expect(try await store.noteExpiringCredentials().count == 1)
+            let id = try #require(try await store.sealedCredential("near", of: "acme")).id
+            let next = NewCredential(
+                kind: .certificate(topics: ["com.near"], fingerprint: [2], notAfter: Date.now + 6 * 86_400),
+                environments: ["production"], sealed: [2])
+            _ = try await store.replaceCredential(id, by: next)
+            #expect(try await store.noteExpiringCredentials().count == 1)
+        }
+    }
+
+    @Test func `are shown with their warning, and expired ones are taken by no queue by itself`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            try await add("near", daysLeft: 5.5, to: store)
+            #expect(try await store.credentials(of: nil).map(\.expiry?.warning) == ["expires in 5 days"])
+            try await store.runScript(
+                "update pushq.queue set credential_id = null; update pushq.credential set not_after = now()")
+            let id = try #require(try await store.sealedCredential("near", of: "acme")).id
+            #expect(try await store.useCredentialWhereNone(id).isEmpty)
+        }
+    }
+}

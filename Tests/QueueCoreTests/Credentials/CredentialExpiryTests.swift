@@ -1,0 +1,28 @@
+import Foundation
+import QueueCore
+import Testing
+
+@Suite struct `The end of a certificate` {
+    private func expiry(_ timeLeft: TimeInterval) -> CredentialExpiry {
+        let now = Date(timeIntervalSince1970: 1_800_000_000)
+        return CredentialExpiry(notAfter: now + timeLeft, now: now)
+    }
+
+    @Test(
+        arguments: [
+            (31, nil), (30.5, nil), (30, 30), (15, 30), (14, 14), (8, 14), (7, 7), (2, 7), (1, 1), (0.1, 1), (0, 0),
+            (-3, 0),
+        ] as [(Double, Int?)])
+    func `case 52: is warned of 30, 14, 7 days and one day before`(days: Double, threshold: Int?) {
+        #expect(expiry(days * 86_400).threshold == threshold)
+    }
+
+    @Test(
+        arguments: [
+            (40, nil), (10.5, "expires in 10 days"), (1.2, "expires in 1 day"), (0.5, "expires in 12 hours"),
+            (0.001, "expires in 1 hour"), (0, "expired"), (-9, "expired"),
+        ] as [(Double, String?)])
+    func `is told in words`(days: Double, words: String?) {
+        #expect(expiry(days * 86_400).warning == words)
+    }
+}

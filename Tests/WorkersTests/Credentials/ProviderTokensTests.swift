@@ -1,0 +1,127 @@
+import APNs
+import Cryptography
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite struct `The provider token of a signer` {
+    private static let masterKey = MasterKey(Array(repeating: 7, count: 32))!
+    private let key: PrivateKey
+    private let signer: TokenSigner
+
+    init() throws {
+        key = try .makeP256()
+        signer = try TokenSigner(key: key, teamID: "TEAM123456", keyID: "ABC123DEFG")
+    }
+
+    /// What a worker that has just started has of it, on a connection of its own.
+    private func tokens(
+        of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog()
+    ) -> ProviderTokens {
+        let connection = StoreConnection(to: database.address, as: "test", on: database.loop)
+        let store = EngineStore(connection, loop: database.loop, report: events.append)
+        return ProviderTokens(store: store, masterKey: Self.masterKey, signer: signer, report: events.append)
+    }
+
+    /// Makes the stored token older.
+    private func age(_ connection: PostgresConnection, by interval: String) async throws {
+        try await connection.runScript(
+            """
+            update pushq.provider_token
+            set issued_at = issued_at - interval '\(interval)', keep_until = keep_until - interval '\(interval)'
+            """)
+    }
+
+    @Test func `case 16: is the same for ten starts, and for two credentials with one key`() async throws {
+        try await withDatabase { _, database in
+            var seen: Set<String> = []
+            for _ in 0..<10 { seen.insert(try await tokens(of: signer, database).current().text) }
+            let same = try TokenSigner(key: key, teamID: "TEAM123456", keyID: "ABC123DEFG")
+            seen.insert(try await tokens(of: same, database).current().text)
+            #expect(seen.count == 1)
+        }
+    }
+
+    @Test func `case 16: is no other tenant's who names the same team and key`() async throws {
+        try await withDatabase { _, database in
+            let other = try TokenSigner(key: .makeP256(), teamID: signer.teamID, keyID: signer.keyID)
+            let mine = try await tokens(of: signer, database).current()
+            let theirs = try await tokens(of: other, database).current()
+            #expect(mine.text != theirs.text)
+            #expect(other.digest != signer.digest)
+            #expect(try await tokens(of: signer, database).current().text == mine.text, "nor is it replaced by theirs")
+        }
+    }
+
+    @Test func `case 15 and P31: is minted once in 45 minutes by the whole fleet, over three hours`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let fleet = (0..<4).map { _ in tokens(of: signer, database) }
+            var seen: [String] = []
+            for _ in 0..<36 {
+                var now: Set<String> = []
+                for worker in fleet { now.insert(try await worker.current().text) }
+                #expect(now.count == 1)
+                seen += now
+                try await age(connection, by: "5 minutes")
+            }
+            // The clock moves by five minutes a step: each token serves for nine of them.
+            let lifetimes = seen.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }.values
+            #expect(lifetimes.sorted() == [9, 9, 9, 9])
+        }
+    }
+
+    @Test func `P31: is minted once when all workers find it too old at the same moment`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let fleet = (0..<8).map { _ in tokens(of: signer, database) }
+            _ = try await fleet[0].current()
+            try await age(connection, by: "46 minutes")
+            var seen: [String] = []
+            for worker in fleet {
+                database.loop.startTask { seen.append((try? await worker.current().text) ?? "none") }
+            }
+            try await eventually("all to have one") { seen.count == fleet.count }
+            #expect(Set(seen).count == 1)
+            #expect(!seen.contains("none"))
+        }
+    }
+
+    @Test func `case 13: is not minted again within 20 minutes though APNs calls it expired, and that is said once`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let events = EventLog()
+            let worker = tokens(of: signer, database, events: events)
+            let first = try await worker.current()
+            for _ in 0..<5 {
+                try await age(connection, by: "3 minutes")
+                #expect(try await worker.current(isRefused: true).text == first.text)
+            }
+            #expect(events.all.count { $0.contains("look at the clock") } == 1)
+            #expect(events.contains("key ABC123DEFG"))
+
+            try await age(connection, by: "5 minutes")
+            #expect(try await worker.current(isRefused: true).text != first.text, "after 20 minutes it may be replaced")
+        }
+    }
+
+    @Test func `case 14: is kept for 20 minutes after TooManyProviderTokenUpdates, even if it is due`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let worker = tokens(of: signer, database)
+            let first = try await worker.current()
+            try await age(connection, by: "30 minutes")
+            try await worker.keep()
+            try await age(connection, by: "19 minutes")
+            #expect(try await worker.current().text == first.text)
+            #expect(try await worker.current(isRefused: true).text == first.text)
+            try await age(connection, by: "1 minute")
+            #expect(try await worker.current().text != first.text)
+        }
+    }
+}

@@ -1,0 +1,225 @@
+import APNs
+import APNsSimulator
+import Cryptography
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A worker's credential` {
+    /// Attempts to connect come soon after one another.
+    private func brisk(_ settings: inout EngineSettings) {
+        settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
+        settings.connections.stableTime = .zero
+    }
+
+    @Test func `case 52: is not connected with once it has expired, and the queue pauses until it is replaced`()
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 5, usesCertificate: true)
+            try await fixture.connection.runScript(
+                "update pushq.credential set not_after = now() - interval '1 second'")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the queue to pause") {
+                    try await fixture.connection.queues(of: nil).first?.pausedReason?
+                        .contains("the certificate expired at") == true
+                }
+                #expect(await fixture.simulator.snapshot().connections == 0)
+                try await eventually("it to be said", within: .seconds(60)) {
+                    fixture.events.contains("the certificate acme/com.acme")
+                }
+
+                let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
+                let next = try fixture.certificate(for: queue, id: id)
+                #expect(try await fixture.connection.replaceCredential(id, by: next) == 1)
+                try await fixture.waitForCampaigns()
+            }
+            #expect(try await fixture.progress()["delivered"] == 5)
+        }
+    }
+
+    @Test func `case 13: is no reason to mint again when APNs calls a young token expired`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.expiredProviderToken)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be said, and several connections later") {
+                    let seen = await fixture.simulator.snapshot()
+                    return fixture.events.contains("look at the clock") && seen.connections >= 4
+                }
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            // The simulator, as APNs, would say so to a second token.
+            let seen = await fixture.simulator.snapshot()
+            #expect(Set(seen.refused.keys) == ["ExpiredProviderToken"])
+            #expect(fixture.events.all.count { $0.contains("look at the clock") } == 1)
+            #expect(try await fixture.progress()["delivered"] == 20)
+        }
+    }
+
+    @Test func `case 14: keeps its token and changes the connection after TooManyProviderTokenUpdates`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)), times: 1)]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                try await eventually("the token to be kept") {
+                    try await fixture.number(
+                        "select count(*) from pushq.provider_token where keep_until > now() + interval '15 minutes'")
+                        == 1
+                }
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.connections >= 2)
+            #expect(seen.refused == ["TooManyProviderTokenUpdates": 20])
+            #expect(try await fixture.progress()["delivered"] == 20)
+        }
+    }
+
+    @Test func `case 19: gets a connection of its own where a key is not related, and each recipient one more try`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.unrelatedKeyIDInToken)), times: 1)]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                #expect(try await fixture.progress()["delivered"] == 20)
+                #expect(await fixture.simulator.snapshot().connections >= 2)
+
+                await fixture.simulator.use(Rules(outcomes: [OutcomeRule(.refuse(.init(.unrelatedKeyIDInToken)))]))
+                try await fixture.startCampaign(queue, key: "again")
+                try await eventually("the queue to pause") {
+                    try await fixture.connection.queues(of: nil).first?.pausedReason?
+                        .contains("UnrelatedKeyIdInToken") == true
+                }
+            }
+            #expect(try await fixture.progress(key: "again")["waiting"] == 20)
+        }
+    }
+
+    @Test func `cases 21 and P33: is replaced under load within five seconds, and nothing is lost or refused`()
+        async throws
+    {
+        let nextKey = try PrivateKey.makeP256()
+        let publicKey = try nextKey.publicKey()
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(100) ... .milliseconds(100)
+            configuration.streamLimit = 100
+            configuration.signingKeys = [
+                SigningKey(keyID: "NEXTKEY001", teamID: TestAuthority.teamID, publicKey: publicKey)
+            ]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 4000, settings: "update pushq.queue set connections = 1")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 200 }
+                let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
+                let secret = try fixture.masterKey.seal(Array(nextKey.pem().utf8), for: id.secretOwner)
+                let next = NewCredential(
+                    kind: .token(teamID: TestAuthority.teamID, keyID: "NEXTKEY001"), environments: ["sandbox"],
+                    sealed: secret)
+                _ = try await fixture.connection.replaceCredential(id, by: next)
+                try await eventually("a connection with the new key", within: .seconds(5)) {
+                    await fixture.simulator.snapshot().connections == 2
+                }
+                try await eventually("the old one to be closed") {
+                    await fixture.simulator.snapshot().openConnections == 1
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.arrived == 4000)
+            #expect(seen.repeated == 0)
+            #expect(seen.refused.isEmpty)
+            #expect(seen.connections == 2)
+            #expect(try await fixture.progress()["delivered"] == 4000)
+            #expect(try await fixture.number("select count(*) from pushq.provider_token") == 2)
+        }
+    }
+
+    @Test func `is shared with another that holds the same key, token and all`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let first = try await fixture.makeQueue(devices: 5)
+            let second = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 5)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(first, key: "first")
+                try await fixture.startCampaign(second, key: "second")
+                try await fixture.waitForCampaigns()
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.accepted == 10)
+            #expect(seen.refused.isEmpty, "a second token within 20 minutes would be")
+            #expect(seen.connections == 1)
+            #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `What changes while a worker runs` {
+    @Test func `P39: more and fewer connections are taken up within five seconds`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 5
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20_000, settings: "update pushq.queue set connections = 1")
+            func openConnections(_ count: Int) async throws {
+                try await eventually("\(count) connections", within: .seconds(5)) {
+                    await fixture.simulator.snapshot().openConnections == count
+                }
+            }
+            try await fixture.withEngine { settings in
+                settings.connections.growthInterval = .milliseconds(20)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await openConnections(1)
+                try await fixture.connection.runScript("update pushq.queue set connections = 3")
+                try await openConnections(3)
+                try await fixture.connection.runScript("update pushq.queue set connections = 1")
+                try await openConnections(1)
+            }
+            #expect(await fixture.simulator.snapshot().repeated == 0)
+        }
+    }
+
+    @Test func `P39: an app that is removed is sent to no more, and the others go on`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 20
+        } _: { _, fixture in
+            let gone = try await fixture.makeQueue(app: "com.gone", devices: 20_000)
+            let stays = try await fixture.makeQueue(app: "com.stays", devices: 1000)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(gone, key: "gone")
+                try await fixture.startCampaign(stays, key: "stays")
+                try await eventually("both to be sent to") {
+                    let topics = await fixture.simulator.snapshot().topics
+                    return topics["com.gone"] ?? 0 > 0 && topics["com.stays"] ?? 0 > 0
+                }
+                #expect(try await fixture.connection.removeApp("com.gone", of: "acme"))
+                var before = -1
+                try await eventually("nothing more to arrive for it", within: .seconds(5)) {
+                    let now = await fixture.simulator.snapshot().topics["com.gone"] ?? 0
+                    defer { before = now }
+                    return now == before
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress(key: "stays")["delivered"] == 1000)
+            #expect(await fixture.simulator.snapshot().topics["com.gone"] ?? 0 < 20_000)
+        }
+    }
+}
