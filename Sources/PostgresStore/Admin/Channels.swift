@@ -28,7 +28,7 @@ extension Statement {
 
 /// A channel as the table has it.
 package struct StoredChannel: Sendable {
-    package let channel: String
+    package let channel: ChannelID
     package let policy: ChannelPolicy
     package let createdAt: Date
     /// APNs asked for a pause: nothing new is sent before.
@@ -56,9 +56,10 @@ extension PostgresConnection {
 
     /// The channels of a queue, the oldest first, those that were retired among them. An unknown queue is an error.
     package func channels(ofQueue queue: String) async throws(PostgresError) -> [StoredChannel] {
-        try await execute(.channels, [.text(queue)]).map { row in
-            StoredChannel(
-                channel: row.text(0), policy: ChannelPolicy(rawValue: row.int2(1)) ?? .none, createdAt: row.time(2),
+        try await execute(.channels, [.text(queue)]).compactMap { row in
+            guard let channel = try? ChannelID(row.text(0)) else { return nil }
+            return StoredChannel(
+                channel: channel, policy: ChannelPolicy(rawValue: row.int2(1)) ?? .none, createdAt: row.time(2),
                 throttledUntil: row.optionalTime(3), retiredAt: row.optionalTime(4),
                 retiredReason: row.optionalInt2(5).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
         }

@@ -77,6 +77,12 @@ extension PostgresConnection {
         try await execute(.queueSettings, [.int4Array(queueIDs)]).compactMap(QueueSettings.init)
     }
 
+    /// The settings of a queue. An unknown queue is an error.
+    package func queueSettings(named name: String) async throws(PostgresError) -> QueueSettings? {
+        let ids = try await execute(.queueID, [.text(name)]).map { $0.int4(0) }
+        return try await queueSettings(ids).first
+    }
+
     /// Pauses a queue with `reason` if its credential still has `version`. Returns whether it did.
     package func pauseQueue(
         _ queueID: Int32, reason: String, credentialVersion version: Int32
