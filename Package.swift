@@ -65,7 +65,7 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "pushq-admin",
-            dependencies: ["Terminal", "PostgresStore", "APNs", "QueueCore", "Transport", "Cryptography"],
+            dependencies: ["Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport", "Cryptography"],
             swiftSettings: settings),
 
         // Puts the SQL files of `migrations/` into PostgresStore as string literals.

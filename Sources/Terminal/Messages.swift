@@ -64,6 +64,7 @@ enum Messages {
     static let empty = "is empty"
     static let notATenant =
         "is not a tenant's name: 1 to 63 of a-z, 0-9, -, _ and dots, beginning with a letter or digit"
+    static let notAChannel = "is not a channel ID as Apple gives it, 1 to 200 characters of base64"
     static let notABundleID = "is not a bundle ID: 1 to 155 of A-Z, a-z, 0-9, - and dots, such as com.acme.shop"
 
     static func notAQueue(_ part: String) -> String {

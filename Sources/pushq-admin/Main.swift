@@ -20,6 +20,7 @@ enum Main {
                     name: "credential", summary: "Certificates and signing keys that APNs knows tenants by.",
                     CredentialCommands.all),
                 .group(name: "device", summary: "Device tokens of a queue.", DeviceCommands.all),
+                .group(name: "channel", summary: "Broadcast channels of an app.", ChannelCommands.all),
                 .group(
                     name: "campaign", summary: "Messages to many devices, and how far they are.", CampaignCommands.all),
                 .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),

@@ -13,6 +13,7 @@ enum Main {
                 .command(WorkCommand.self),
                 .command(SendCommand.self),
                 .command(CampaignCommand.self),
+                .command(BroadcastCommand.self),
                 .command(LintCommand.self),
                 .command(SimulateCommand.self),
             ]

@@ -10,7 +10,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     package static let waiting = Outcome(rawValue: 0)
     /// APNs took it (status 200).
     package static let delivered = Outcome(rawValue: 1)
-    /// Not sent: the device was inactive or gone when its turn came.
+    /// Not sent: when its turn came the device was inactive or the channel retired, or a newer update had taken its place.
     package static let suppressed = Outcome(rawValue: 2)
     /// Not sent: `send_by` had passed.
     package static let expired = Outcome(rawValue: 3)

@@ -53,6 +53,28 @@ extension DeviceToken: ArgumentValue {
     }
 }
 
+extension ChannelID: ArgumentValue {
+    package static var placeholder: String { "CHANNEL" }
+    package var shown: String { text }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> ChannelID {
+        guard let channel = try? ChannelID(text) else { throw InvalidValue(Messages.notAChannel) }
+        return channel
+    }
+}
+
+extension ChannelPolicy: ArgumentValue {
+    package static var placeholder: String { allCases.map(\.shown).joined(separator: "|") }
+    package var shown: String { "\(self)" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> ChannelPolicy {
+        guard let policy = allCases.first(where: { $0.shown == text }) else {
+            throw InvalidValue(Messages.notOne(of: allCases.map(\.shown)))
+        }
+        return policy
+    }
+}
+
 extension Environment: ArgumentChoice {}
 extension PushType: ArgumentChoice {}
 

@@ -12,6 +12,7 @@ struct LintCommand: Command {
     static let examples = [
         "lint payload.json",
         "lint activity.json --push-type liveactivity --priority 5",
+        "lint update.json --broadcast none --expiration 0",
     ]
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
@@ -19,13 +20,11 @@ struct LintCommand: Command {
     @Option("10, 5 or 1, as it would be sent.", "N") var priority: Int?
     @Option("As the SQL functions take it: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
     @Option("The collapse ID that goes with it.", "ID") var collapseId: String?
+    @Option("As a broadcast to a channel that stores nothing, or the latest message.") var broadcast: ChannelPolicy?
 
     func run(_ console: Console) throws {
         let payload = try Payload(file)
-        let message = Message(
-            payload: payload.text, pushType: pushType, priority: priority, expiration: expiration.map(Int64.init),
-            collapseID: collapseId)
-        let findings = MessageRules.check(message, now: Int64(Date.now.timeIntervalSince1970))
+        let findings = findings(in: payload, now: Int64(Date.now.timeIntervalSince1970))
         let errors = findings.count { $0.severity == .error }
         console.show(
             text(findings, of: payload, errors: errors),
@@ -35,6 +34,20 @@ struct LintCommand: Command {
                 "findings": .array(findings.map { json($0, of: payload) }),
             ])
         guard errors == 0 else { throw Unsuccessful() }
+    }
+
+    private func findings(in payload: Payload, now: Int64) -> [Finding] {
+        let expiration = expiration.map(Int64.init)
+        if let policy = broadcast {
+            let broadcast = Broadcast(
+                payload: payload.text, priority: priority ?? BroadcastRules.defaultPriority, expiration: expiration,
+                policy: policy)
+            return BroadcastRules.check(broadcast, now: now)
+        }
+        let message = Message(
+            payload: payload.text, pushType: pushType, priority: priority, expiration: expiration,
+            collapseID: collapseId)
+        return MessageRules.check(message, now: now)
     }
 
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {

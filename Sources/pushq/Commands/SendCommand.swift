@@ -18,6 +18,7 @@ struct SendCommand: Command {
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
     @Option("Repeating a send under the same key sends nothing again.", "KEY") var key: String?
     @Flag("Pass everything else that waits: for one-time codes and calls.") var urgent
+    @Flag("An update of a Live Activity takes the place of those that wait for the same tokens.") var replaceWaiting
     @Flag("Wait for the outcome; exit 1 unless it was delivered to all.") var wait
     var options = MessageOptions()
     var database = DatabaseOptions()
@@ -25,9 +26,10 @@ struct SendCommand: Command {
     func run(_ console: Console) async throws {
         let recipients = try recipients()
         let message = try options.message(of: readPayload())
-        let (queue, urgent, key, wait) = ("\(queue)", urgent, key, wait)
+        let (queue, urgent, replaceWaiting, key, wait) = ("\(queue)", urgent, replaceWaiting, key, wait)
         let sent = try await database.session { store in
-            let root = try await store.send(message, to: recipients, ofQueue: queue, isUrgent: urgent, key: key)
+            let root = try await store.send(
+                message, to: recipients, ofQueue: queue, isUrgent: urgent, replacesWaiting: replaceWaiting, key: key)
             var sent = Sent(root: root)
             if wait {
                 sent.progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)

@@ -60,18 +60,9 @@ struct WorkCommand: Terminal.Command {
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
         settings.gateway = try gateway.map { gateway in
-            Endpoint(host: gateway.host, port: gateway.port, authorities: try authorities())
+            Endpoint(host: gateway.host, port: gateway.port, authorities: try ca?.authorities())
         }
         return settings
-    }
-
-    private func authorities() throws -> TrustStore? {
-        guard let ca else { return nil }
-        do {
-            return try TrustStore(adding: Certificate.all(inPEM: [UInt8](try ca.contents())))
-        } catch let error as CryptographyError {
-            throw Failure("\(ca.name): \(error)")
-        }
     }
 
     /// The first signal drains, the second ends.

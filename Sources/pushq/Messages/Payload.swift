@@ -41,8 +41,12 @@ struct Payload {
 
     /// - Throws: ``Failure`` with the first error of `message`, whose payload this is.
     func refuseErrors(in message: Message) throws(Failure) {
-        let errors = MessageRules.check(message, now: Int64(Date.now.timeIntervalSince1970))
-            .filter { $0.severity == .error }
+        try refuseErrors(among: MessageRules.check(message, now: Int64(Date.now.timeIntervalSince1970)))
+    }
+
+    /// - Throws: ``Failure`` with the first error among what was found in this payload.
+    func refuseErrors(among findings: [Finding]) throws(Failure) {
+        let errors = findings.filter { $0.severity == .error }
         guard let first = errors.first else { return }
         let more = errors.count > 1 ? " (and \(errors.count - 1) more, which 'pushq lint' shows)" : ""
         throw Failure(line(for: first) + more)

@@ -4,6 +4,7 @@ import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
+import Transport
 
 /// A migrated database with a tenant, an app and a queue, and the environment in which the commands find it.
 struct Shop: Sendable {
@@ -31,6 +32,18 @@ struct Shop: Sendable {
 
     func pushq(_ arguments: String..., input: String? = nil) async throws -> Executable.Ended {
         try await Executable.pushq.run(arguments, environment: environment, input: input)
+    }
+
+    /// Runs SQL on its database.
+    func run(_ sql: String) async throws {
+        let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
+        let loop = EventLoop(name: "shop")
+        defer { loop.shutDown() }
+        try await loop.run { _ in
+            let store = try await PostgresConnection.connect(to: address, as: "test", on: loop)
+            defer { store.close() }
+            try await store.runScript(sql)
+        }
     }
 
     /// The rows of a `list --json`.

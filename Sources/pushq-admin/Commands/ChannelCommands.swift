@@ -1,0 +1,137 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum ChannelCommands {
+    static let all: [CommandTree] = [
+        .command(Create.self), .command(ChannelListCommand.self), .command(Show.self), .command(Delete.self),
+    ]
+
+    struct Create: Command {
+        static let name = "create"
+        static let summary = "Creates a channel with Apple, and lets the queue broadcast to it."
+        static let discussion = """
+            The app's devices subscribe to it by the ID that is printed. Apple allows 10,000 channels for an app in an \
+            environment; those that are not in use should be deleted.
+            """
+        static let examples = [
+            "channel create acme/com.acme.shop/production",
+            "channel create acme/com.acme.shop/production --policy latest",
+        ]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Option("What APNs stores for devices it cannot reach: nothing, or the latest message for 8 hours.")
+        var policy: ChannelPolicy = .none
+        var management = ChannelManagement()
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, policy) = (queue, policy)
+            let channel = try await management.withClient(of: queue, database) { try await $0.create(policy) }
+            do {
+                try await database.session { store in
+                    try await store.registerChannel(channel, policy: policy, inQueue: "\(queue)")
+                }
+            } catch {
+                throw Failure(
+                    "Apple has created channel \(channel), and it could not be kept (\(error)); take it in with: "
+                        + "pushq-admin channel list \(queue) --reconcile")
+            }
+            console.show([
+                ("queue", .text("\(queue)")), ("channel", .text(channel.text)), ("policy", .text(policy.shown)),
+            ])
+        }
+    }
+
+    struct Show: Command {
+        static let name = "show"
+        static let summary = "Shows what Apple and the queue know of a channel."
+        static let examples = ["channel show acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The channel's ID.") var channel: ChannelID
+        var management = ChannelManagement()
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, channel) = (queue, channel)
+            let stored = try await database.session { store in try await store.channels(ofQueue: "\(queue)") }
+                .first { $0.channel == channel }
+            let policy = try await management.withClient(of: queue, database) { client in
+                try await client.policyIfKnown(of: channel)
+            }
+            guard stored != nil || policy != nil else {
+                throw Failure("neither Apple nor \(queue) knows channel \(channel)")
+            }
+            console.show([
+                ("channel", .text(channel.text)),
+                ("state", .text(ChannelState(stored: stored, isAtApple: policy != nil).rawValue)),
+                ("policy", .text((policy ?? stored?.policy)?.shown)), ("created_at", .time(stored?.createdAt)),
+                ("throttled_until", .time(stored?.throttledUntil)), ("retired_at", .time(stored?.retiredAt)),
+                ("reason", .text(stored?.retiredReason?.text)),
+            ])
+        }
+    }
+
+    struct Delete: Command {
+        static let name = "delete"
+        static let summary = "Deletes a channel with Apple for good, and has nothing sent to it any more."
+        static let examples = ["channel delete acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The channel's ID.") var channel: ChannelID
+        var management = ChannelManagement()
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, channel) = (queue, channel)
+            let wasAtApple = try await management.withClient(of: queue, database) { client in
+                guard try await client.policyIfKnown(of: channel) != nil else { return false }
+                try await client.delete(channel)
+                return true
+            }
+            let retired = try await database.session { store in
+                try await store.retireChannels([channel], ofQueue: "\(queue)")
+            }
+            guard wasAtApple || retired > 0 else {
+                throw Failure("neither Apple nor \(queue) knows channel \(channel)")
+            }
+            console.show(
+                "deleted channel \(channel)", json: ["queue": .string("\(queue)"), "channel": .string(channel.text)])
+        }
+    }
+}
+
+/// Who knows a channel.
+enum ChannelState: String {
+    /// Apple and the queue: it is broadcast to.
+    case active
+    /// Nothing is sent to it any more.
+    case retired
+    /// The queue alone: what is broadcast to it will be refused.
+    case unknownToApple = "unknown to Apple"
+    /// Apple alone: it was created elsewhere.
+    case unknownHere = "unknown here"
+
+    init(stored: StoredChannel?, isAtApple: Bool) {
+        self =
+            switch (stored, isAtApple) {
+            case (nil, _): .unknownHere
+            case (let stored?, _) where stored.retiredAt != nil: .retired
+            case (_, false): .unknownToApple
+            case (_, true): .active
+            }
+    }
+}
+
+extension ChannelClient {
+    /// What APNs stores of a channel's messages; nil where Apple knows no such channel.
+    func policyIfKnown(of channel: ChannelID) async throws -> ChannelPolicy? {
+        do {
+            return try await policy(of: channel)
+        } catch .refused(_, let reason, _) where reason.broadcastAction == .retireChannel {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct ChannelListCommand: Command {
+    static let name = "list"
+    static let summary = "Lists the channels of a queue, as Apple and as the queue know them."
+    static let discussion = """
+        A channel that was created elsewhere is unknown here; with --reconcile it is taken in, and what Apple does not know \
+        is retired. With --stored Apple is not asked.
+        """
+    static let examples = [
+        "channel list acme/com.acme.shop/production", "channel list acme/com.acme.shop/production --reconcile",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Flag("Make the queue know what Apple knows.") var reconcile
+    @Flag("Only what the queue knows, without asking Apple.") var stored
+    var management = ChannelManagement()
+    var database = DatabaseOptions()
+
+    /// A channel as it is listed.
+    private struct Line {
+        let channel: String
+        let state: String
+        let stored: StoredChannel?
+    }
+
+    func run(_ console: Console) async throws {
+        guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored do not go together") }
+        let atApple = stored ? nil : try await channelsAtApple()
+        console.show(
+            Self.lines(try await storedChannels(), atApple: atApple),
+            columns: [
+                Column("channel") { .text($0.channel) },
+                Column("state") { .text($0.state) },
+                Column("policy") { .text($0.stored?.policy.shown) },
+                Column("created_at") { .time($0.stored?.createdAt) },
+                Column("retired_at") { .time($0.stored?.retiredAt) },
+                Column("reason") { .text($0.stored?.retiredReason?.text) },
+            ])
+    }
+
+    private func storedChannels() async throws -> [StoredChannel] {
+        let queue = "\(queue)"
+        return try await database.session { store in try await store.channels(ofQueue: queue) }
+    }
+
+    /// The channels that Apple lists, after the queue was made to know them if that is wanted.
+    private func channelsAtApple() async throws -> Set<ChannelID> {
+        let (queue, reconcile, known) = ("\(queue)", reconcile, try await storedChannels())
+        let (listed, new) = try await management.withClient(of: self.queue, database) { client in
+            let listed = Set(try await client.all())
+            var new: [(ChannelID, ChannelPolicy)] = []
+            for channel in listed.subtracting(known.map(\.channel)) where reconcile {
+                new.append((channel, try await client.policy(of: channel)))
+            }
+            return (listed, new)
+        }
+        guard reconcile else { return listed }
+        let gone = known.filter { $0.retiredAt == nil && !listed.contains($0.channel) }.map(\.channel)
+        try await database.session { store in
+            for (channel, policy) in new { try await store.registerChannel(channel, policy: policy, inQueue: queue) }
+            try await store.retireChannels(gone, ofQueue: queue)
+        }
+        return listed
+    }
+
+    /// - Parameter atApple: nil if Apple was not asked.
+    private static func lines(_ stored: [StoredChannel], atApple: Set<ChannelID>?) -> [Line] {
+        let known = stored.map { channel in
+            let isAtApple = atApple?.contains(channel.channel) ?? true
+            return Line(
+                channel: channel.channel.text, state: ChannelState(stored: channel, isAtApple: isAtApple).rawValue,
+                stored: channel)
+        }
+        let others = (atApple ?? []).subtracting(stored.map(\.channel)).map(\.text).sorted()
+        return known + others.map { Line(channel: $0, state: ChannelState.unknownHere.rawValue, stored: nil) }
+    }
+}

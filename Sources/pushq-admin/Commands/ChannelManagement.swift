@@ -1,0 +1,48 @@
+import APNs
+import PostgresStore
+import QueueCore
+import Terminal
+import Transport
+import Workers
+
+/// How commands about channels reach Apple.
+struct ChannelManagement: ParameterGroup {
+    @Option("Ask there instead of Apple: a simulator.") var management: HostAndPort?
+    @Option("A PEM file of certificate authorities that --management is verified against, beside the system's.", "FILE")
+    var ca: InputFile?
+
+    /// Runs `body` with a client for the queue's app, that shows the queue's credential.
+    ///
+    /// - Throws: ``Failure`` where the queue has no credential that can be used, or APNs refuses.
+    func withClient<Success: Sendable>(
+        of queue: QueueName, _ database: DatabaseOptions, _ body: @Sendable (ChannelClient) async throws -> Success
+    ) async throws -> Success {
+        let endpoint = try endpoint(queue.environment)
+        let masterKey = try MasterKeySetting().key()
+        let address = try database.address
+        let settings = try await database.session { store in try await store.queueSettings(named: "\(queue)") }
+        guard let credential = settings?.credential else {
+            throw Failure(
+                "\(queue) has no credential; give it one with: pushq-admin queue set \(queue) --credential NAME")
+        }
+        let loop = EventLoop(name: "channels")
+        defer { loop.shutDown() }
+        do {
+            return try await loop.run { _ in
+                let opened = try await HTTP2Gateway.Credential.opening(
+                    credential, under: masterKey, over: address, on: loop)
+                let client = ChannelClient(app: queue.app, endpoint: endpoint, credential: opened, loop: loop)
+                defer { client.close() }
+                return try await body(client)
+            }
+        } catch let error as ChannelError {
+            throw Failure(error.description)
+        }
+    }
+
+    private func endpoint(_ environment: Environment) throws -> Endpoint {
+        guard ca == nil || management != nil else { throw UsageError("--ca belongs to a --management") }
+        guard let management else { return Endpoint(channelsOf: environment) }
+        return Endpoint(host: management.host, port: management.port, authorities: try ca?.authorities())
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct BroadcastCommand: Command {
+    static let name = "broadcast"
+    static let summary = "Sends an update or the end of a Live Activity to everybody who follows a channel."
+    static let discussion = """
+        Channels are created by 'pushq-admin channel create'. Of updates that wait for one channel only the newest is sent, \
+        unless --keep-waiting is given.
+        """
+    static let examples = [
+        "broadcast acme/com.acme.shop/production --channel dHN0LXNyY2gtY2hubA== --payload update.json",
+        "broadcast acme/com.acme.shop/production --channel dHN0LXNyY2gtY2hubA== --payload end.json --expiration 4h --wait",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Option("The channel's ID as Apple gave it.") var channel: ChannelID
+    @Option("The payload, JSON; - is standard input.") var payload: InputFile
+    @Option(
+        "How long APNs keeps it, where the channel stores the latest message; 0 is for channels that store nothing.")
+    var expiration: Duration = .zero
+    @Option("10 at once, 5 when it suits the device's power, 1 without waking it.", "N")
+    var priority: Int = BroadcastRules.defaultPriority
+    @Flag("Leave what waits for the channel alone.") var keepWaiting
+    @Flag("Pass everything else that waits.") var urgent
+    @Option("Not after this time; by default in 24 hours.") var sendBy: Moment?
+    @Option("Repeating a broadcast under the same key sends nothing again.", "KEY") var key: String?
+    @Flag("Wait for the outcome; exit 1 unless APNs took it.") var wait
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let draft = try draft()
+        let (queue, channel, key, wait) = ("\(queue)", channel, key, wait)
+        let (root, progress, refusals) = try await database.session { store in
+            let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
+            guard wait else { return (root, RootProgress?.none, [(Reason, Int)]()) }
+            let progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)
+            return (root, progress, try await store.refusals(ofRoot: root, inQueue: queue))
+        }
+        var facts: [(name: String, value: Cell)] = [("broadcast", .text("\(root)")), ("channel", .text(channel.text))]
+        guard let tally = progress?.tally else { return console.show(facts) }
+        facts += OutcomeColumns.facts(of: tally, refusals: refusals)
+        console.show(facts)
+        guard tally.delivered == 1 else { throw Unsuccessful() }
+    }
+
+    private func draft() throws -> BroadcastDraft {
+        let payload = try Payload(payload)
+        let now = Date.now.timeIntervalSince1970
+        var draft = BroadcastDraft(
+            payload: payload.text, expiration: expiration == .zero ? 0 : Int64(now + expiration.seconds))
+        draft.priority = priority
+        draft.replacesWaiting = !keepWaiting
+        draft.isUrgent = urgent
+        draft.sendBy = sendBy?.date
+        // Whether the expiration goes with the channel's policy is for the database to say, which knows it.
+        let broadcast = Broadcast(
+            payload: payload.text, priority: priority, expiration: draft.expiration,
+            policy: expiration == .zero ? .none : .latest)
+        try payload.refuseErrors(among: BroadcastRules.check(broadcast, now: Int64(now)))
+        return draft
+    }
+}
