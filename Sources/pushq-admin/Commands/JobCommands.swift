@@ -24,6 +24,7 @@ enum JobCommands {
 
         func run(_ console: Console) async throws {
             let (queue, limit) = (queue?.description, limit.number)
+            guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
                 columns: [

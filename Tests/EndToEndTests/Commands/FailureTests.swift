@@ -40,6 +40,17 @@ import Testing
         }
     }
 
+    @Test func `lists what has failed apart from what waits`() async throws {
+        try await Shop.open { shop in
+            let sent = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hello")
+            #expect(sent.code == 0, "\(sent.errors)")
+            let waiting = try await shop.list("job", "list", Shop.queue).count
+            #expect(waiting == 1)
+            let failed = try await shop.list("job", "list", Shop.queue, "--failed").count
+            #expect(failed == 0)
+        }
+    }
+
     @Test func `takes no token of odd length`() async throws {
         try await Shop.open { shop in
             expectFailure(
