@@ -106,7 +106,7 @@ let package = Package(
             ],
             as: "WorkersTests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
-        tests(of: ["Terminal", "PostgresStore", "Transport"], as: "TerminalTests"),
+        tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(
             of: [
                 "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",

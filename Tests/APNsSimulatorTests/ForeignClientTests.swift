@@ -45,6 +45,24 @@ struct `A foreign client` {
         #expect(snapshot.arrived == 5)
     }
 
+    @Test func `creates a channel, and broadcasts to it`() async throws {
+        let snapshot = try await withSimulator(configured { $0.managementPort = 0 }) { simulator in
+            let token = ["-H", "authorization: \(try simulator.token())"]
+            let creation = #"{"message-storage-policy":0,"push-type":"LiveActivity"}"#
+            let made = try await Curl.request(
+                "https://localhost:\(simulator.managementPort ?? 0)/1/apps/com.example.App/channels", of: simulator,
+                token + ["-D", "-", "-d", creation])
+            #expect(made.hasPrefix("2 201 "))
+            let channel = try #require(made.firstMatch(of: /apns-channel-id: (\S+)/)?.output.1)
+            let fields = ["apns-channel-id: \(channel)", "apns-push-type: liveactivity", "apns-priority: 10"]
+            let sent = try await Curl.request(
+                "https://localhost:\(simulator.port)/4/broadcasts/apps/com.example.App", of: simulator,
+                token + (fields + ["apns-expiration: 0"]).flatMap { ["-H", $0] } + ["-d", "{}"])
+            #expect(sent == "2 200 ")
+        }
+        #expect(snapshot.accepted == 1)
+    }
+
     @Test func `is not let in with HTTP/1.1`() async throws {
         try await withSimulator { simulator in
             let certificate = try simulator.authority.clientCertificate(topic: "com.example.App")
@@ -64,14 +82,18 @@ private enum Curl {
 
     /// Sends a push; answers with HTTP version, status and body.
     static func push(to simulator: Simulator, _ arguments: [String]) async throws -> String {
-        let url = "https://localhost:\(simulator.port)/3/device/\(PushClient.token)"
+        try await request("https://localhost:\(simulator.port)/3/device/\(PushClient.token)", of: simulator, arguments)
+    }
+
+    /// The same for any address of a simulator's.
+    static func request(_ url: String, of simulator: Simulator, _ arguments: [String]) async throws -> String {
         let common = [
             "-s", "--max-time", "10", "--cacert", simulator.authority.caFile, "-o", "-", "-w",
             "\n%{http_version} %{http_code} ",
         ]
         let output = try run(path!, common + ["--http2"] + arguments + [url])
-        let lines = output.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
-        return lines.count == 2 ? String(lines[1] + lines[0]) : output
+        guard let end = output.lastIndex(of: "\n") else { return output }
+        return String(output[output.index(after: end)...] + output[..<end])
     }
 
     private static func run(_ path: String, _ arguments: [String]) throws -> String {

@@ -1,4 +1,5 @@
 import Foundation
+import QueueCore
 import Testing
 
 @testable import Terminal
@@ -64,6 +65,13 @@ import Testing
         #expect(try Count.parse("1,000").number == 1000)
         #expect(throws: InvalidValue.self) { try Count.parse("0") }
         #expect(throws: InvalidValue.self) { try Count.parse("-5") }
+    }
+
+    @Test func `channels are what Apple gave, and their policies have names`() throws {
+        #expect(try ChannelID.parse("dHN0LXNyY2gtY2hubA==").text == "dHN0LXNyY2gtY2hubA==")
+        #expect(throws: InvalidValue.self) { try ChannelID.parse("a b") }
+        #expect(try ["none", "latest"].map { try ChannelPolicy.parse($0) } == [.none, .latest])
+        #expect(throws: InvalidValue.self) { try ChannelPolicy.parse("all") }
     }
 
     @Test func `moments need an offset`() throws {

@@ -35,12 +35,18 @@ struct BroadcastCommand: Command {
         let (queue, channel, key, wait) = ("\(queue)", channel, key, wait)
         let (root, progress, refusals) = try await database.session { store in
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
-            guard wait else { return (root, RootProgress?.none, [(Reason, Int)]()) }
+            guard wait else {
+                let progress = try await store.progress(ofRoot: root, inQueue: queue)
+                return (root, progress, [(Reason, Int)]())
+            }
             let progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)
             return (root, progress, try await store.refusals(ofRoot: root, inQueue: queue))
         }
         var facts: [(name: String, value: Cell)] = [("broadcast", .text("\(root)")), ("channel", .text(channel.text))]
-        guard let tally = progress?.tally else { return console.show(facts) }
+        if let id = progress?.firstDeviceID {
+            facts.append(("apns_request_id", .text("\(APNsID(root: root, key: id))")))
+        }
+        guard wait, let tally = progress?.tally else { return console.show(facts) }
         facts += OutcomeColumns.facts(of: tally, refusals: refusals)
         console.show(facts)
         guard tally.delivered == 1 else { throw Unsuccessful() }

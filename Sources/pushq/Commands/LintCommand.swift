@@ -52,8 +52,8 @@ struct LintCommand: Command {
 
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
         let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
-        let size =
-            "\(NumberText.grouped(payload.text.utf8.count)) of \(NumberText.grouped(pushType.maximumPayloadBytes))"
+        let most = broadcast == nil ? pushType.maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
+        let size = "\(NumberText.grouped(payload.text.utf8.count)) of \(NumberText.grouped(most))"
         let counts = "\(Self.count(errors, "error")), \(Self.count(findings.count - errors, "warning"))"
         return (lines + ["\(file.name): \(size) bytes, \(counts)"]).joined(separator: "\n")
     }

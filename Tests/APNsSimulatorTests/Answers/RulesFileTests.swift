@@ -11,7 +11,8 @@ import Testing
                 {"share": 0.01, "reason": "BadDeviceToken"},
                 {"probability": 0.02, "reason": "ServiceUnavailable", "retry_after": 3, "times": 2},
                 {"token_prefix": "f00d", "status": 520, "body": "<html>"},
-                {"topic": "com.example.Quiet", "answer": false}
+                {"topic": "com.example.Quiet", "answer": false},
+                {"channel": "YQ==", "reason": "TooManyRequests"}
               ],
               "go_away": {"after_requests": 100, "graceful": false},
               "reset": {"after_requests": 50}
@@ -31,6 +32,7 @@ import Testing
                         OutcomeRule(
                             .refuse(.init(status: 520, reason: "", rawBody: "<html>")), tokenPrefix: "f00d"),
                         OutcomeRule(.silence, topic: "com.example.Quiet"),
+                        OutcomeRule(.refuse(.init(.tooManyRequests)), channel: "YQ=="),
                     ], connections: .init(goAwayAfter: 100, isGoAwayGraceful: false, resetAfter: 50)))
         #expect(try Rules(json: Array("{}".utf8)) == Rules())
         #expect(try Rules(json: Array(#"{"latency_ms": 40}"#.utf8)).latency == .milliseconds(40) ... .milliseconds(40))

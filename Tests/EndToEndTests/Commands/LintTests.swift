@@ -29,6 +29,15 @@ import Testing
         #expect(ended.output.contains(#""severity":"warning","path":"aps.new","line":1,"column":32"#))
     }
 
+    @Test func `holds a broadcast against its own rules`() async throws {
+        let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+        let right = try await lint(update, "--broadcast", "none", "--expiration", "0")
+        #expect(right.output == "standard input: 59 of 5,120 bytes, 0 errors, 0 warnings\n")
+        let wrong = try await lint(update, "--broadcast", "latest", "--expiration", "0")
+        #expect(wrong.code == 1)
+        #expect(wrong.output.contains("error: expiration 0 does not go with a channel that stores the latest message"))
+    }
+
     @Test func `says where a text stops being JSON`() async throws {
         let ended = try await lint(#"{"aps": {"alert": "x"}"#)
         #expect(ended.code == 1)
