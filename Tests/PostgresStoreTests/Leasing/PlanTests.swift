@@ -76,6 +76,18 @@ import Transport
             #expect(jobs.count == 6)
             #expect(jobs.allSatisfy { $0.activeIDs.count == 1 })
             #expect(claimed < 1000, "claim")
+            let ended = jobs.map { job in
+                let report = SettledJob.ChannelReport(
+                    channelID: job.deviceIDs[0], reason: .named("ChannelNotRegistered"), pause: nil)
+                return SettledJob(
+                    key: job.key, outcomes: [Outcome.delivered.rawValue], again: [], reports: [],
+                    channelReport: report, notes: nil)
+            }
+            let retired = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.retire(ended, owner: 1)
+            }
+            #expect(retired < 1000, "retire")
+            #expect(try await queue.number("select count(*) from pushq.channel where retired_at is not null") == 5)
         }
     }
 

@@ -170,6 +170,48 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
+    @Test func `is rescued, fails, is tried again by hand and is shown, like any job`() async throws {
+        try await withChannel { _, queue, channel in
+            _ = try await broadcast(to: channel, in: queue)
+            _ = try await claimed(queue)
+            try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+            #expect(try await queue.connection.rescue(grace: .zero) == 1)
+            let rescued = try #require(try await claimed(queue).first)
+            #expect(rescued.rescues == 1 && rescued.uncertainBelow == 1)
+            #expect(rescued.tokens == ByteArrays([Array(channel.text.utf8)]))
+            let failure = queue.settled(rescued, other: [0: .failed(.named("ServiceUnavailable"))])
+            #expect(try await queue.connection.retire([failure], owner: 1).count == 1)
+
+            let job = rescued.key.jobID
+            #expect(try await queue.connection.failedJobs(ofQueue: QueueFixture.name, limit: 5).map(\.id) == [job])
+            #expect(try await queue.connection.retryFailed(ofJob: job, inQueue: QueueFixture.name) == 1)
+            let again = try #require(try await claimed(queue).first)
+            #expect(again.rootID == rescued.rootID && again.deviceIDs == rescued.deviceIDs)
+            #expect(try await queue.connection.retire([queue.settled(again)], owner: 1).count == 1)
+            let shown = try await queue.connection.result(ofJob: again.key.jobID, inQueue: QueueFixture.name)
+            #expect(shown?.tally.delivered == 1)
+        }
+    }
+
+    @Test func `of a producer who does not commit holds up no worker`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let channel = try ChannelID("YQ==")
+            try await queue.connection.registerChannel(channel, policy: .none, inQueue: QueueFixture.name)
+            let root = try await broadcast(to: channel, in: queue)
+            let producer = try await database.connect()
+            try await producer.runScript("begin")
+            let draft = BroadcastDraft(payload: Self.update, expiration: 0)
+            _ = try await producer.broadcast(draft, to: channel, ofQueue: QueueFixture.name, key: nil)
+            let job = try #require(try await claimed(queue).first)
+            #expect(job.rootID == root && !job.activeIDs.isEmpty, "the newer one is not there yet")
+            let end = settled(job, .rejected(.named("ChannelNotRegistered")), pause: nil, in: queue)
+            #expect(try await queue.connection.retire([end], owner: 1).count == 1)
+            try await producer.runScript("commit")
+            #expect(try await claimed(queue).map(\.activeIDs) == [[]], "its channel was retired")
+        }
+    }
+
     @Test func `and its channel are gone with their app`() async throws {
         try await withChannel { _, queue, channel in
             _ = try await broadcast(to: channel, in: queue)
