@@ -24,7 +24,28 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
 
     /// What stands for "as long as APNs likes": the interface has no way to name no expiration at all, and java-apns and
     /// apns_erlv3 send this.
-    static let longestExpiration = UInt32(Int32.max)
+    private static let longestExpiration = UInt32(Int32.max)
+
+    /// An expiration as the interface has it: seconds since 1970, 0 for one attempt at delivery.
+    static func seconds(of expiration: Expiration) -> UInt32 {
+        switch expiration {
+        case .apnsDefault: longestExpiration
+        case .oneAttempt: 0
+        case .until(let seconds): UInt32(clamping: seconds)
+        }
+    }
+
+    /// Why a push cannot be sent in this form, as APNs would say it of a request; nil if it can.
+    ///
+    /// The interface has no topic: the certificate stands for the app's own. Nor has it collapse identifiers; one that was only
+    /// derived is left out.
+    func obstacle(to push: PreparedPush, payloadByteCount: Int) -> Reason? {
+        if !push.kind.pushType.topicSuffix.isEmpty { return .named("InvalidPushType") }
+        let priority = push.effectivePriority
+        if priority == .passive || !hasPriority && priority != .immediate { return .named("BadPriority") }
+        if !push.collapseID.isEmpty { return .named("BadCollapseId") }
+        return payloadByteCount > maximumPayloadBytes ? .payloadTooLarge : nil
+    }
 
     /// Writes a notification.
     /// - Parameters:

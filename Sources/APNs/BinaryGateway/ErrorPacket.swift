@@ -13,6 +13,18 @@ package struct ErrorPacket: Equatable, Sendable {
     /// Of the notification it is about, as that was sent.
     package let identifier: UInt32
 
+    /// What it says of the notification, in the words of today's provider API.
+    var refusal: Refusal {
+        let reason = status.reason
+        return Refusal(status: reason.row.status, text: status.reasonText)
+    }
+
+    /// Whether another notification may fare better at once: the fault is this one's and neither the server's nor the credential's.
+    var isAboutOneRecipient: Bool {
+        let reason = status.reason
+        return reason != .other && [.reject, .suspect].contains(reason.row.action)
+    }
+
     /// Reads packets from a stream, as it comes. Pure: bytes in, packets out, six bytes of memory. A fuzzer's way in.
     package struct Parser {
         private var held = InlineArray<6, UInt8>(repeating: 0)
@@ -41,6 +53,10 @@ package struct ErrorPacket: Equatable, Sendable {
             return nil
         }
     }
+}
+
+extension ErrorPacket: CustomStringConvertible {
+    package var description: String { "status \(status.code), \(status.reasonText)" }
 }
 
 /// What a peer sent that the binary interface does not know.

@@ -29,10 +29,15 @@ package final class PreparedPush {
     let body: [UInt8]
     /// The value of `apns-expiration`, empty for none.
     let expiration: [UInt8]
+    /// The same in the binary interface's way.
+    let binaryExpiration: UInt32
     let isCollapsedByAPNsID: Bool
     let collapseID: [UInt8]
     /// The `:path` of a broadcast, whatever its channel; empty for pushes to devices, of which each has its own.
     let broadcastPath: [UInt8]
+
+    /// The priority where one has to be given.
+    var effectivePriority: Priority { kind.priority ?? kind.pushType.defaultPriority ?? .immediate }
 
     /// The form prepared for the authorization of this number.
     private var prepared: (number: UInt64, headers: PreparedHeaders)?
@@ -48,6 +53,7 @@ package final class PreparedPush {
         broadcastPath = []
         self.body = body
         self.expiration = Array((expiration.headerValue ?? "").utf8)
+        binaryExpiration = BinaryCommand.seconds(of: expiration)
         switch collapseID {
         case .none: (isCollapsedByAPNsID, self.collapseID) = (false, [])
         case .apnsID: (isCollapsedByAPNsID, self.collapseID) = (true, [])

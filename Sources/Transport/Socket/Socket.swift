@@ -77,6 +77,12 @@ final class Socket {
         throw Failure(errno: errno)
     }
 
+    /// Bytes written that the peer's kernel has not acknowledged; tcp(7), SIOCOUTQ.
+    var unacknowledgedByteCount: Int {
+        var count: CInt = 0
+        return unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
+    }
+
     /// The port this side of the socket is bound to.
     var localPort: UInt16 {
         var storage = sockaddr_storage()

@@ -103,6 +103,9 @@ package final class TLSConnection {
         if isOpen, session.hasPending { readOn() }
     }
 
+    /// Reads what has arrived without waiting for the loop to come to it: for a handler that is about to decide on silence.
+    package func readNow() { readBursts() }
+
     /// Goes on in the next turn with what is already within TLS, of which the socket says nothing.
     private func readOn() {
         loop.schedule(after: .zero) { [self] in readBursts() }
@@ -177,7 +180,11 @@ package final class TLSConnection {
         } catch {
             // Not from within the caller's own call: its state is in the middle of something.
             let error = describe(error, isOpen: true)
-            loop.schedule(after: .zero) { [self] in close(telling: error) }
+            loop.schedule(after: .zero) { [self] in
+                // What the peer said before it went may still be here, and tell why.
+                readBursts()
+                close(telling: error)
+            }
             return 0
         }
     }
@@ -197,6 +204,9 @@ package final class TLSConnection {
         }
         return byteCount
     }
+
+    /// Bytes that `write(_:)` took and the peer's machine has not acknowledged, with what TLS added to them.
+    package var unacknowledgedByteCount: Int { socket.unacknowledgedByteCount }
 
     // MARK: Closing
 

@@ -6,7 +6,7 @@ import Transport
 /// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched again if
 /// asked to, and remembers what became of each. Waits are ended by events.
 final class Sender: PushGatewayHandler {
-    let gateway: HTTP2Gateway
+    let gateway: any PushGateway
     private(set) var results: [UInt64: String] = [:]
     private(set) var batchSizes: [Int] = []
     private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
@@ -18,7 +18,7 @@ final class Sender: PushGatewayHandler {
     private var push: PreparedPush?
     private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
-    init(_ gateway: HTTP2Gateway) {
+    init(_ gateway: any PushGateway) {
         self.gateway = gateway
         gateway.handler = self
     }
@@ -122,8 +122,8 @@ extension GatewaySettings {
 /// A mock server and a sender with its gateway, on one loop.
 struct Scene {
     let server: MockAPNs
+    let gateway: HTTP2Gateway
     let sender: Sender
-    var gateway: HTTP2Gateway { sender.gateway }
 }
 
 /// Sets a scene: the server does with each request what `respond` says.
@@ -143,7 +143,7 @@ struct Stage: Sendable {
             let gateway = try HTTP2Gateway(
                 endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
                 settings: settings, loop: loop, firstStreamID: firstStreamID)
-            let scene = Scene(server: server, sender: Sender(gateway))
+            let scene = Scene(server: server, gateway: gateway, sender: Sender(gateway))
             defer {
                 gateway.close()
                 server.close()

@@ -1,0 +1,73 @@
+package import Cryptography
+package import QueueCore
+package import Transport
+
+/// The binary interface: a pool of connections that share one endpoint and one provider certificate, which says for which app
+/// they are.
+///
+/// Apple switched its own servers off on 31 March 2021; this serves compatible services, and the simulator. Success is silence: a
+/// push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at fault and ends the
+/// connection; what was sent behind it goes out again over the next one.
+package final class BinaryGateway: PoolingGateway {
+    package weak var handler: (any PushGatewayHandler)?
+    package let endpoint: Endpoint
+    package let loop: EventLoop
+    let settings: GatewaySettings
+    let binary: BinarySettings
+    let context: TLSContext
+    let isAuthenticatedByCertificate = true
+    var pool: ConnectionPool<BinaryConnection>
+    /// Where a new connection starts to count; a test starts near the end.
+    private let firstIdentifier: UInt32
+
+    /// Answers to pushes that were not sent, because the interface cannot carry them. Told at the end of the turn.
+    private var refused: [Answer] = []
+    private var refusals: [Reason: Refusal] = [:]
+
+    /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    package init(
+        endpoint: Endpoint, identity: TLSIdentity, settings: GatewaySettings = GatewaySettings(),
+        binary: BinarySettings = BinarySettings(), loop: EventLoop, firstIdentifier: UInt32 = 1
+    ) throws(CryptographyError) {
+        self.endpoint = endpoint
+        self.settings = settings
+        self.binary = binary
+        self.loop = loop
+        self.firstIdentifier = firstIdentifier
+        context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
+        pool = ConnectionPool(settings)
+    }
+
+    package func send(
+        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
+    ) -> Bool {
+        let body = body ?? push.body
+        if let reason = binary.command.obstacle(to: push, payloadByteCount: body.count) {
+            refuse(ticket, reason)
+            return true
+        }
+        guard let connection = pool.open.first(where: { $0.freeSlots > 0 }) else {
+            requestCapacity()
+            return false
+        }
+        connection.send(push, to: token, body: body, ticket: ticket)
+        return true
+    }
+
+    func begin(on stream: TLSConnection) -> BinaryConnection {
+        BinaryConnection(stream: stream, gateway: self, firstIdentifier: firstIdentifier)
+    }
+
+    private func refuse(_ ticket: UInt64, _ reason: Reason) {
+        let refusal = refusals[reason] ?? Refusal(status: reason.row.status, text: reason.text)
+        refusals[reason] = refusal
+        refused.append(Answer(ticket: ticket, result: .refused(refusal)))
+        // Nobody is to be told anything from within a send.
+        guard refused.count == 1 else { return }
+        loop.atEndOfTurn { [self] in
+            let batch = refused
+            refused = []
+            deliver(batch)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/// The notifications of one connection whose fate is not known, the oldest first: written, and not confirmed by silence.
+///
+/// Identifiers count up within the connection and go on with 0 behind 2^32 - 1, so that a notification is found by subtraction.
+struct SentWindow {
+    private struct Item {
+        let ticket: UInt64
+        /// The position behind its last byte in the connection's output.
+        let end: UInt64
+        /// When that byte left the process, by the loop's nanoseconds; nil before.
+        var leftAt: UInt64?
+    }
+
+    /// Where the notification of an identifier stands.
+    enum Place: Equatable {
+        /// So many are older.
+        case waiting(index: Int)
+        /// Its silence was taken for consent already: whatever waits was sent behind it.
+        case confirmed
+        /// It was never sent over this connection.
+        case unknown
+    }
+
+    private var items: [Item] = []
+    /// Where the oldest stands in `items`, and the first that has not left.
+    private var head = 0
+    private var unsentFrom = 0
+    private var nextIdentifier: UInt32
+    private var issuedCount: UInt64 = 0
+
+    /// - Parameter firstIdentifier: a test starts near the end.
+    init(firstIdentifier: UInt32 = 1) {
+        nextIdentifier = firstIdentifier
+    }
+
+    var count: Int { items.count - head }
+    var isEmpty: Bool { count == 0 }
+
+    /// The identifier of the next notification.
+    var next: UInt32 { nextIdentifier }
+
+    /// Adds the notification that was written under ``next``, up to `end`.
+    mutating func add(ticket: UInt64, end: UInt64) {
+        items.append(Item(ticket: ticket, end: end))
+        nextIdentifier &+= 1
+        issuedCount += 1
+    }
+
+    /// Everything before `position` has left the process.
+    mutating func noteLeft(upTo position: UInt64, now: UInt64) {
+        while unsentFrom < items.count, items[unsentFrom].end <= position {
+            items[unsentFrom].leftAt = now
+            unsentFrom += 1
+        }
+    }
+
+    /// When the oldest left; nil when nothing has.
+    var oldestLeftAt: UInt64? { head < unsentFrom ? items[head].leftAt : nil }
+
+    /// Takes the next notification that left at `time` or before, all of whose bytes lie before `position`. Returns its ticket.
+    mutating func takeConfirmed(leftBy time: UInt64, before position: UInt64) -> UInt64? {
+        guard let leftAt = oldestLeftAt, leftAt <= time, items[head].end <= position else { return nil }
+        return takeOldest()?.ticket
+    }
+
+    /// Takes the oldest notification, and whether it has left whole.
+    mutating func takeOldest() -> (ticket: UInt64, hasLeft: Bool)? {
+        guard head < items.count else { return nil }
+        let item = items[head]
+        head += 1
+        if head > unsentFrom { unsentFrom = head }
+        compact()
+        return (item.ticket, item.leftAt != nil)
+    }
+
+    /// Where the notification with `identifier` stands.
+    func place(of identifier: UInt32) -> Place {
+        let age = UInt64(nextIdentifier &- identifier)
+        // The identifier that comes next is 2^32 back, if it ever was.
+        let stepsBack = age == 0 ? 1 << 32 : age
+        if stepsBack <= UInt64(count) { return .waiting(index: count - Int(stepsBack)) }
+        return stepsBack <= issuedCount ? .confirmed : .unknown
+    }
+
+    /// Gives back the room of what was taken, once that is half of all.
+    private mutating func compact() {
+        guard head == items.count || head >= 256 && head * 2 >= items.count else { return }
+        items.removeFirst(head)
+        unsentFrom -= head
+        head = 0
+    }
+}

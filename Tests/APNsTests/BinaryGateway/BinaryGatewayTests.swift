@@ -1,0 +1,269 @@
+import Cryptography
+import QueueCore
+import Testing
+import Transport
+
+@testable import APNs
+@testable import APNsSimulator
+
+@Suite(.timeLimit(.minutes(1))) struct `An error of the binary interface` {
+    @Test func `P43: rejects its push, and what came behind it is sent again, once`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 8, identifier: 6) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 13)
+            await scene.sender.untilAnswered(13)
+        }
+        #expect(scene.results[5] == "400 BadDeviceToken")
+        #expect(scene.tally == ["accepted": 12, "400 BadDeviceToken": 1])
+        #expect(scene.ticketsByConnection == [Array(0..<13), Array(6..<13)])
+    }
+
+    @Test(arguments: [
+        (count: 5, bad: [0]), (count: 5, bad: [4]), (count: 10, bad: [3, 7]), (count: 3, bad: [0, 1, 2]),
+        (count: 1000, bad: []),
+    ])
+    func `P44: rejects whoever is bad, wherever they stand`(count: Int, bad: [UInt64]) async throws {
+        let stage = BinaryStage { arrival in
+            guard bad.contains(arrival.ticket), let identifier = arrival.notification.identifier else {
+                return .silence
+            }
+            return .error(status: 8, identifier: identifier)
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+        }
+        #expect(scene.results.filter { $0.value != "accepted" }.keys.sorted() == bad)
+        #expect(Set(scene.results.values).isSubset(of: ["accepted", "400 BadDeviceToken"]))
+        #expect(scene.ticketsByConnection.count == bad.filter { $0 < count - 1 }.count + 1)
+        // Nobody whom the server took is sent to again.
+        #expect(scene.ticketsByConnection.flatMap { $0 }.sorted() == Array(0..<UInt64(count)))
+    }
+
+    @Test func `P44: is read when the connection is reset behind it and writing fails`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 9 ? .errorAndReset(status: 8, identifier: 3) : .silence
+        }
+        let scene = try await stage.run { scene in
+            // As soon as the server has gone, and before anybody reads: a write that fails.
+            scene.server.hasReset = { scene.sender.send(Sender.push(bytes: 2000), count: 90, from: 10) }
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(100)
+        }
+        #expect(scene.results[2] == "400 BadDeviceToken")
+        #expect(scene.tally == ["accepted": 99, "400 BadDeviceToken": 1])
+        #expect(scene.repeatedCount >= 7)
+    }
+
+    @Test func `P46: of a shutdown names the last that was taken`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 10, identifier: 6) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 13)
+            await scene.sender.untilAnswered(13)
+        }
+        #expect(scene.tally == ["accepted": 13])
+        #expect(scene.ticketsByConnection == [Array(0..<13), Array(6..<13)])
+    }
+
+    @Test func `P48: finds its push when identifiers have begun anew, and in its own connection`() async throws {
+        let stage = BinaryStage(firstIdentifier: .max - 2) { arrival in
+            // The identifiers are 2^32 - 3, 2^32 - 2, 2^32 - 1, 0, 1, …
+            arrival.connection == 0 && arrival.ticket == 9 ? .error(status: 7, identifier: 1) : .silence
+        }
+        let scene = try await stage.run { scene in
+            let other = try BinaryGateway(
+                endpoint: scene.gateway.endpoint, identity: scene.identity, settings: .brisk,
+                binary: scene.gateway.binary, loop: scene.loop, firstIdentifier: .max - 2)
+            defer { other.close() }
+            let neighbour = Sender(other)
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+            // The same identifiers over a connection of another gateway are other pushes.
+            neighbour.send(count: 5, from: 100)
+            await neighbour.untilAnswered(5)
+            #expect(neighbour.tally == ["accepted": 5])
+        }
+        #expect(scene.results[4] == "413 PayloadTooLarge")
+        #expect(scene.tally == ["accepted": 9, "413 PayloadTooLarge": 1])
+    }
+
+    @Test func `with an identifier that was never sent leaves everything unanswered`() async throws {
+        let stage = BinaryStage { $0.ticket == 4 ? .error(status: 8, identifier: 77) : .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+        }
+        #expect(scene.tally == ["unanswered": 5])
+    }
+
+    @Test func `that comes after the grace changes nothing that was told, and what waits is sent again`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 8, identifier: 2) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+            scene.sender.send(count: 3, from: 10)
+            await scene.sender.untilAnswered(13)
+        }
+        #expect(scene.tally == ["accepted": 13])
+        #expect(scene.ticketsByConnection == [Array(0..<13), Array(10..<13)])
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `Silence of the binary interface` {
+    @Test func `P51: is delivery only when it has lasted for the grace, and is told once`() async throws {
+        let stage = BinaryStage(grace: .milliseconds(300)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 1)
+            let start = ContinuousClock.now
+            await scene.sender.untilAnswered(1)
+            #expect(start.duration(to: .now) >= .milliseconds(300))
+        }
+        #expect(scene.tally == ["accepted": 1])
+    }
+
+    @Test func `P50: is awaited by so many at a time, and the rest have to wait`() async throws {
+        let stage = BinaryStage(windowSize: 10, grace: .milliseconds(40)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 95)
+            await scene.sender.untilAnswered(10)
+            #expect(scene.gateway.inFlightCount <= 10)
+            await scene.sender.untilAnswered(95)
+        }
+        #expect(scene.tally == ["accepted": 95])
+        #expect(scene.highestBatch <= 10)
+    }
+
+    @Test func `of a connection that closes without a word says nothing`() async throws {
+        let stage = BinaryStage { $0.ticket == 4 ? .close : .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+        }
+        #expect(scene.tally == ["unanswered": 5])
+    }
+
+    @Test func `of a peer that does not even acknowledge is none`() async throws {
+        let (count, bytes) = (12_000, 2000)
+        let stage = BinaryStage(windowSize: count, grace: .milliseconds(50)) { $0.ticket == 0 ? .hold : .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(Sender.push(bytes: bytes), count: count)
+            while scene.server.arrivals.isEmpty { await scene.loop.pause(.milliseconds(2)) }
+            // Many graces later, what neither the peer's kernel nor this one's would take is still open.
+            await scene.loop.pause(.milliseconds(500))
+            scene.note("open after a while", scene.gateway.inFlightCount)
+            scene.server.connections[0].stream.resumeReading()
+            await scene.sender.untilAnswered(count)
+        }
+        #expect(scene.notes["open after a while"] ?? 0 > 0)
+        #expect(scene.results.count == count)
+    }
+
+    @Test func `is awaited by a drain`() async throws {
+        let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 20)
+            await scene.sender.until { scene.gateway.inFlightCount == 20 }
+            await scene.gateway.drain(until: .now + .seconds(10))
+        }
+        #expect(scene.tally == ["accepted": 20])
+    }
+
+    @Test func `is not awaited beyond a drain's deadline`() async throws {
+        let stage = BinaryStage(grace: .seconds(20)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 20)
+            await scene.sender.until { scene.gateway.inFlightCount == 20 }
+            await scene.gateway.drain(until: .now + .milliseconds(50))
+        }
+        #expect(scene.tally == ["unanswered": 20])
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `The binary gateway` {
+    @Test func `writes what the interface wants`() async throws {
+        let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(Sender.push(body: "{}"), count: 1)
+            await scene.sender.untilAnswered(1)
+        }
+        let notification = try #require(scene.arrivals.first)
+        #expect(notification.command == 2)
+        #expect(notification.identifier == 1)
+        #expect(notification.expiration == 0)
+        #expect(notification.priority == 10)
+        #expect(notification.payload == Array("{}".utf8))
+        #expect(notification.token == [UInt8](repeating: 0, count: 8) + [UInt8](repeating: 0xAB, count: 24))
+    }
+
+    @Test(arguments: [BinaryCommand.simple, .enhanced])
+    func `speaks the old commands too`(command: BinaryCommand) async throws {
+        let stage = BinaryStage(command: command) { arrival in
+            guard arrival.ticket == 3, arrival.connection == 0 else { return .silence }
+            return arrival.notification.identifier.map { .error(status: 8, identifier: $0) } ?? .close
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 4)
+            await scene.sender.untilAnswered(4)
+        }
+        #expect(scene.arrivals.allSatisfy { $0.command == command.rawValue })
+        // Without an identifier nobody knows whose fault it was.
+        #expect(
+            scene.tally == (command == .simple ? ["unanswered": 4] : ["accepted": 3, "400 BadDeviceToken": 1]))
+    }
+
+    @Test func `P9: refuses by itself what the interface cannot carry`() async throws {
+        let push = { @Sendable (type: PushType, priority: Priority?, collapseID: PreparedPush.CollapseID, bytes: Int) in
+            PreparedPush(
+                topic: "com.example.App", pushType: type, priority: priority, expiration: .apnsDefault,
+                collapseID: collapseID, body: [UInt8](repeating: 0x20, count: bytes))
+        }
+        let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            let pushes = [
+                push(.alert, .immediate, .apnsID, 2048), push(.alert, .immediate, .none, 2049),
+                push(.voip, nil, .none, 10), push(.alert, .passive, .none, 10), push(.alert, nil, .constant("a"), 10),
+                push(.background, nil, .none, 10),
+            ]
+            for (index, push) in pushes.enumerated() {
+                scene.sender.send(push, count: 1, from: UInt64(index))
+                await scene.sender.untilAnswered(index + 1)
+            }
+        }
+        #expect(
+            (0..<6).map { scene.results[$0] } == [
+                "accepted", "413 PayloadTooLarge", "400 InvalidPushType", "400 BadPriority", "400 BadCollapseId",
+                "accepted",
+            ])
+        #expect(scene.arrivals.map(\.priority) == [10, 5])
+    }
+
+    @Test func `tells that its certificate is refused`() async throws {
+        let stage = BinaryStage(isKnown: false) { _ in .silence }
+        _ = try await stage.run { scene in
+            scene.gateway.requestCapacity()
+            await scene.sender.until { !scene.sender.refusedCredentials.isEmpty }
+            #expect(scene.sender.refusedCredentials[0].reason == .named("BadCertificate"))
+        }
+    }
+
+    @Test func `closes a connection that is idle, and opens one again`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.closeAfterIdle = .milliseconds(200)
+        let stage = BinaryStage(settings: settings, grace: .milliseconds(20)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            while scene.gateway.connectionCount > 0 { await scene.loop.pause(.milliseconds(2)) }
+            #expect(scene.gateway.state == .idle)
+            scene.sender.send(count: 1, from: 1)
+            await scene.sender.untilAnswered(2)
+        }
+        #expect(scene.ticketsByConnection == [[0], [1]])
+    }
+}

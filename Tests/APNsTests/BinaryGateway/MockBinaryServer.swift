@@ -1,0 +1,117 @@
+import Cryptography
+import Transport
+
+@testable import APNs
+@testable import APNsSimulator
+
+/// A server of the binary interface that does with each notification what a test says. Lives on the test's loop.
+final class MockBinaryServer {
+    /// What becomes of a connection after a notification has been read.
+    enum Reaction {
+        /// Nothing is heard: the push was taken.
+        case silence
+        /// An error packet, and the end of the connection.
+        case error(status: UInt8, identifier: UInt32)
+        /// The end of the connection, without a word.
+        case close
+        /// As `error`, but with a reset for an end, and with no look at what the client has sent meanwhile.
+        case errorAndReset(status: UInt8, identifier: UInt32)
+        /// Nothing more is read.
+        case hold
+    }
+
+    struct Arrival {
+        let connection: Int
+        let notification: BinaryNotification
+
+        /// The sender's ticket, which it puts into the token.
+        var ticket: UInt64 { (notification.token ?? []).prefix(8).reduce(0) { $0 << 8 | UInt64($1) } }
+    }
+
+    private(set) var arrivals: [Arrival] = []
+    private(set) var connections: [Connection] = []
+    private let respond: (Arrival) -> Reaction
+    /// Called in the turn in which a connection was reset, when everything else in it is done.
+    var hasReset: () -> Void = {}
+    private var connectionCount = 0
+    private var listener: Listener?
+
+    init(
+        on loop: EventLoop, clientsOf authority: CertificateAuthority, respond: @escaping (Arrival) -> Reaction
+    ) throws {
+        self.respond = respond
+        let identity = try authority.issueServer(names: ["localhost", "127.0.0.1"])
+        let context = try TLSContext.server(
+            identity: identity, clientCertificates: .required(issuedBy: authority.certificate),
+            applicationProtocol: nil)
+        listener = try Listener(context: context, loop: loop) { [self] stream in
+            connections.append(Connection(stream, server: self, number: connectionCount))
+            connectionCount += 1
+        }
+    }
+
+    var port: UInt16 { listener?.port ?? 0 }
+
+    /// Takes no more connections and cuts those there are.
+    func close() {
+        listener?.close()
+        for connection in connections { connection.stream.close() }
+    }
+
+    /// The tickets that a connection brought, in order.
+    func tickets(over connection: Int) -> [UInt64] {
+        arrivals.filter { $0.connection == connection }.map(\.ticket)
+    }
+
+    fileprivate func arrived(_ notification: BinaryNotification, over connection: Connection) -> Bool {
+        let arrival = Arrival(connection: connection.number, notification: notification)
+        arrivals.append(arrival)
+        return connection.react(respond(arrival))
+    }
+
+    final class Connection: ByteStreamHandler {
+        let stream: TLSConnection
+        let number: Int
+        private unowned let server: MockBinaryServer
+        private var parser = BinaryNotification.Parser()
+
+        init(_ stream: TLSConnection, server: MockBinaryServer, number: Int) {
+            self.stream = stream
+            self.server = server
+            self.number = number
+            stream.handler = self
+        }
+
+        /// Whether it reads on.
+        func react(_ reaction: Reaction) -> Bool {
+            switch reaction {
+            case .silence: return true
+            case .error(let status, let identifier):
+                writeError(status, identifier)
+                stream.close()
+            case .errorAndReset(let status, let identifier):
+                writeError(status, identifier)
+                stream.abort()
+                // The reset goes out with the last reference.
+                server.connections.removeAll { $0 === self }
+                stream.loop.atEndOfTurn { [server] in server.hasReset() }
+            case .close: stream.close()
+            case .hold: stream.pauseReading()
+            }
+            return false
+        }
+
+        func writeError(_ status: UInt8, _ identifier: UInt32) {
+            let bytes = [8, status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
+            _ = stream.write(bytes.span)
+        }
+
+        func received(_ bytes: Span<UInt8>) {
+            guard stream.isOpen else { return }
+            try? parser.take(bytes) { server.arrived($0, over: self) }
+        }
+
+        func writable() {}
+        func closed(_ error: TransportError?) {}
+    }
+}
