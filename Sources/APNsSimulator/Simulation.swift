@@ -15,7 +15,10 @@ final class Simulation {
     let recorder: Recorder?
     var tally: Tally
 
+    var feedback = FeedbackList()
+
     private(set) var connections: [Int: SimulatedConnection] = [:]
+    private var binarySessions: [Int: BinarySession] = [:]
     private var wheel = AnswerWheel()
     private var due: [AnswerWheel.Entry] = []
     private var isTicking = false
@@ -67,6 +70,36 @@ final class Simulation {
         _ = ManagementConnection(stream: stream, credential: credential, simulation: self)
     }
 
+    /// The same on the port of the binary interface.
+    func acceptBinary(_ stream: TLSConnection) {
+        guard let topic = binaryTopic(of: stream) else { return }
+        tally.connections += 1
+        let session = BinarySession(number: tally.connections, stream: stream, topic: topic, simulation: self)
+        binarySessions[session.number] = session
+        recorder?.connected(session.number, now: now)
+        session.begin()
+    }
+
+    /// The same on the port of the feedback service.
+    func acceptFeedback(_ stream: TLSConnection) {
+        guard let topic = binaryTopic(of: stream) else { return }
+        _ = FeedbackSession(stream: stream, list: feedback.take(topic: topic))
+    }
+
+    /// One certificate is one topic. Nil if the connection was closed, because its certificate is none for this installation.
+    private func binaryTopic(of stream: TLSConnection) -> String? {
+        refreshClock()
+        let certificate = try? stream.peerCertificate
+        if let certificate, let topic = certificate.topics.first,
+            ConnectionCredential.refusal(of: certificate.apns, configuration.environment) == nil
+        {
+            return topic
+        }
+        tally.failedHandshakes += 1
+        stream.close()
+        return nil
+    }
+
     /// Nil if the connection had to be closed.
     private func credential(of stream: TLSConnection) -> ConnectionCredential? {
         refreshClock()
@@ -83,6 +116,18 @@ final class Simulation {
     func remove(_ connection: SimulatedConnection) {
         connections[connection.number] = nil
         recorder?.disconnected(connection.number, now: now)
+    }
+
+    func remove(_ session: BinarySession) {
+        binarySessions[session.number] = nil
+        recorder?.disconnected(session.number, now: now)
+    }
+
+    /// Drops all connections without a word.
+    func dropConnections() {
+        refreshClock()
+        for connection in connections.values { connection.drop() }
+        for session in binarySessions.values { session.drop() }
     }
 
     // MARK: Answers that are due later
@@ -127,15 +172,14 @@ final class Simulation {
 
     /// Drops all connections and writes the rest of the record.
     func end() {
-        refreshClock()
-        for connection in connections.values { connection.drop() }
+        dropConnections()
         flushTimer?.cancel()
         recorder?.flush()
     }
 
     func snapshot() -> Snapshot {
         var snapshot = tally.snapshot(
-            replies: decider.replies, topics: topics.names, openConnections: connections.count)
+            replies: decider.replies, topics: topics.names, openConnections: connections.count + binarySessions.count)
         snapshot.isRecordComplete = recorder?.hasFailed != true
         return snapshot
     }

@@ -17,23 +17,43 @@ actor SimulationEngine {
         simulation = Simulation(configuration, loop: loop, tokens: tokens, recorder: recorder)
     }
 
+    /// Where a simulator listens.
+    struct Ports {
+        var port: UInt16
+        var management: UInt16?
+        var binary: UInt16?
+        var feedback: UInt16?
+    }
+
     /// Listens from now on; answers on which ports.
-    func listen(_ authority: TestAuthority) throws(SimulatorError) -> (port: UInt16, managementPort: UInt16?) {
+    func listen(_ authority: TestAuthority) throws(SimulatorError) -> Ports {
         let configuration = simulation.configuration
-        let context: TLSContext
-        do {
-            // A client may come with a certificate of this authority, or without and show tokens.
-            context = try TLSContext.server(
-                identity: authority.server, clientCertificates: .asked(issuedBy: authority.certificate))
-        } catch {
-            throw .credential(path: authority.folder + "/server.pem", error)
-        }
+        // A client may come with a certificate of this authority, or without and show tokens.
+        let context = try makeContext(authority, .asked(issuedBy: authority.certificate), applicationProtocol: "h2")
         let port = try listen(on: configuration.port, context) { [simulation] in simulation.accept($0) }
         let managementPort = try configuration.managementPort.map { (port) throws(SimulatorError) in
             try listen(on: port, context) { [simulation] in simulation.acceptManagement($0) }
         }
+        let binary = try makeContext(authority, .required(issuedBy: authority.certificate), applicationProtocol: nil)
+        let binaryPort = try configuration.binaryPort.map { (port) throws(SimulatorError) in
+            try listen(on: port, binary) { [simulation] in simulation.acceptBinary($0) }
+        }
+        let feedbackPort = try configuration.feedbackPort.map { (port) throws(SimulatorError) in
+            try listen(on: port, binary) { [simulation] in simulation.acceptFeedback($0) }
+        }
         simulation.flushRecord()
-        return (port, managementPort)
+        return Ports(port: port, management: managementPort, binary: binaryPort, feedback: feedbackPort)
+    }
+
+    private func makeContext(
+        _ authority: TestAuthority, _ clients: TLSContext.ClientCertificates, applicationProtocol: String?
+    ) throws(SimulatorError) -> TLSContext {
+        do {
+            return try TLSContext.server(
+                identity: authority.server, clientCertificates: clients, applicationProtocol: applicationProtocol)
+        } catch {
+            throw .credential(path: authority.folder + "/server.pem", error)
+        }
     }
 
     private func listen(
@@ -61,10 +81,7 @@ actor SimulationEngine {
         }
     }
 
-    func dropConnections() {
-        simulation.refreshClock()
-        for connection in simulation.connections.values { connection.drop() }
-    }
+    func dropConnections() { simulation.dropConnections() }
 
     func hold(_ isHeld: Bool) {
         for connection in simulation.connections.values { connection.hold(isHeld) }

@@ -14,6 +14,9 @@ package struct Simulator: Sendable {
     package let port: UInt16
     /// Where it takes requests about channels, if that was asked for.
     package let managementPort: UInt16?
+    /// Where it speaks the binary interface and its feedback service, if that was asked for.
+    package let binaryPort: UInt16?
+    package let feedbackPort: UInt16?
     /// Its certificates and keys, and the means to issue more.
     package let authority: TestAuthority
     private let engine: SimulationEngine
@@ -23,10 +26,10 @@ package struct Simulator: Sendable {
         let authority = try TestAuthority(folder: configuration.folder)
         let engine = try SimulationEngine(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
         do {
-            let (port, managementPort) = try await engine.listen(authority)
+            let ports = try await engine.listen(authority)
             return Simulator(
-                host: configuration.host, port: port, managementPort: managementPort, authority: authority,
-                engine: engine)
+                host: configuration.host, port: ports.port, managementPort: ports.management, binaryPort: ports.binary,
+                feedbackPort: ports.feedback, authority: authority, engine: engine)
         } catch {
             await engine.stop()
             throw error

@@ -71,6 +71,7 @@ package final class PreparedPush {
         broadcastPath = Array("/4/broadcasts/apps/\(app)".utf8)
         self.body = body
         self.expiration = Array((expiration.headerValue ?? "").utf8)
+        binaryExpiration = BinaryCommand.seconds(of: expiration)
         (isCollapsedByAPNsID, collapseID) = (false, [])
     }
 

@@ -38,7 +38,7 @@ struct ConnectionCredential {
     }
 
     /// A certificate without any mark is let pass: passes and website push certificates carry none.
-    private static func refusal(of marks: APNsExtensions, _ environment: Environment) -> Refusal? {
+    static func refusal(of marks: APNsExtensions, _ environment: Environment) -> Refusal? {
         guard marks.isForSandbox || marks.isForProduction else { return nil }
         let isForThis = environment == .sandbox ? marks.isForSandbox : marks.isForProduction
         return isForThis ? nil : .badCertificateEnvironment

@@ -38,6 +38,12 @@ struct TokenPath {
         }
     }
 
+    /// A token of the binary interface, which has no path.
+    init(deviceToken token: [UInt8], prefixes: [[UInt8]]) {
+        let digits = token.flatMap { [HexDigits.digit(of: $0 >> 4), HexDigits.digit(of: $0 & 0xf)] }
+        self.init((Self.base + digits).span, prefixes: prefixes)
+    }
+
     /// What stands for the channel of a broadcast. Its letters count as they are.
     init(channel: Span<UInt8>) {
         hash = Self.hash(of: channel, caseBit: 0)

@@ -24,6 +24,8 @@ struct SimulateCommand: Command {
     @Option("The port to listen on; 0 takes a free one.") var port: PortNumber = PortNumber(2197)
     @Option("Also take requests about broadcast channels on this port; 0 takes a free one.") var managementPort:
         PortNumber?
+    @Option("Also speak the old binary interface on this port; 0 takes a free one.") var binaryPort: PortNumber?
+    @Option("Also play its feedback service on this port; 0 takes a free one.") var feedbackPort: PortNumber?
     @Option("Channels that an app may have.") var channels: Count = 10_000
     @Option("Where its certificates and keys are, or are put.", "FOLDER") var folder: String = "pushq-simulator"
     @Option("Which of Apple's installations to play.") var environment: Environment = .production
@@ -53,6 +55,8 @@ struct SimulateCommand: Command {
         configuration.host = host
         configuration.port = port.number
         configuration.managementPort = managementPort?.number
+        configuration.binaryPort = binaryPort?.number
+        configuration.feedbackPort = feedbackPort?.number
         configuration.channelLimit = channels.number
         configuration.environment = environment
         configuration.rules = try readRules()
@@ -85,6 +89,12 @@ struct SimulateCommand: Command {
         var facts: [(name: String, value: Cell)] = [
             ("address", .text(HostAndPort(host: simulator.host, port: simulator.port).shown))
         ]
+        if let port = simulator.binaryPort {
+            facts.append(("binary", .text(HostAndPort(host: simulator.host, port: port).shown)))
+        }
+        if let port = simulator.feedbackPort {
+            facts.append(("feedback", .text(HostAndPort(host: simulator.host, port: port).shown)))
+        }
         if let port = simulator.managementPort {
             facts.append(("management", .text(HostAndPort(host: simulator.host, port: port).shown)))
         }

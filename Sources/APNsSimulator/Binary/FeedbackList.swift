@@ -1,0 +1,50 @@
+import Transport
+
+/// The feedback service's lists: devices on which an app is gone, by topic. Reading a list clears it.
+///
+/// Source: Apple archive, "Binary Provider API", the feedback service.
+struct FeedbackList {
+    /// What is beyond this is forgotten: nobody has asked for very long.
+    private static let maximumCount = 1_000_000
+
+    private var records: [String: [UInt8]] = [:]
+    private var counts: [String: Int] = [:]
+
+    /// Adds a device; `time` in seconds since 1970.
+    mutating func add(_ token: [UInt8], topic: String, at time: Int) {
+        guard counts[topic, default: 0] < Self.maximumCount else { return }
+        counts[topic, default: 0] += 1
+        let time = UInt32(clamping: time)
+        let head = [time >> 24, time >> 16, time >> 8, time, UInt32(token.count) >> 8, UInt32(token.count)]
+        records[topic, default: []] += head.map { UInt8(truncatingIfNeeded: $0) } + token
+    }
+
+    /// Takes the list of a topic, in the form in which it is sent.
+    mutating func take(topic: String) -> [UInt8] {
+        counts[topic] = nil
+        return records.removeValue(forKey: topic) ?? []
+    }
+}
+
+/// A connection to the feedback service: gets its topic's list, and the end. Its loop keeps it as long as it is open.
+final class FeedbackSession: ByteStreamHandler {
+    private let stream: TLSConnection
+    private var rest: ArraySlice<UInt8>
+
+    init(stream: TLSConnection, list: [UInt8]) {
+        self.stream = stream
+        rest = list[...]
+        stream.handler = self
+        writable()
+    }
+
+    func received(_ bytes: Span<UInt8>) {}
+
+    func writable() {
+        guard stream.isOpen else { return }
+        rest.removeFirst(stream.write(rest.span))
+        if rest.isEmpty { stream.close() }
+    }
+
+    func closed(_ error: TransportError?) {}
+}
