@@ -13,14 +13,16 @@ create table pushq.send_key (
 
 create index send_key_age on pushq.send_key (created_at);
 
--- Checks a message (0009_message_rules.sql) and keeps it. Returns its id.
+-- Checks a message (0009_message_rules.sql, 0012_binary_interface.sql) and keeps it. Returns its id.
 create function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean
 ) returns bigint
 language plpgsql as $$
 declare
-  problem text := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
+  problem text := coalesce(
+    pushq.message_problem(payload, push_type, priority, expiration, collapse_id),
+    pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
   new_id  bigint;
 begin
   if problem is not null then

@@ -10,6 +10,9 @@ package protocol PushGateway: AnyObject {
     /// Who is told; not kept alive.
     var handler: (any PushGatewayHandler)? { get set }
 
+    /// Whether nothing heard for a while is all the answer there is: pushes then stay in flight for long, and prove nothing wrong.
+    var confirmsBySilence: Bool { get }
+
     /// Whether APNs is within reach.
     var state: GatewayState { get }
 

@@ -9,6 +9,7 @@ package import Transport
 /// push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at fault and ends the
 /// connection; what was sent behind it goes out again over the next one.
 package final class BinaryGateway: PoolingGateway {
+    package let confirmsBySilence = true
     package weak var handler: (any PushGatewayHandler)?
     package let endpoint: Endpoint
     package let loop: EventLoop
@@ -24,10 +25,13 @@ package final class BinaryGateway: PoolingGateway {
     private var refused: [Answer] = []
     private var refusals: [Reason: Refusal] = [:]
 
+    /// - Parameter budget: what it shares with other gateways of the loop; nil if it has nothing to share.
+    ///
     /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
     package init(
         endpoint: Endpoint, identity: TLSIdentity, settings: GatewaySettings = GatewaySettings(),
-        binary: BinarySettings = BinarySettings(), loop: EventLoop, firstIdentifier: UInt32 = 1
+        binary: BinarySettings = BinarySettings(), loop: EventLoop, budget: ConnectionBudget? = nil,
+        firstIdentifier: UInt32 = 1
     ) throws(CryptographyError) {
         self.endpoint = endpoint
         self.settings = settings
@@ -35,7 +39,7 @@ package final class BinaryGateway: PoolingGateway {
         self.loop = loop
         self.firstIdentifier = firstIdentifier
         context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
-        pool = ConnectionPool(settings)
+        pool = ConnectionPool(settings, budget: budget)
     }
 
     package func send(

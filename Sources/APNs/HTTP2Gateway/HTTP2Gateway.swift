@@ -16,6 +16,7 @@ package final class HTTP2Gateway: PoolingGateway {
         case certificate(TLSIdentity)
     }
 
+    package let confirmsBySilence = false
     package weak var handler: (any PushGatewayHandler)?
     package let endpoint: Endpoint
     package let loop: EventLoop

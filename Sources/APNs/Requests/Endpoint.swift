@@ -31,6 +31,22 @@ package struct Endpoint: Sendable {
         }
     }
 
+    /// The binary interface of an environment (Apple archive, "Binary Provider API"). Apple switched it off on 31 March 2021.
+    package init(binaryInterfaceOf environment: Environment) {
+        switch environment {
+        case .production: self.init(host: "gateway.push.apple.com", port: 2195)
+        case .sandbox: self.init(host: "gateway.sandbox.push.apple.com", port: 2195)
+        }
+    }
+
+    /// Its feedback service.
+    package init(feedbackServiceOf environment: Environment) {
+        switch environment {
+        case .production: self.init(host: "feedback.push.apple.com", port: 2196)
+        case .sandbox: self.init(host: "feedback.sandbox.push.apple.com", port: 2196)
+        }
+    }
+
     /// Reads `HOST:PORT`, with an IPv6 address in brackets. Port 2197 is the other one that Apple's hosts listen on.
     package init(parsing text: String, authorities: TrustStore? = nil) throws(APNsError) {
         guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0 else {

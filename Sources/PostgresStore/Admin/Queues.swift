@@ -24,6 +24,7 @@ extension Statement {
         "queues",
         #"""
         select t.name, a.bundle_id, q.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
+               q.gateway,
                case when q.paused_at is not null then q.paused_reason
                     when t.suspended_at is not null then 'the tenant is suspended' end,
                (select count(*) from pushq.job j where j.queue_id = q.id),
@@ -53,13 +54,15 @@ extension Statement {
         returning pushq.wake()::text
         """#)
 
-    /// $1 queue; what is null stays: $2 weight; $3 connections; $4 attempts; $5 derive collapse IDs.
+    /// $1 queue; what is null stays: $2 weight; $3 connections; $4 attempts; $5 derive collapse IDs;
+    /// $6 gateway.
     static let setQueue = Statement(
         "set_queue",
         #"""
         update pushq.queue
         set weight = coalesce($2::float8::real, weight), connections = coalesce($3::int, connections),
-            max_attempts = coalesce($4::int, max_attempts), derive_collapse_id = coalesce($5::boolean, derive_collapse_id)
+            max_attempts = coalesce($4::int, max_attempts), derive_collapse_id = coalesce($5::boolean, derive_collapse_id),
+            gateway = coalesce($6, gateway)
         where id = pushq.queue_id($1)
         """#)
 
@@ -90,6 +93,8 @@ package struct QueueSummary: Sendable {
     package let connections: Int
     package let maxAttempts: Int
     package let credential: String?
+    /// The interface that it is sent over.
+    package let gateway: String
     /// Why nothing of it is sent; nil when it is.
     package let pausedReason: String?
     package let waitingJobs: Int
@@ -102,6 +107,7 @@ package struct QueueChange: Sendable {
     package var connections: Int?
     package var maxAttempts: Int?
     package var derivesCollapseID: Bool?
+    package var gateway: GatewayKind?
 
     /// No change.
     package init() {}
@@ -136,6 +142,7 @@ extension PostgresConnection {
             [
                 .text(name.description), .float8(change.weight), .int4(change.connections.map(Int32.init)),
                 .int4(change.maxAttempts.map(Int32.init)), .bool(change.derivesCollapseID),
+                .text(change.gateway?.rawValue),
             ])
     }
 
@@ -162,6 +169,7 @@ extension QueueSummary {
             name: QueueName(tenant: row.text(0), app: row.text(1), environment: environment),
             rate: row.optionalFloat8(3), burst: row.optionalFloat8(4), weight: row.float8(5),
             connections: Int(row.int2(6)), maxAttempts: Int(row.int2(7)), credential: row.optionalText(8),
-            pausedReason: row.optionalText(9), waitingJobs: Int(row.int8(10)), waitingRecipients: Int(row.int8(11)))
+            gateway: row.text(9), pausedReason: row.optionalText(10), waitingJobs: Int(row.int8(11)),
+            waitingRecipients: Int(row.int8(12)))
     }
 }

@@ -5,7 +5,7 @@ extension Statement {
         with due as (
           select name
           from pushq.duty
-          where next_at <= now() and (deadline is null or deadline < now())
+          where name = any ($3::text[]) and next_at <= now() and (deadline is null or deadline < now())
           order by next_at
           limit 1
           for update skip locked)
@@ -25,9 +25,10 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes a duty of the fleet that is due, for the time `lease`. Returns its name; nil if none is due.
-    package func takeDuty(owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
-        try await execute(.takeDuty, [.int8(owner), .interval(lease)]).first?.text(0)
+    /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Returns its name; nil
+    /// if none is due.
+    package func takeDuty(_ names: [String], owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
+        try await execute(.takeDuty, [.int8(owner), .interval(lease), .textArray(names)]).first?.text(0)
     }
 
     /// Gives a duty back; it is due again after `pause`.

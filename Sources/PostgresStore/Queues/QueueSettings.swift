@@ -8,7 +8,8 @@ extension Statement {
         #"""
         select q.id, t.name, a.bundle_id, q.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
                p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
-               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id, c.not_after, now()
+               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id, c.not_after, now(),
+               q.gateway
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
@@ -41,6 +42,8 @@ package struct QueueSettings: Sendable {
     package let connections: Int
     /// Answers for each recipient before it has failed.
     package let maxAttempts: Int
+    /// The interface that it is sent over.
+    package let gateway: GatewayKind
     /// Whether an alert without a collapse ID gets its recipient's apns-id as one.
     package let derivesCollapseID: Bool
     /// Pushes a second; nil: no limit.
@@ -98,7 +101,7 @@ extension QueueSettings {
             queueID: row.int4(0),
             name: QueueName(tenant: row.text(1), app: row.text(2), environment: environment),
             weight: row.float8(4), connections: Int(row.int2(5)), maxAttempts: Int(row.int2(6)),
-            derivesCollapseID: row.bool(7), rate: row.optionalFloat8(8), isPaused: row.bool(9),
+            gateway: GatewayKind(rawValue: row.text(19)) ?? .http2, derivesCollapseID: row.bool(7), rate: row.optionalFloat8(8), isPaused: row.bool(9),
             credential: StoredCredential(row))
     }
 }

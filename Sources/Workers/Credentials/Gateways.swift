@@ -15,6 +15,7 @@ final class Gateways {
         let holder: [UInt8]
         let version: Int32
         let environment: Environment
+        let gateway: GatewayKind
         let connections: Int
     }
 
@@ -26,6 +27,12 @@ final class Gateways {
             id = credential.id
             version = credential.version
         }
+    }
+
+    /// A credential and the interface it is to be used for.
+    private struct Use: Hashable {
+        let credential: CredentialVersion
+        let gateway: GatewayKind
     }
 
     private struct Entry {
@@ -71,7 +78,7 @@ final class Gateways {
     /// Whose secret each credential is: opening it costs more than to look here.
     private var holders: [CredentialVersion: [UInt8]] = [:]
     /// Credentials that could not be used: said once, and when they are tried again.
-    private var unusable: [CredentialVersion: ContinuousClock.Instant] = [:]
+    private var unusable: [Use: ContinuousClock.Instant] = [:]
     /// Gateways that no queue uses any more and that await their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
@@ -96,17 +103,17 @@ final class Gateways {
     func gateway(for queue: QueueSettings) async -> (any PushGateway)? {
         guard let credential = queue.credential, credential.expiredAt == nil else { return nil }
         if let key = key(of: queue), let entry = entries[key] { return entry.gateway }
-        let version = CredentialVersion(credential)
-        if let nextTry = unusable[version], ContinuousClock.now < nextTry { return nil }
+        let use = Use(credential: CredentialVersion(credential), gateway: queue.gateway)
+        if let nextTry = unusable[use], ContinuousClock.now < nextTry { return nil }
         do {
             return try await open(credential, for: queue)
         } catch let error as PostgresError where error.isPassing {
             return nil
         } catch {
-            if unusable[version] == nil {
+            if unusable[use] == nil {
                 report(.credentialUnreadable(queue: queue.name.description, reason: "\(error)"))
             }
-            unusable[version] = .now + Self.nextTry
+            unusable[use] = .now + Self.nextTry
             return nil
         }
     }
@@ -121,7 +128,7 @@ final class Gateways {
             drain(entry.gateway)
         }
         holders = holders.filter { versions.contains($0.key) }
-        unusable = unusable.filter { versions.contains($0.key) }
+        unusable = unusable.filter { versions.contains($0.key.credential) }
     }
 
     private func drain(_ gateway: any PushGateway) {
@@ -178,7 +185,7 @@ final class Gateways {
             let holder = holders[CredentialVersion(credential)]
         else { return nil }
         return Key(
-            holder: holder, version: credential.version, environment: queue.name.environment,
+            holder: holder, version: credential.version, environment: queue.name.environment, gateway: queue.gateway,
             connections: queue.connections)
     }
 
@@ -190,7 +197,7 @@ final class Gateways {
         guard let key = key(of: queue) else { return nil }
         if let entry = entries[key] { return entry.gateway }
         let entry = try await entry(opened, for: queue)
-        unusable[version] = nil
+        unusable[Use(credential: version, gateway: queue.gateway)] = nil
         // Another queue may have made it while this one waited for the database.
         if let other = entries[key] {
             entry.gateway.close()
@@ -202,6 +209,9 @@ final class Gateways {
 
     private func entry(_ opened: OpenedCredential, for queue: QueueSettings) async throws -> Entry {
         switch opened {
+        case .certificate(let identity) where queue.gateway == .binary:
+            return Entry(gateway: try binaryGateway(identity, for: queue), renewal: nil)
+        case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
         case .certificate(let identity):
             return Entry(gateway: try gateway(.certificate(identity), for: queue), renewal: nil)
         case .signer(let signer):
@@ -212,12 +222,27 @@ final class Gateways {
         }
     }
 
-    private func gateway(_ credential: HTTP2Gateway.Credential, for queue: QueueSettings) throws -> HTTP2Gateway {
+    private func binaryGateway(_ identity: TLSIdentity, for queue: QueueSettings) throws -> BinaryGateway {
+        guard let endpoint = settings.binaryEndpoint(queue.name.environment) else {
+            throw CredentialProblem.noBinaryGateway
+        }
+        let gateway = try BinaryGateway(
+            endpoint: endpoint, identity: identity, settings: limits(of: queue), binary: settings.binary, loop: loop,
+            budget: budget)
+        gateway.handler = handler
+        return gateway
+    }
+
+    private func limits(of queue: QueueSettings) -> GatewaySettings {
         var limits = settings.connections
         limits.maximumConnections = queue.connections
+        return limits
+    }
+
+    private func gateway(_ credential: HTTP2Gateway.Credential, for queue: QueueSettings) throws -> HTTP2Gateway {
         let gateway = try HTTP2Gateway(
-            endpoint: settings.gateway ?? Endpoint(queue.name.environment), credential: credential, settings: limits,
-            loop: loop, budget: budget)
+            endpoint: settings.gateway ?? Endpoint(queue.name.environment), credential: credential,
+            settings: limits(of: queue), loop: loop, budget: budget)
         gateway.handler = handler
         return gateway
     }

@@ -19,6 +19,8 @@ final class Dispatcher {
     private(set) var active: [QueueState] = []
     /// Requests in flight, over all queues.
     private(set) var inFlight = 0
+    /// Those of them that await nothing but silence. Their connections bound them, and they would keep others from being sent.
+    private var inSilence = 0
     /// Requests sent since the start.
     private(set) var sent = 0
     private var isScheduled = false
@@ -90,7 +92,7 @@ final class Dispatcher {
     /// Lets the queues take turns until none has anybody to send to, or nothing more fits.
     private func shareOut(now: ContinuousClock.Instant) {
         var contenders = active.filter { $0.mayWork }
-        while !contenders.isEmpty, inFlight < settings.inFlight {
+        while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
             var first = 0
             for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {
                 first = index
@@ -109,7 +111,7 @@ final class Dispatcher {
     private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
         guard let gateway = queue.gateway else { return 0 }
         if gateway.freeSlots == 0 { gateway.requestCapacity() }
-        var room = min(most, settings.inFlight - inFlight, gateway.freeSlots)
+        var room = min(most, settings.inFlight - inFlight + inSilence, gateway.freeSlots)
         let isPaced = queue.settings.rate != nil
         if isPaced { room = min(room, queue.permits(at: now)) }
         guard room > 0 else { return 0 }
@@ -129,6 +131,7 @@ final class Dispatcher {
         queue.inFlight += sent
         queue.sentSinceMeasured += sent
         inFlight += sent
+        if gateway.confirmsBySilence { inSilence += sent }
         self.sent += sent
         return sent
     }
@@ -185,6 +188,7 @@ final class Dispatcher {
 
     /// Takes a burst of answers from a gateway.
     func take(_ answers: [Answer], from gateway: any PushGateway) {
+        if gateway.confirmsBySilence { inSilence -= answers.count }
         for answer in answers { take(answer, from: gateway) }
         schedule()
     }

@@ -11,6 +11,13 @@ protocol Duty {
     var lease: Duration { get }
     /// Does it once.
     func run() async throws(PostgresError)
+    /// Comes to an end soon, if it is at work.
+    func stop()
+}
+
+extension Duty {
+    /// Most take no longer than a statement does.
+    func stop() {}
 }
 
 /// Runs the duties of the fleet that are due.
@@ -38,6 +45,7 @@ final class DutyRunner {
 
     func stop() {
         isStopping = true
+        for duty in duties { duty.stop() }
         signal.raise()
     }
 
@@ -51,7 +59,7 @@ final class DutyRunner {
 
     private func runDue() async {
         let longest = duties.map(\.lease).max() ?? .zero
-        let taken = await store.attempt { try await $0.takeDuty(owner: owner, lease: longest) }
+        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), owner: owner, lease: longest) }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return }
         do throws(PostgresError) {
             try await duty.run()

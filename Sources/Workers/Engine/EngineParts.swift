@@ -64,10 +64,15 @@ final class EngineParts {
             dispatcher: dispatcher, settler: settler, report: report)
         permits = PermitTaker(loop: loop, store: store, settings: settings, dispatcher: dispatcher)
         rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
-        let all: [any Duty] = [
+        var all: [any Duty] = [
             SuspectsDuty(store: slowStore, report: report), UpkeepDuty(store: slowStore, report: report),
             CredentialsDuty(store: slowStore, report: report),
         ]
+        // A worker that does not know whom to ask leaves it to those that do.
+        if settings.feedbackEndpoint(.production) != nil {
+            all.append(
+                FeedbackDuty(store: slowStore, settings: settings, masterKey: masterKey, loop: loop, report: report))
+        }
         duties = DutyRunner(loop: loop, store: slowStore, owner: owner, duties: all, report: report)
         presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
         drainSignal = Signal(loop: loop)

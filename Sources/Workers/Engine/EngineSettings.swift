@@ -1,4 +1,5 @@
 package import APNs
+import QueueCore
 
 /// How a worker works. Every bound of the engine is here.
 package struct EngineSettings: Sendable {
@@ -6,6 +7,13 @@ package struct EngineSettings: Sendable {
     package var queues = "*"
     /// Sends everything there instead of to Apple.
     package var gateway: Endpoint?
+    /// The same for queues that are sent over the binary interface, and for its feedback service. Without them, a worker that
+    /// sends elsewhere than to Apple does not turn to Apple for these.
+    package var binaryGateway: Endpoint?
+    package var feedbackService: Endpoint?
+    /// How often the feedback service is asked about each queue.
+    package var feedbackInterval = Duration.seconds(24 * 3600)
+    package var binary = BinarySettings()
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
     /// Connections to APNs, over all queues; idle ones of the longest-unused queues are closed when more are wanted.
@@ -44,6 +52,20 @@ package struct EngineSettings: Sendable {
 
     package init() {}
 
+    /// Where the binary interface of an environment is spoken; nil if that is not known.
+    func binaryEndpoint(_ environment: Environment) -> Endpoint? {
+        if let binaryGateway { return binaryGateway }
+        return sendsElsewhere ? nil : Endpoint(binaryInterfaceOf: environment)
+    }
+
+    /// Where the feedback service of an environment is; nil if that is not known.
+    func feedbackEndpoint(_ environment: Environment) -> Endpoint? {
+        if let feedbackService { return feedbackService }
+        return sendsElsewhere ? nil : Endpoint(feedbackServiceOf: environment)
+    }
+
+    private var sendsElsewhere: Bool { gateway != nil || binaryGateway != nil || feedbackService != nil }
+
     /// After this much of a lease without a successful renewal, nothing more is sent for it.
     var fence: Duration { lease * 2 / 3 }
 }
@@ -66,6 +88,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case leasesFound(Int)
     case devicesDeactivated(Int)
     case queuesPausedForTokens(Int)
+    case feedbackRead(queue: String, count: Int)
+    case feedbackActedOn(records: Int, deactivated: Int)
+    case feedbackUnreachable(queue: String, reason: String)
     case partitionsChanged([String])
     case dutyFailed(name: String, reason: String)
     case draining
@@ -95,6 +120,11 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"
         case .queuesPausedForTokens(let count):
             "paused \(count) queues with too many bad tokens: see pushq-admin queue list"
+        case .feedbackRead(let queue, let count): "the feedback service named \(count) devices of \(queue)"
+        case .feedbackActedOn(let records, let deactivated):
+            "deactivated \(deactivated) devices after \(records) records of the feedback service"
+        case .feedbackUnreachable(let queue, let reason):
+            "the feedback service cannot be asked about \(queue), trying again: \(reason)"
         case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"
         case .dutyFailed(let name, let reason): "the duty \(name) failed and is tried again: \(reason)"
         case .draining: "draining: waiting for what is in flight"

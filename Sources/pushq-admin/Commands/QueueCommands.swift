@@ -63,6 +63,7 @@ enum QueueCommands {
                     Column("attempts") { .count($0.maxAttempts) },
                     Column("waiting_jobs") { .count($0.waitingJobs) },
                     Column("waiting_recipients") { .count($0.waitingRecipients) },
+                    Column("gateway") { .text($0.gateway) },
                     Column("credential") { .text($0.credential) },
                     Column("paused_because") { .text($0.pausedReason) },
                 ])

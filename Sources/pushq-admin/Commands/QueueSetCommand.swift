@@ -9,6 +9,7 @@ struct QueueSetCommand: Command {
         "queue set acme/com.acme.shop/production --rate 250 --burst 50",
         "queue set acme/com.acme.shop/production --weight 3 --connections 8",
         "queue set acme/com.acme.shop/production --no-rate",
+        "queue set acme/com.acme.shop/production --gateway binary --credential shop-2026",
     ]
 
     @Positional("Its name: tenant/app/environment.") var queue: QueueName
@@ -20,6 +21,7 @@ struct QueueSetCommand: Command {
     @Option("Answers for a recipient before it has failed: 1 to 100.") var attempts: Int?
     @Option("Whether an alert without a collapse ID gets one, so that a repeat replaces its twin.")
     var deriveCollapseId: Toggle?
+    @Option("The interface it is sent over; binary is Apple's old one, for compatible services.") var gateway: GatewayKind?
     @Option("The credential that it is sent with.", "NAME") var credential: String?
     var database = DatabaseOptions()
 
@@ -47,6 +49,7 @@ struct QueueSetCommand: Command {
             change.connections = try Self.bounded(command.connections, 1...100, "--connections")
             change.maxAttempts = try Self.bounded(command.attempts, 1...100, "--attempts")
             change.derivesCollapseID = command.deriveCollapseId.map { $0 == .on }
+            change.gateway = command.gateway
             guard !liftsRate || (rate == nil && burst == nil) else {
                 throw UsageError("--no-rate does not go with --rate or --burst")
             }
@@ -65,15 +68,17 @@ struct QueueSetCommand: Command {
 
         func apply(to queue: QueueName, in store: PostgresConnection) async throws {
             if let credential { try await Self.check(credential, for: queue, in: store) }
-            try await store.setQueue(queue, to: change)
+            // The binary interface asks for a certificate, so that has to be there first; on the way back it is the other way round.
+            if change.gateway == .http2 { try await store.setQueue(queue, to: change) }
+            if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
+                throw Failure.noCredential(credential, of: queue.tenant)
+            }
+            if change.gateway != .http2 { try await store.setQueue(queue, to: change) }
             if liftsRate { try await store.liftRate(of: queue) }
             if let rate {
                 try await store.setRate(rate, burst: burst, of: queue)
             } else if let burst, try await !store.setBurst(burst, of: queue) {
                 throw Failure("\(queue) has no rate, so a burst means nothing; give --rate with it")
-            }
-            if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
-                throw Failure.noCredential(credential, of: queue.tenant)
             }
         }
 
@@ -94,8 +99,10 @@ enum Toggle: String, ArgumentChoice {
     case on, off
 }
 
+extension GatewayKind: ArgumentChoice {}
+
 extension QueueChange {
     fileprivate var isEmpty: Bool {
-        weight == nil && connections == nil && maxAttempts == nil && derivesCollapseID == nil
+        weight == nil && connections == nil && maxAttempts == nil && derivesCollapseID == nil && gateway == nil
     }
 }

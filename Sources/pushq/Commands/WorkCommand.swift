@@ -23,7 +23,12 @@ struct WorkCommand: Terminal.Command {
     @Option("Which queues to serve: tenant/app/environment, in which * stands for anything.", "PATTERN")
     var queues: String = "*"
     @Option("Send there instead of to Apple: a simulator, or a proxy.") var gateway: HostAndPort?
-    @Option("A PEM file of certificate authorities that --gateway is verified against, beside the system's.", "FILE")
+    @Option("The same for queues whose gateway is binary: where Apple's old interface is spoken.") var binaryGateway:
+        HostAndPort?
+    @Option("The same for the binary interface's feedback service.") var feedbackService: HostAndPort?
+    @Option("How often the feedback service is asked about a queue.") var feedbackEvery: Duration = .seconds(24 * 3600)
+    @Option("The command of the binary interface that pushes are sent with: 0, 1 or 2.") var binaryCommand: Int = 2
+    @Option("A PEM file of certificate authorities that these are verified against, beside the system's.", "FILE")
     var ca: InputFile?
     @Option("How long to wait for what is in flight when told to stop.") var drain: Duration = .seconds(25)
     @Option("How long a job is held without a sign of life: a shorter time finds dead workers sooner.")
@@ -52,16 +57,30 @@ struct WorkCommand: Terminal.Command {
     }
 
     private func settings() throws -> EngineSettings {
-        guard ca == nil || gateway != nil else { throw UsageError("--ca belongs to a --gateway") }
+        guard ca == nil || gateway != nil || binaryGateway != nil || feedbackService != nil else {
+            throw UsageError("--ca belongs to a --gateway")
+        }
+        guard feedbackEvery >= .seconds(1) else {
+            throw UsageError("--feedback-every \(feedbackEvery.shown) is less than a second")
+        }
+        guard let command = UInt8(exactly: binaryCommand).flatMap(BinaryCommand.init) else {
+            throw UsageError("--binary-command \(binaryCommand) is not 0, 1 or 2")
+        }
         var settings = EngineSettings()
+        settings.binary.command = command
+        settings.feedbackInterval = feedbackEvery
         settings.queues = queues
         settings.drain = drain
         settings.lease = lease
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
-        settings.gateway = try gateway.map { gateway in
-            Endpoint(host: gateway.host, port: gateway.port, authorities: try ca?.authorities())
+        let authorities = try ca?.authorities()
+        let endpoint = { (place: HostAndPort) in
+            Endpoint(host: place.host, port: place.port, authorities: authorities)
         }
+        settings.gateway = gateway.map(endpoint)
+        settings.binaryGateway = binaryGateway.map(endpoint)
+        settings.feedbackService = feedbackService.map(endpoint)
         return settings
     }
 

@@ -39,10 +39,10 @@ import Transport
             }
             senders[3].send(count: 1)
             await senders[3].untilAnswered(1)
-            #expect(senders.map(\.gateway.connectionCount) == [1, 0, 1, 1])
+            #expect(senders.map(\.connectionCount) == [1, 0, 1, 1])
             senders[1].send(count: 1, from: 1)
             await senders[1].untilAnswered(2)
-            #expect(senders.map(\.gateway.connectionCount) == [1, 1, 0, 1])
+            #expect(senders.map(\.connectionCount) == [1, 1, 0, 1])
             #expect(budget.count == 3)
         }
     }
@@ -62,7 +62,7 @@ import Transport
             held.requests.removeFirst().answer()
             await senders[1].untilAnswered(1)
             #expect(server.connections.count == 2)
-            #expect(senders.map(\.gateway.connectionCount) == [0, 1])
+            #expect(senders.map(\.connectionCount) == [0, 1])
             #expect(budget.count == 1)
         }
     }
@@ -82,7 +82,7 @@ import Transport
             senders[0].send(count: 1)
             await senders[0].untilAnswered(1)
             senders[1].send(count: 1)
-            #expect(senders.map(\.gateway.connectionCount) == [1, 0])
+            #expect(senders.map(\.connectionCount) == [1, 0])
             #expect(server.connections.count == 1)
         }
     }

@@ -91,6 +91,9 @@ final class Sender: PushGatewayHandler {
         results.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
     }
 
+    /// How many connections its gateway holds.
+    var connectionCount: Int { (gateway as? any PoolingGateway)?.connectionCount ?? 0 }
+
     func untilAnswered(_ count: Int) async {
         await until { self.results.count >= count }
     }

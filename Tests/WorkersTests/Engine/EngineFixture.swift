@@ -104,7 +104,28 @@ final class EngineFixture {
             sealed: try masterKey.seal(secret, for: id.secretOwner))
     }
 
+    /// Sends a queue over the binary interface; its credential has to be a certificate.
+    func useBinaryInterface(for queue: QueueName) async throws {
+        var change = QueueChange()
+        change.gateway = .binary
+        try await connection.setQueue(queue, to: change)
+    }
+
     // MARK: Engines
+
+    /// Those of an engine that sends to the simulator, and does so briskly.
+    var settings: EngineSettings {
+        var settings = EngineSettings()
+        let endpoint = { [authorities] (port: UInt16) in
+            Endpoint(host: "127.0.0.1", port: port, authorities: authorities)
+        }
+        settings.gateway = endpoint(simulator.port)
+        settings.binaryGateway = simulator.binaryPort.map(endpoint)
+        settings.feedbackService = simulator.feedbackPort.map(endpoint)
+        settings.settingsRefresh = .milliseconds(100)
+        settings.drain = .seconds(5)
+        return settings
+    }
 
     /// Starts an engine; it is drained when `body` returns.
     /// - Parameter address: of the database, if the engine is to reach it otherwise than the test does.
@@ -112,10 +133,7 @@ final class EngineFixture {
         over address: DatabaseAddress? = nil, _ adjust: (inout EngineSettings) -> Void = { _ in },
         _ body: (Engine) async throws -> Void
     ) async throws {
-        var settings = EngineSettings()
-        settings.gateway = Endpoint(host: "127.0.0.1", port: simulator.port, authorities: authorities)
-        settings.settingsRefresh = .milliseconds(100)
-        settings.drain = .seconds(5)
+        var settings = settings
         adjust(&settings)
         let engine = Engine(
             settings: settings, database: address ?? database.address, masterKey: masterKey,

@@ -1,0 +1,134 @@
+package import Cryptography
+package import Transport
+
+/// Asks the feedback service of the binary interface on which devices the certificate's app is gone.
+///
+/// The client writes nothing and reads to the end; reading clears the list (Apple archive, "Binary Provider API"). So whoever
+/// asks keeps what has come before more is read. Apple's own service was switched off on 31 March 2021.
+///
+/// Belongs to its loop.
+package final class FeedbackService {
+    /// The limits and times of asking.
+    package struct Settings: Sendable {
+        /// Looking up the name, connecting and the TLS handshake together.
+        package var connectTime = Duration.seconds(10)
+        /// How long the service may say nothing before the end of its list.
+        package var silence = Duration.seconds(30)
+        /// How long a list may take in all. What has come by then is kept, and the rest asked for the next time.
+        package var longest = Duration.seconds(600)
+        /// Records that are handed over at once, at the most about so many.
+        package var batchSize = 1000
+
+        package init() {}
+    }
+
+    private let endpoint: Endpoint
+    private let context: TLSContext
+    private let settings: Settings
+    private let loop: EventLoop
+    private var reader: Reader?
+
+    /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    package init(
+        endpoint: Endpoint, identity: TLSIdentity, settings: Settings = Settings(), loop: EventLoop
+    ) throws(CryptographyError) {
+        self.endpoint = endpoint
+        self.settings = settings
+        self.loop = loop
+        context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
+    }
+
+    /// Reads the list to its end and returns how many records it had. `keep` is awaited for each batch, and nothing more is read
+    /// meanwhile; what it throws ends the reading. A record that is cut off at the end is left out.
+    package func read(_ keep: ([FeedbackRecord]) async throws -> Void) async throws -> Int {
+        let stream = try await TLSConnection.connect(
+            host: endpoint.host, port: endpoint.port, context: context, loop: loop,
+            deadline: loop.now + settings.connectTime)
+        defer { stream.close() }
+        let reader = Reader(stream: stream, batchSize: settings.batchSize)
+        self.reader = reader
+        let deadline = loop.now + settings.longest
+        var count = 0
+        while let batch = try await reader.next(until: min(deadline, loop.now + settings.silence)) {
+            try await keep(batch)
+            count += batch.count
+        }
+        return count
+    }
+
+    /// Ends a reading that is under way, once what has come so far is kept.
+    package func stop() { reader?.stop() }
+}
+
+extension FeedbackService {
+    /// Why a list was not read to its end.
+    package enum Failure: Error, Equatable, CustomStringConvertible {
+        case silent(peer: String)
+        case stopped
+        case nonsense(peer: String, BinaryProtocolError)
+
+        package var description: String {
+            switch self {
+            case .stopped: "the worker stopped before the end of the list"
+            case .silent(let peer): "\(peer) did not come to the end of its list"
+            case .nonsense(let peer, let error): "\(peer) \(error)"
+            }
+        }
+    }
+
+    /// Gathers records while nobody asks for them, as many as one batch has.
+    private final class Reader: ByteStreamHandler {
+        private let stream: TLSConnection
+        private let batchSize: Int
+        private var parser = FeedbackRecord.Parser()
+        private var records: [FeedbackRecord] = []
+        private var end: Result<Void, any Error>?
+        private var waiter: Waiter<Bool>?
+
+        init(stream: TLSConnection, batchSize: Int) {
+            self.stream = stream
+            self.batchSize = batchSize
+            stream.handler = self
+        }
+
+        /// The next records, as soon as there are any; nil at the end of the list.
+        func next(until deadline: ContinuousClock.Instant) async throws -> [FeedbackRecord]? {
+            if records.isEmpty, end == nil {
+                stream.resumeReading()
+                let waiter = Waiter<Bool>(loop: stream.loop)
+                self.waiter = waiter
+                guard await waiter.wait(until: deadline) != nil else { throw Failure.silent(peer: stream.peer) }
+            }
+            if records.isEmpty, let end {
+                try end.get()
+                return nil
+            }
+            defer { records = [] }
+            return records
+        }
+
+        func received(_ bytes: Span<UInt8>) {
+            do throws(BinaryProtocolError) {
+                try parser.take(bytes, into: &records)
+            } catch {
+                end = .failure(Failure.nonsense(peer: stream.peer, error))
+                stream.close()
+            }
+            if records.count >= batchSize { stream.pauseReading() }
+            if !records.isEmpty || end != nil { waiter?.resume(true) }
+        }
+
+        func stop() {
+            stream.close()
+            end = end ?? .failure(Failure.stopped)
+            waiter?.resume(true)
+        }
+
+        func writable() {}
+
+        func closed(_ error: TransportError?) {
+            end = error.map { .failure($0) } ?? .success(())
+            waiter?.resume(true)
+        }
+    }
+}

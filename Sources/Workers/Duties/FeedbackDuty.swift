@@ -1,0 +1,114 @@
+import APNs
+import Cryptography
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Asks the feedback service about the queues that are sent over the binary interface, and acts on what it said.
+///
+/// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did not live to
+/// act on is acted on by whoever has the duty next.
+///
+/// Belongs to the engine's event loop.
+final class FeedbackDuty: Duty {
+    let name = "feedback"
+    let pause = Duration.seconds(60)
+    let lease = Duration.seconds(300)
+    /// Queues are asked about for so long at one time: there are other duties.
+    private static let longest = Duration.seconds(30)
+    /// A list that is being read is nobody else's for so long.
+    private static let pollLease = Duration.seconds(900)
+
+    private let store: EngineStore
+    private let settings: EngineSettings
+    private let masterKey: MasterKey?
+    private let loop: EventLoop
+    private let report: (EngineEvent) -> Void
+    private var service: FeedbackService?
+    private var isStopping = false
+
+    init(
+        store: EngineStore, settings: EngineSettings, masterKey: MasterKey?, loop: EventLoop,
+        report: @escaping (EngineEvent) -> Void
+    ) {
+        self.store = store
+        self.settings = settings
+        self.masterKey = masterKey
+        self.loop = loop
+        self.report = report
+    }
+
+    /// Ends a list that is being read, when what has come of it is written.
+    func stop() {
+        isStopping = true
+        service?.stop()
+    }
+
+    func run() async throws(PostgresError) {
+        try await act()
+        let end = ContinuousClock.now + Self.longest
+        while ContinuousClock.now < end, !isStopping, try await askNext() { try await act() }
+    }
+
+    /// Asks about one queue that is due. False if there is none. What goes wrong with one is none of the others' concern.
+    func askNext() async throws(PostgresError) -> Bool {
+        let connection = try await store.connection()
+        guard let queueID = try await connection.takeFeedbackPoll(lease: Self.pollLease),
+            let queue = try await connection.queueSettings([queueID]).first
+        else { return false }
+        do {
+            let count = try await read(queue)
+            try await store.connection().noteFeedbackRead(of: queueID, next: settings.feedbackInterval)
+            if count > 0 { report(.feedbackRead(queue: queue.name.description, count: count)) }
+        } catch let error as PostgresError {
+            throw error
+        } catch {
+            let failures = try await store.connection().noteFeedbackFailed(of: queueID, problem: "\(error)")
+            if failures == 1 { report(.feedbackUnreachable(queue: queue.name.description, reason: "\(error)")) }
+        }
+        return true
+    }
+
+    /// Reads a queue's list and writes it down, batch by batch.
+    private func read(_ queue: QueueSettings) async throws -> Int {
+        guard let credential = queue.credential,
+            case .certificate(let identity) = try OpenedCredential(credential, under: masterKey)
+        else { throw CredentialProblem.noCertificate }
+        guard let endpoint = settings.feedbackEndpoint(queue.name.environment) else {
+            throw CredentialProblem.noBinaryGateway
+        }
+        let service = try FeedbackService(endpoint: endpoint, identity: identity, loop: loop)
+        self.service = service
+        defer { self.service = nil }
+        return try await service.read { records in
+            // It cannot be asked for again: tried until it is written, or the worker ends.
+            let kept: Void? = await store.persist {
+                try await $0.keepFeedback(
+                    of: queue.queueID, tokens: records.map(\.token), times: records.map { Int64($0.time) })
+            }
+            if kept == nil { throw FeedbackProblem.notKept(records.count) }
+        }
+    }
+
+    /// Acts on everything that was written down.
+    private func act() async throws(PostgresError) {
+        var total = (acted: 0, deactivated: 0)
+        while true {
+            let step = try await store.connection().actOnFeedback()
+            guard step.acted > 0 else { break }
+            total = (total.acted + step.acted, total.deactivated + step.deactivated)
+        }
+        if total.acted > 0 { report(.feedbackActedOn(records: total.acted, deactivated: total.deactivated)) }
+    }
+}
+
+/// Why a list of the feedback service is not all there.
+enum FeedbackProblem: Error, CustomStringConvertible {
+    case notKept(Int)
+
+    var description: String {
+        switch self {
+        case .notKept(let count): "PostgreSQL did not take \(count) records of its list, and they cannot be asked for again"
+        }
+    }
+}

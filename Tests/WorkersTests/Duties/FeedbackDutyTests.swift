@@ -1,0 +1,91 @@
+import APNs
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `The feedback service` {
+    @Test func `P52 and P53: is asked, its list kept, and then acted on by whoever comes next`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            $0.feedbackPort = 0
+            $0.rules.outcomes = [OutcomeRule(.refuse(.init(.unregistered)), share: 0.1)]
+        } _: { actor, fixture in
+            let queue = try await fixture.makeQueue(devices: 400, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            // The service tells time in whole seconds.
+            try await fixture.connection.runScript("update pushq.device set registered_at = now() - interval '1 minute'")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            // Dead or not, the interface takes every push; that is what the service is for.
+            #expect(try await fixture.progress()["delivered"] == 400)
+
+            // A worker that reads the list, and is gone before it acts.
+            let first = fixture.duty(on: actor.loop)
+            #expect(try await first.askNext())
+            let kept = try await fixture.number("select count(*) from pushq.feedback_record")
+            #expect(kept > 10)
+            #expect(try await fixture.number("select count(*) from pushq.device where not active") == 0)
+            // One of the devices has registered again since, and one is unknown.
+            try await fixture.connection.runScript(
+                """
+                update pushq.device d set registered_at = now() + interval '1 minute'
+                from (select token from pushq.feedback_record order by id limit 1) r where d.token = r.token;
+                insert into pushq.feedback_record (queue_id, token, reported_at)
+                select pushq.queue_id('\(queue)'), '\\x0badcafe', now();
+                """)
+
+            // The list is empty by now: what the next worker acts on is what was kept.
+            try await fixture.duty(on: actor.loop).run()
+            #expect(try await fixture.number("select count(*) from pushq.feedback_record") == 0)
+            #expect(try await fixture.number("select count(*) from pushq.device where not active") == kept - 1)
+            #expect(
+                try await fixture.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == kept - 1)
+            #expect(try await fixture.number("select count(*) from pushq.feedback where verdict = 'kept'") == 1)
+            // Until the next day.
+            #expect(try await !fixture.duty(on: actor.loop).askNext())
+            #expect(
+                try await fixture.number(
+                    "select count(*) from pushq.feedback_poll where next_at > now() + interval '23 hours'") == 1)
+        }
+    }
+
+    @Test func `P54: that cannot be asked about one queue is asked about the others, and again later`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            $0.feedbackPort = 0
+        } _: { actor, fixture in
+            let wrong = try await fixture.makeQueue(app: "com.acme.wrong", usesCertificate: true)
+            let right = try await fixture.makeQueue(app: "com.acme.right", usesCertificate: true)
+            for queue in [wrong, right] { try await fixture.useBinaryInterface(for: queue) }
+            try await fixture.connection.runScript(
+                "update pushq.credential set sealed = '\\x00', version = version + 1 where name = 'com.acme.wrong'")
+            for _ in 0..<2 {
+                try await fixture.duty(on: actor.loop).run()
+                try await fixture.connection.runScript("update pushq.feedback_poll set next_at = now() where failures > 0")
+            }
+            let said = fixture.events.all.filter { $0.contains("the feedback service cannot be asked about") }
+            #expect(said.count == 1)
+            #expect(said.first?.contains("com.acme.wrong") == true)
+            #expect(try await fixture.number("select max(failures) from pushq.feedback_poll") == 2)
+            #expect(
+                try await fixture.number("select count(*) from pushq.feedback_poll where polled_at is not null") == 1)
+        }
+    }
+}
+
+extension EngineFixture {
+    /// The duty as a new worker has it.
+    fileprivate func duty(on loop: EventLoop) -> FeedbackDuty {
+        let connection = StoreConnection(to: database.address, as: "feedback test", on: loop)
+        return FeedbackDuty(
+            store: EngineStore(connection, loop: loop, report: { [events] in events.append($0) }), settings: settings,
+            masterKey: masterKey, loop: loop, report: { [events] in events.append($0) })
+    }
+}

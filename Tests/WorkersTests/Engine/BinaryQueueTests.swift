@@ -1,0 +1,103 @@
+import APNs
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A queue that is sent over the binary interface` {
+    @Test func `delivers and rejects, sends nobody twice, and counts add up`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            $0.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.02)]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1500, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let progress = try await fixture.progress()
+            let seen = await fixture.simulator.snapshot()
+            #expect(progress["total"] == 1500)
+            let (delivered, rejected) = (progress["delivered"] ?? 0, progress["rejected"] ?? 0)
+            #expect(delivered + rejected == 1500)
+            #expect(delivered == seen.accepted)
+            #expect(rejected == seen.refused["BadDeviceToken"])
+            #expect(rejected > 5)
+            // Every error costs its connection, and nothing else: what was thrown away behind it never arrived.
+            #expect(seen.distinct == 1500)
+            #expect(seen.repeated == 0)
+        }
+    }
+
+    @Test func `P51: is drained only when the grace has passed, and repeats nothing afterwards`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually(
+                    "all arrivals", within: .seconds(30), { await fixture.simulator.snapshot().arrived },
+                    until: { $0 == 300 })
+                // The engine is drained from here on, with the grace pending.
+            }
+            let progress = try await fixture.progress()
+            #expect(progress["delivered"] == 300)
+            #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
+            try await fixture.withEngine { _ in try await fixture.waitForCampaigns() }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.arrived == 300)
+        }
+    }
+
+    @Test func `is sent over it soon after its setting has changed`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10, usesCertificate: true)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue, key: "first")
+                try await fixture.waitForCampaigns()
+                let before = await fixture.simulator.snapshot()
+                try await fixture.useBinaryInterface(for: queue)
+                // The binary interface has a connection of its own.
+                var campaigns = 1
+                try await eventually(
+                    "a campaign over it",
+                    {
+                        campaigns += 1
+                        try await fixture.startCampaign(queue, key: "campaign \(campaigns)")
+                        try await fixture.waitForCampaigns()
+                        return await fixture.simulator.snapshot().connections
+                    }, until: { $0 > before.connections })
+                #expect(await fixture.simulator.snapshot().accepted == campaigns * 10)
+            }
+        }
+    }
+
+    @Test func `stands still, and says why, when its credential is none for it`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 5)
+            // As a credential might be replaced by one of the other kind.
+            try await fixture.connection.runScript(
+                """
+                alter table pushq.queue disable trigger queue_gateway_fits;
+                update pushq.queue set gateway = 'binary';
+                """)
+            try await fixture.startCampaign(queue)
+            try await fixture.withEngine { _ in
+                try await eventually(
+                    "the reason", { fixture.events.contains("the binary interface knows no signing keys") },
+                    until: { $0 })
+            }
+            #expect(try await fixture.progress()["delivered"] == 0)
+        }
+    }
+}
