@@ -9,7 +9,8 @@ import Testing
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
         let page = try String(contentsOf: root.appending(path: "docs/apns.md"), encoding: .utf8)
-        for child in Mirror(reflecting: GatewaySettings()).children {
+        let settings = [Mirror(reflecting: GatewaySettings()), Mirror(reflecting: BinarySettings())]
+        for child in settings.flatMap(\.children) {
             let value: String =
                 switch child.value {
                 case let backoff as Backoff: "\(backoff.base) to \(backoff.cap)"
