@@ -101,7 +101,8 @@ extension QueueSettings {
             queueID: row.int4(0),
             name: QueueName(tenant: row.text(1), app: row.text(2), environment: environment),
             weight: row.float8(4), connections: Int(row.int2(5)), maxAttempts: Int(row.int2(6)),
-            gateway: GatewayKind(rawValue: row.text(19)) ?? .http2, derivesCollapseID: row.bool(7), rate: row.optionalFloat8(8), isPaused: row.bool(9),
+            gateway: GatewayKind(rawValue: row.text(19)) ?? .http2, derivesCollapseID: row.bool(7),
+            rate: row.optionalFloat8(8), isPaused: row.bool(9),
             credential: StoredCredential(row))
     }
 }

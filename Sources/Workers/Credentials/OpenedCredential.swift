@@ -41,7 +41,8 @@ enum CredentialProblem: Error, CustomStringConvertible {
         case .noMasterKey:
             "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
         case .tokenRace: "other workers kept replacing its provider token"
-        case .noCertificate: "the binary interface knows no signing keys; give the queue a certificate, or set --gateway http2"
+        case .noCertificate:
+            "the binary interface knows no signing keys; give the queue a certificate, or set --gateway http2"
         case .noBinaryGateway:
             "this worker sends elsewhere than to Apple, and was not told where: start it with --binary-gateway as well"
         }

@@ -108,7 +108,8 @@ enum FeedbackProblem: Error, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .notKept(let count): "PostgreSQL did not take \(count) records of its list, and they cannot be asked for again"
+        case .notKept(let count):
+            "PostgreSQL did not take \(count) records of its list, and they cannot be asked for again"
         }
     }
 }

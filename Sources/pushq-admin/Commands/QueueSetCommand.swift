@@ -21,7 +21,8 @@ struct QueueSetCommand: Command {
     @Option("Answers for a recipient before it has failed: 1 to 100.") var attempts: Int?
     @Option("Whether an alert without a collapse ID gets one, so that a repeat replaces its twin.")
     var deriveCollapseId: Toggle?
-    @Option("The interface it is sent over; binary is Apple's old one, for compatible services.") var gateway: GatewayKind?
+    @Option("The interface it is sent over; binary is Apple's old one, for compatible services.") var gateway:
+        GatewayKind?
     @Option("The credential that it is sent with.", "NAME") var credential: String?
     var database = DatabaseOptions()
 

@@ -53,14 +53,15 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (#"'{"aps":{"alert":"x"}}'"#, nil), (#"'{"aps":{"content-available":1}}', push_type => 'background'"#, nil),
-        (#"'{"aps":{"alert":"x"}}', priority => 5"#, nil),
-        (#"'{}', push_type => 'voip'"#, "which the binary interface does not know"),
-        (#"'{"aps":{"alert":"x"}}', priority => 1"#, "priority 1 is unknown to the binary interface"),
-        (#"'{"aps":{"alert":"x"}}', collapse_id => 'a'"#, "the binary interface has no collapse ID"),
-        (#"json_build_object('aps', json_build_object('alert', repeat('x', 2100)))"#, "takes at most 2048"),
-    ] as [(String, String?)])
+    @Test(
+        arguments: [
+            (#"'{"aps":{"alert":"x"}}'"#, nil), (#"'{"aps":{"content-available":1}}', push_type => 'background'"#, nil),
+            (#"'{"aps":{"alert":"x"}}', priority => 5"#, nil),
+            (#"'{}', push_type => 'voip'"#, "which the binary interface does not know"),
+            (#"'{"aps":{"alert":"x"}}', priority => 1"#, "priority 1 is unknown to the binary interface"),
+            (#"'{"aps":{"alert":"x"}}', collapse_id => 'a'"#, "the binary interface has no collapse ID"),
+            (#"json_build_object('aps', json_build_object('alert', repeat('x', 2100)))"#, "takes at most 2048"),
+        ] as [(String, String?)])
     func `P9: is known when a message is accepted, with what it cannot carry`(
         message: String, problem: String?
     ) async throws {

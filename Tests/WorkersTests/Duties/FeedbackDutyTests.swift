@@ -18,7 +18,8 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 400, usesCertificate: true)
             try await fixture.useBinaryInterface(for: queue)
             // The service tells time in whole seconds.
-            try await fixture.connection.runScript("update pushq.device set registered_at = now() - interval '1 minute'")
+            try await fixture.connection.runScript(
+                "update pushq.device set registered_at = now() - interval '1 minute'")
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -46,7 +47,8 @@ import Transport
             #expect(try await fixture.number("select count(*) from pushq.feedback_record") == 0)
             #expect(try await fixture.number("select count(*) from pushq.device where not active") == kept - 1)
             #expect(
-                try await fixture.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == kept - 1)
+                try await fixture.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == kept
+                    - 1)
             #expect(try await fixture.number("select count(*) from pushq.feedback where verdict = 'kept'") == 1)
             // Until the next day.
             #expect(try await !fixture.duty(on: actor.loop).askNext())
@@ -68,7 +70,8 @@ import Transport
                 "update pushq.credential set sealed = '\\x00', version = version + 1 where name = 'com.acme.wrong'")
             for _ in 0..<2 {
                 try await fixture.duty(on: actor.loop).run()
-                try await fixture.connection.runScript("update pushq.feedback_poll set next_at = now() where failures > 0")
+                try await fixture.connection.runScript(
+                    "update pushq.feedback_poll set next_at = now() where failures > 0")
             }
             let said = fixture.events.all.filter { $0.contains("the feedback service cannot be asked about") }
             #expect(said.count == 1)

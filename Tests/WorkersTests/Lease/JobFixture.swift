@@ -9,7 +9,8 @@ enum JobFixture {
         let settings = QueueSettings(
             queueID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox), weight: 1,
             connections: 4,
-            maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: false, credential: nil)
+            maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: false,
+            credential: nil)
         return QueueState(settings: settings, now: .now)
     }
 
