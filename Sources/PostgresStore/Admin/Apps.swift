@@ -53,6 +53,8 @@ extension Statement {
         h as (delete from pushq.channel where queue_id in (select id from q)),
         n as (delete from pushq.newest_update where queue_id in (select id from q)),
         f as (delete from pushq.feedback where queue_id in (select id from q)),
+        fr as (delete from pushq.feedback_record where queue_id in (select id from q)),
+        fp as (delete from pushq.feedback_poll where queue_id in (select id from q)),
         o as (delete from pushq.fan_out where queue_id in (select id from q)),
         y as (delete from pushq.campaign_tally where queue_id in (select id from q)),
         c as (delete from pushq.campaign where queue_id in (select id from q)),

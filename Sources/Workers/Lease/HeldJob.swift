@@ -136,7 +136,9 @@ final class HeldJob {
     /// Takes the next recipient to send to: its ordinal and the place of its token. Nil when there is none at this moment.
     func takeRecipient() -> (ordinal: Ordinal, token: Int)? {
         guard !isClosed else { return nil }
-        while let ordinal = resend.popLast() {
+        while !resend.isEmpty {
+            // In the order of the first time. There are 500 at the most, so moving the rest up is cheap.
+            let ordinal = resend.removeFirst()
             guard outcomes[ordinal] == 0 else { continue }
             return (ordinal, placeOfToken(of: ordinal))
         }

@@ -22,6 +22,13 @@ import Testing
         #expect(job.outcomes == [UInt8](repeating: Outcome.suppressed.rawValue, count: 3))
     }
 
+    @Test func `sends again in the order of the first time`() {
+        let job = JobFixture.job(recipients: 7)
+        #expect(job.sendAll() == [0, 1, 2, 3, 4, 5, 6])
+        for ordinal in [3, 4, 5, 6] { AnswerRules.untouched(ordinal, of: job) }
+        #expect(job.sendAll() == [3, 4, 5, 6])
+    }
+
     @Test func `finds the token again of a recipient that is sent to again`() {
         let job = JobFixture.job(recipients: 200, inactive: [500, 990])
         _ = job.sendAll()
