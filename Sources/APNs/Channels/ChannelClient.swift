@@ -133,7 +133,7 @@ package final class ChannelClient {
 package enum ChannelError: Error, Equatable {
     /// In one line, of which the peer is part.
     case unreachable(String)
-    case lost(String)
+    case lost(String, why: String?)
     case noAnswer(String)
     /// `text` is Apple's word for the reason, if there was one.
     case refused(status: Int, Reason, text: String?)
@@ -144,7 +144,8 @@ extension ChannelError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .unreachable(let text): return text
-        case .lost(let peer): return "\(peer) ended the connection before it answered; try again"
+        case .lost(let peer, let why):
+            return "\(peer) ended the connection before it answered" + (why.map { ": \($0)" } ?? "; try again")
         case .noAnswer(let peer): return "\(peer) did not answer in time; try again"
         case .refused(let status, let reason, let text):
             let answer = "APNs answered \(status)" + (text.map { " \($0)" } ?? "")

@@ -1,5 +1,6 @@
 import Cryptography
 import HTTP2
+import QueueCore
 import Transport
 
 /// A connection for requests one after the other: what a person asks for seldom. Pushes go through a gateway.
@@ -22,6 +23,9 @@ final class RequestConnection {
     private var isReady: Waiter<Bool>?
     private var partial: Response?
     private var answered: Waiter<Result<Response, ChannelError>>?
+    /// What the server said when it ended the connection.
+    private var farewell: String?
+    private var hasEnded = false
 
     /// Connects, and waits for the server's first SETTINGS.
     static func open(
@@ -40,7 +44,7 @@ final class RequestConnection {
         let connection = RequestConnection(stream)
         guard await connection.becomesReady(until: deadline) else {
             connection.close()
-            throw .noAnswer(stream.peer)
+            throw connection.hasEnded ? connection.lost : .noAnswer(stream.peer)
         }
         return connection
     }
@@ -67,7 +71,7 @@ final class RequestConnection {
         until deadline: ContinuousClock.Instant
     ) async throws(ChannelError) -> Response {
         precondition(answered == nil, "one request at a time")
-        guard isUsable else { throw .lost(stream.peer) }
+        guard isUsable else { throw lost }
         let waiter = Waiter<Result<Response, ChannelError>>(loop: stream.loop)
         answered = waiter
         http.openRequest(headers, path: path.span, tag: 0, now: stream.loop.nowNanoseconds)
@@ -96,9 +100,12 @@ final class RequestConnection {
     }
 
     private func end() {
+        hasEnded = true
         isReady?.resume(false)
-        answered?.resume(.failure(.lost(stream.peer)))
+        answered?.resume(.failure(lost))
     }
+
+    private var lost: ChannelError { .lost(stream.peer, why: farewell) }
 }
 
 extension RequestConnection: ByteStreamHandler {
@@ -128,9 +135,14 @@ extension RequestConnection: HTTP2Handler {
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) { end() }
 
+    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
+        let reason = RefusalBody(Array(debugData)).reason
+        farewell =
+            reason.map { Reason(status: 0, text: $0).broadcastMeaning ?? $0 } ?? (code == .noError ? nil : "\(code)")
+    }
+
     func peerSettingsChanged() { isReady?.resume(true) }
 
-    func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {}
     func settingsAcknowledged() {}
     func pingAnswered(_ payload: UInt64) {}
     func failed(_ error: HTTP2Error) {}

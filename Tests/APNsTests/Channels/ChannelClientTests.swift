@@ -104,6 +104,16 @@ import Transport
         }
     }
 
+    @Test func `says what the server said when it ended the connection instead of answering`() async throws {
+        try await MockServer.run { request in
+            request.connection.goAway(debug: #"{"reason":"BadCertificateEnvironment"}"#)
+            request.connection.stream.close()
+        } with: { client in
+            let error = await #expect(throws: ChannelError.self) { _ = try await client.all() }
+            #expect(error?.description.hasSuffix(": the certificate is for the other environment") == true)
+        }
+    }
+
     @Test func `says that no answer came, and does not take it for the next one's`() async throws {
         try await MockServer.run(patience: .milliseconds(300)) { _ in
         } with: { client in
