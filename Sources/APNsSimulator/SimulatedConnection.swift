@@ -14,6 +14,7 @@ final class SimulatedConnection {
     private var requests: [PushRequest] = []
     private var freeSlots: [Int] = []
     private var requestCount = 0
+    private var patience = ErrorPatience()
     /// Passing refusals that have been written and not yet gone out, with the position behind each.
     private var passing: [(position: UInt64, id: RequestID)] = []
     private var idText: [UInt8] = []
@@ -57,7 +58,8 @@ final class SimulatedConnection {
         let mustShowToken = credential.mustShowToken
         let head = RequestHead(section, &credential, simulation)
         let refusal = head.refusal(&credential, simulation)
-        if mustShowToken, !credential.mustShowToken { raiseStreamLimit() }
+        // The client has shown that it may send (Apple: "Sending notification requests to APNs", stream limits).
+        if mustShowToken, !credential.mustShowToken { announce(streamLimit: simulation.configuration.streamLimit) }
         let slot = takeSlot()
         requests[slot].streamID = reference.id
         requests[slot].id = head.id ?? .random()
@@ -89,10 +91,9 @@ final class SimulatedConnection {
         }
     }
 
-    /// The client has shown that it may send (Apple: "Sending notification requests to APNs", stream limits).
-    private func raiseStreamLimit() {
+    private func announce(streamLimit: Int) {
         var settings = simulation.configuration.settings
-        settings.maximumConcurrentStreams = simulation.configuration.streamLimit
+        settings.maximumConcurrentStreams = streamLimit
         http.announce(settings)
     }
 
@@ -139,6 +140,18 @@ final class SimulatedConnection {
         simulation.recorder?.answered(
             request.id, status: reply.status, reason: reply.reason, connection: number, now: simulation.now)
         if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
+        lookAtErrors(after: reply)
+    }
+
+    /// Slows down or ends a connection whose pushes are refused too often, where the rules say so.
+    private func lookAtErrors(after reply: Reply) {
+        let rules = simulation.decider.rules.connections
+        switch patience.note(status: reply.status, reason: reply.reason, rules) {
+        case .none: break
+        case .slowDown: announce(streamLimit: 1)
+        case .speedUp: announce(streamLimit: simulation.configuration.streamLimit)
+        case .end: leave(gracefully: false)
+        }
     }
 
     /// Only the development environment sends one (Apple: "Handling notification responses from APNs").

@@ -13,7 +13,8 @@ extension Rules {
     ///         {"topic": "com.example.Quiet", "answer": false}
     ///       ],
     ///       "go_away": {"after_requests": 100000, "graceful": true},
-    ///       "reset": {"after_requests": 50000}
+    ///       "reset": {"after_requests": 50000},
+    ///       "errors": {"end_after": 1000, "slow_after": 20}
     ///     }
     ///
     /// `latency_ms` is a number or a pair. `status` may be left out for reasons that Apple documents. The first outcome
@@ -32,7 +33,7 @@ extension Rules {
     }
 
     private init(_ root: Place) throws(SimulatorError) {
-        let fields = try root.fields(["latency_ms", "outcomes", "go_away", "reset"])
+        let fields = try root.fields(["latency_ms", "outcomes", "go_away", "reset", "errors"])
         self.init()
         if let place = fields["latency_ms"] { latency = try Self.latency(place) }
         if let place = fields["outcomes"] {
@@ -50,6 +51,11 @@ extension Rules {
         if let place = fields["reset"] {
             let parts = try place.fields(["after_requests"], required: ["after_requests"])
             connections.resetAfter = try parts["after_requests"]?.integer(1...1_000_000_000)
+        }
+        if let place = fields["errors"] {
+            let parts = try place.fields(["end_after", "slow_after"])
+            connections.endAfterErrors = try parts["end_after"]?.integer(1...1_000_000_000)
+            connections.slowAfterErrors = try parts["slow_after"]?.integer(1...1_000_000_000)
         }
     }
 

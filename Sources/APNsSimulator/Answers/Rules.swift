@@ -94,10 +94,19 @@ package struct ConnectionRules: Sendable, Equatable {
     package var isGoAwayGraceful = true
     /// The connection is dropped without a word at the so-many-th request.
     package var resetAfter: Int?
+    /// GOAWAY after so many refusals (4xx): a `BadDeviceToken` counts three times, a 410 not at all.
+    package var endAfterErrors: Int?
+    /// One stream at a time after so many refusals in a row, until a push is accepted.
+    package var slowAfterErrors: Int?
 
-    package init(goAwayAfter: Int? = nil, isGoAwayGraceful: Bool = true, resetAfter: Int? = nil) {
+    package init(
+        goAwayAfter: Int? = nil, isGoAwayGraceful: Bool = true, resetAfter: Int? = nil, endAfterErrors: Int? = nil,
+        slowAfterErrors: Int? = nil
+    ) {
         self.goAwayAfter = goAwayAfter
         self.isGoAwayGraceful = isGoAwayGraceful
         self.resetAfter = resetAfter
+        self.endAfterErrors = endAfterErrors
+        self.slowAfterErrors = slowAfterErrors
     }
 }

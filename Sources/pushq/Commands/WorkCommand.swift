@@ -34,11 +34,16 @@ struct WorkCommand: Terminal.Command {
     @Option("How long a job is held without a sign of life: a shorter time finds dead workers sooner.")
     var lease: Duration = .seconds(15)
     @Option("Engines in this process, each on a core of its own.") var engines: Int = 1
+    @Option(
+        "Connections to APNs of this process, at the most; idle ones of the longest-unused queues are closed for others."
+    )
+    var connections: Int = 2000
     @Option("What operators see it as; by default host and process.") var name: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         guard (1...64).contains(engines) else { throw UsageError("--engines \(engines) is not between 1 and 64") }
+        guard connections > 0 else { throw UsageError("--connections \(connections) is less than one") }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
         let masterKey = try MasterKeySetting().key()
@@ -72,6 +77,9 @@ struct WorkCommand: Terminal.Command {
         settings.queues = queues
         settings.drain = drain
         settings.lease = lease
+        // What is left is for PostgreSQL, the event loops and the log.
+        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
+        settings.mostConnections = max(1, allowed / engines)
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
         let authorities = try ca?.authorities()

@@ -4,6 +4,9 @@ import Testing
 import Transport
 
 @Suite struct `What becomes of connections` {
+    private let dead = String(repeating: "dead", count: 16)
+    private let bad = String(repeating: "bad0", count: 16)
+
     @Test func `a graceful GOAWAY loses nothing`() async throws {
         let rules = Rules(latency: .milliseconds(20) ... .milliseconds(20), connections: .init(goAwayAfter: 5))
         let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
@@ -87,5 +90,43 @@ import Transport
         }
         #expect(snapshot.connections == 2)
         #expect(snapshot.openConnections == 0)
+    }
+
+    @Test func `many refusals end it, bad tokens sooner and dead ones never`() async throws {
+        for (refusal, count) in [(Refusal.badDeviceToken, 4), (.payloadTooLarge, 10)] {
+            let rules = Rules(
+                outcomes: [
+                    OutcomeRule(.refuse(.init(.unregistered)), tokenPrefix: "dead"),
+                    OutcomeRule(.refuse(.init(refusal))),
+                ],
+                connections: .init(endAfterErrors: 10))
+            let snapshot = try await withSimulator(configured { $0.rules = rules }) { simulator in
+                try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                    for _ in 0..<20 { #expect(await client.push(token: dead)?.status == 410) }
+                    for _ in 0..<count { #expect(await client.push()?.reason == refusal.rawValue) }
+                    #expect(await client.when { client.isClosed })
+                    #expect(client.goAways.count == 1)
+                }
+            }
+            #expect(snapshot.refused[refusal.rawValue] == count)
+        }
+    }
+
+    @Test func `a run of refusals leaves it one stream, until a push is accepted`() async throws {
+        let rules = Rules(
+            outcomes: [OutcomeRule(.refuse(.init(.badDeviceToken)), tokenPrefix: "bad")],
+            connections: .init(slowAfterErrors: 3))
+        try await withSimulator(configured { $0.rules = rules }) { simulator in
+            try await PushClient.with(simulator, identity: simulator.identity()) { client in
+                for _ in 0..<2 { _ = await client.push(token: bad) }
+                _ = await client.push()
+                for _ in 0..<2 { _ = await client.push(token: bad) }
+                #expect(client.connection.availableStreamCount == 1000, "not three in a row")
+                _ = await client.push(token: bad)
+                #expect(await client.when { client.connection.availableStreamCount == 1 })
+                #expect(await client.push()?.status == 200)
+                #expect(await client.when { client.connection.availableStreamCount == 1000 })
+            }
+        }
     }
 }

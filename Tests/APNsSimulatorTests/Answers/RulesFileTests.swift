@@ -15,7 +15,8 @@ import Testing
                 {"channel": "YQ==", "reason": "TooManyRequests"}
               ],
               "go_away": {"after_requests": 100, "graceful": false},
-              "reset": {"after_requests": 50}
+              "reset": {"after_requests": 50},
+              "errors": {"end_after": 90, "slow_after": 8}
             }
             """
         let rules = try Rules(json: Array(json.utf8))
@@ -33,7 +34,10 @@ import Testing
                             .refuse(.init(status: 520, reason: "", rawBody: "<html>")), tokenPrefix: "f00d"),
                         OutcomeRule(.silence, topic: "com.example.Quiet"),
                         OutcomeRule(.refuse(.init(.tooManyRequests)), channel: "YQ=="),
-                    ], connections: .init(goAwayAfter: 100, isGoAwayGraceful: false, resetAfter: 50)))
+                    ],
+                    connections: .init(
+                        goAwayAfter: 100, isGoAwayGraceful: false, resetAfter: 50, endAfterErrors: 90,
+                        slowAfterErrors: 8)))
         #expect(try Rules(json: Array("{}".utf8)) == Rules())
         #expect(try Rules(json: Array(#"{"latency_ms": 40}"#.utf8)).latency == .milliseconds(40) ... .milliseconds(40))
     }
@@ -43,7 +47,7 @@ import Testing
         ("[]", "rules: must be an object: { … }"),
         (
             #"{"latency": 1}"#,
-            #"rules: has "latency", which means nothing here; known are latency_ms, outcomes, go_away, reset"#
+            #"rules: has "latency", which means nothing here; known are latency_ms, outcomes, go_away, reset, errors"#
         ),
         (#"{"latency_ms": "5"}"#, "rules: latency_ms must be a number from 0 to 600000"),
         (

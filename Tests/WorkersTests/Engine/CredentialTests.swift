@@ -169,6 +169,32 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(2))) struct `An APNs that loses patience with errors` {
+    @Test func `is slowed down by and left again and again, without a loss or a repeat`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(10) ... .milliseconds(10)
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.05)]
+            configuration.rules.connections = .init(endAfterErrors: 60, slowAfterErrors: 2)
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 2000)
+            try await fixture.withEngine { settings in
+                settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
+                settings.connections.stableTime = .zero
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let seen = await fixture.simulator.snapshot()
+            let progress = try await fixture.progress()
+            #expect(seen.connections > 2)
+            #expect(seen.repeated == 0)
+            #expect(seen.answeredFinally == 2000)
+            #expect(progress["rejected"] == seen.refused["BadDeviceToken"])
+            #expect((progress["delivered"] ?? 0) + (progress["rejected"] ?? 0) == 2000)
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(2))) struct `What changes while a worker runs` {
     @Test func `P39: more and fewer connections are taken up within five seconds`() async throws {
         try await EngineFixture.run { configuration in
