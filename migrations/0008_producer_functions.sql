@@ -82,8 +82,9 @@ begin
   end if;
 
   if key is not null then
-    asked := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, expiration, collapse_id, at_most_once,
-                                   urgent, replace_waiting)::text, 'UTF8'));
+    -- Times are no part of what was asked for: a repetition counts them from its own now.
+    asked := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
+                                   replace_waiting)::text, 'UTF8'));
     insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
     if not found then
       select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
@@ -186,7 +187,7 @@ declare
   started record;
 begin
   select * into started from pushq.new_campaign(pushq.queue_id(queue), key,
-    sha256(convert_to(row(payload::text, push_type, priority, expiration, collapse_id, at_most_once)::text, 'UTF8')),
+    sha256(convert_to(row(payload::text, push_type, priority, collapse_id, at_most_once)::text, 'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'devices');
   perform pushq.wake();
   return started.campaign_id;
@@ -216,7 +217,7 @@ begin
     raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
   end if;
   select * into started from pushq.new_campaign(q, key,
-    sha256(convert_to(row(payload::text, tokens, push_type, priority, expiration, collapse_id, at_most_once)::text, 'UTF8')),
+    sha256(convert_to(row(payload::text, tokens, push_type, priority, collapse_id, at_most_once)::text, 'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'bodies');
   if not started.new then
     return started.campaign_id;

@@ -120,7 +120,7 @@ begin
   end if;
 
   if key is not null then
-    asked := sha256(convert_to(row(payload::text, channel, priority, expiration, replace_waiting, urgent)::text, 'UTF8'));
+    asked := sha256(convert_to(row(payload::text, channel, priority, replace_waiting, urgent)::text, 'UTF8'));
     insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
     if not found then
       select * into known from pushq.send_key k where k.queue_id = q and k.key = broadcast.key;

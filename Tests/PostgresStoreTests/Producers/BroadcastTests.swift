@@ -64,6 +64,16 @@ private func refusal(_ call: () async throws -> Void) async -> String {
                 try await broadcast(to: channel, in: queue, replacesWaiting: false, key: "k")
             }
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            // A repetition may count its time anew.
+            let kept = try ChannelID("a2VwdA==")
+            try await queue.connection.registerChannel(kept, policy: .latest, inQueue: QueueFixture.name)
+            var roots: Set<Int64> = []
+            for time: Int64 in [4_102_444_800, 4_102_444_801] {
+                let draft = BroadcastDraft(payload: Self.update, expiration: time)
+                roots.insert(
+                    try await queue.connection.broadcast(draft, to: kept, ofQueue: QueueFixture.name, key: "kept"))
+            }
+            #expect(roots.count == 1)
         }
     }
 

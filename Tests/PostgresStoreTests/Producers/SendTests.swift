@@ -37,6 +37,20 @@ import Transport
         }
     }
 
+    @Test func `P55: may count times anew when they repeat a call under its key`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            var sends: Set<Int64> = []
+            for time in [4_102_444_800, 4_102_444_801] {
+                let times = "expiration => \(time), send_by => to_timestamp(\(time))"
+                sends.insert(try await send("\(alert), array['00ff'], key => 'k', \(times)", in: queue))
+            }
+            #expect(sends.count == 1)
+            let first = try await queue.startCampaign(options: ", expiration => 4102444800")
+            #expect(try await queue.startCampaign(options: ", expiration => 4102444801") == first)
+        }
+    }
+
     @Test func `P55: start a campaign once under a key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 10)
