@@ -68,6 +68,11 @@ insert into pushq.duty (name) values ('feedback');
 create function pushq.act_on_feedback(reason smallint, most int) returns table (acted bigint, deactivated bigint)
 language plpgsql as $$
 begin
+  -- As nearly always. The statement below would lock more than it needs.
+  if not exists (select from pushq.feedback_record) then
+    return query select 0::bigint, 0::bigint;
+    return;
+  end if;
   return query
   with taken as (
     delete from pushq.feedback_record

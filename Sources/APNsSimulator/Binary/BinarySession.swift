@@ -141,11 +141,12 @@ extension BinarySession: ByteStreamHandler {
 }
 
 extension RequestID {
-    /// What stands for the identifier of a push that has none: FNV-1a over its token and its payload.
+    /// What stands for the identifier of a push that has none: FNV-1a over its token and its payload, in the form of a UUID of
+    /// version 8 (RFC 9562 §5.8), as pushq's own are.
     init(token: [UInt8], payload: [UInt8]) {
         let hash = { (bytes: [UInt8]) in
             bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         }
-        self.init(high: hash(token), low: hash(payload))
+        self.init(high: hash(token) & ~0xf000 | 0x8000, low: hash(payload) & ~(0xc000 << 48) | 0x8000 << 48)
     }
 }

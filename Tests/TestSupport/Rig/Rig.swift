@@ -19,12 +19,19 @@ package final class Rig {
         /// The simulator's rules, as JSON, and further arguments of `pushq simulate`.
         package var rules = #"{"latency_ms": 40}"#
         package var simulatorArguments: [String] = []
+        /// Whether the queue is sent over the binary interface, with a certificate.
+        package var isBinary = false
         /// Whether the simulator records, which an audit needs.
         package var isRecorded = true
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
         package init() {}
+
+        fileprivate func allSimulatorArguments(app: String) -> [String] {
+            let ports = ["--binary-port", "0", "--feedback-port", "0", "--client-certificate", app]
+            return (isBinary ? ports : []) + simulatorArguments
+        }
     }
 
     package let settings: Settings
@@ -74,8 +81,8 @@ package final class Rig {
         address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
-            folder: folder, rules: settings.rules, arguments: settings.simulatorArguments, minder: minder,
-            isRecorded: settings.isRecorded)
+            folder: folder, rules: settings.rules, arguments: settings.allSimulatorArguments(app: queue.app),
+            minder: minder, isRecorded: settings.isRecorded)
         try await setUp()
     }
 
@@ -108,19 +115,40 @@ package final class Rig {
         guard let (id, _) = try await connection.newCredentialID("simulator", of: queue.tenant) else {
             throw NeverHappened(description: "the tenant that was just made is gone")
         }
-        let pem = [UInt8](try Data(contentsOf: URL(fileURLWithPath: simulator.ready.signingKey)))
-        let secret = Array(try PrivateKey(signingKeyPEM: pem).pem().utf8)
+        let (kind, secret) = try secret()
         let credential = NewCredential(
-            kind: .token(teamID: simulator.ready.teamID, keyID: simulator.ready.keyID), environments: ["sandbox"],
-            sealed: try masterKey.seal(secret, for: id.secretOwner))
+            kind: kind, environments: ["sandbox"], sealed: try masterKey.seal(Array(secret.utf8), for: id.secretOwner))
         _ = try await connection.addCredential(credential, name: "simulator", as: id)
         _ = try await connection.useCredentialWhereNone(id)
+        guard settings.isBinary else { return }
+        var change = QueueChange()
+        change.gateway = .binary
+        try await connection.setQueue(queue, to: change)
+    }
+
+    /// What the simulator knows the queue by.
+    private func secret() throws -> (kind: NewCredential.Kind, pem: String) {
+        let ready = simulator.ready
+        let file = { (path: String) in [UInt8](try Data(contentsOf: URL(fileURLWithPath: path))) }
+        guard let certificate = ready.clientCertificate else {
+            return (
+                .token(teamID: ready.teamID, keyID: ready.keyID),
+                try PrivateKey(signingKeyPEM: file(ready.signingKey)).pem()
+            )
+        }
+        let identity = try TLSIdentity(pem: file(certificate))
+        return (
+            .certificate(
+                topics: [queue.app], fingerprint: identity.certificate.sha256Fingerprint, notAfter: .distantFuture),
+            try identity.pem()
+        )
     }
 
     /// Starts the simulator again, in its old place, with other rules or the same as before.
     package func restartSimulator(rules: String? = nil) async throws {
         await simulator.stop()
-        try await simulator.start(rules: rules ?? settings.rules, arguments: settings.simulatorArguments)
+        try await simulator.start(
+            rules: rules ?? settings.rules, arguments: settings.allSimulatorArguments(app: queue.app))
     }
 
     // MARK: Workers
@@ -136,7 +164,8 @@ package final class Rig {
             [
                 "work", "--gateway", gateway ?? simulator.ready.address, "--ca", simulator.ready.ca, "--name", name,
                 "--lease", "\(settings.lease.components.seconds)s",
-            ] + arguments,
+            ] + (simulator.ready.binary.map { ["--binary-gateway", $0] } ?? [])
+                + (simulator.ready.feedback.map { ["--feedback-service", $0] } ?? []) + arguments,
             environment: [
                 "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
                 "PUSHQ_MASTER_KEY": masterKey.hexadecimal,

@@ -12,12 +12,17 @@ package final class SimulatorProcess {
         package let signingKey: String
         package let keyID: String
         package let teamID: String
+        /// Only where it was asked for them.
+        package var binary: String?
+        package var feedback: String?
+        package var clientCertificate: String?
 
         enum CodingKeys: String, CodingKey {
-            case address, ca
+            case address, ca, binary, feedback
             case signingKey = "signing_key"
             case keyID = "key_id"
             case teamID = "team_id"
+            case clientCertificate = "client_certificate"
         }
 
         package var port: UInt16 { address.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }

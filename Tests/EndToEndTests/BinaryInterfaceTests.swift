@@ -1,0 +1,85 @@
+import LocalStack
+import PostgresStore
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `A worker that is killed over the binary interface` {
+        @Test func `loses nobody, and repeats no more than it held`() async throws {
+            try await withRig {
+                $0.devices = 6000
+                $0.isBinary = true
+                $0.rules = #"{"outcomes": [{"share": 0.005, "reason": "BadDeviceToken"}]}"#
+            } _: { rig in
+                let doomed = try rig.startWorker()
+                try rig.startWorker()
+                for worker in rig.workers { try await worker.says("started") }
+                let owner = try await rig.owner(of: doomed)
+                try await rig.startCampaign()
+                try await rig.waitUntilEnded(500)
+                await doomed.kill()
+                // Whoever has no outcome there may have been sent to, and is again.
+                let held = try await rig.number(
+                    "select sum(recipient_count) from pushq.lease where owner = \(owner)")
+                try await rig.waitUntilFinished()
+
+                let counted = "select sum(delivered + rejected) from pushq.campaign_progress"
+                #expect(try await rig.number(counted) == 6000)
+                #expect(try await rig.number("select sum(rejected) from pushq.campaign_progress") > 0)
+                let arrivals = try rig.arrivalCount()
+                #expect(arrivals >= 6000)
+                #expect(arrivals <= 6000 + Int(held))
+            }
+        }
+
+        @Test func `P53: between reading the feedback service's list and acting on it loses nothing`() async throws {
+            try await withRig {
+                $0.devices = 500
+                $0.isBinary = true
+                $0.rules = #"{"outcomes": [{"share": 0.1, "reason": "Unregistered"}]}"#
+                $0.sql = "update pushq.device set registered_at = now() - interval '1 minute'"
+            } _: { rig in
+                // Whoever starts has the list to read, and no other duty first.
+                let onlyFeedback = """
+                    update pushq.duty set owner = null, deadline = null,
+                      next_at = now() + case name when 'feedback' then interval '0' else interval '1 hour' end
+                    """
+                try await rig.run("update pushq.duty set next_at = now() + interval '1 hour'")
+                let sender = try rig.startWorker()
+                try await rig.startCampaign()
+                try await rig.waitUntilFinished()
+                #expect(await sender.drain() == .code(0))
+
+                // Acting needs this table; writing the list down does not.
+                let neighbour = try await rig.session()
+                try await neighbour.runScript("begin; lock table pushq.feedback")
+                try await rig.run(onlyFeedback)
+                let doomed = try rig.startWorker()
+                try await eventually("the list, written down", within: .seconds(30)) {
+                    try await rig.number("select count(*) from pushq.feedback_record") > 20
+                }
+                await doomed.kill()
+                let kept = try await rig.number("select count(*) from pushq.feedback_record")
+                #expect(try await rig.number("select count(*) from pushq.device where not active") == 0)
+                // What the dead worker's session still waits for must not be done after all.
+                try await rig.run(
+                    """
+                    select pg_terminate_backend(pid) from pg_stat_activity
+                    where datname = current_database() and wait_event_type = 'Lock'
+                    """)
+                try await neighbour.runScript("rollback")
+                neighbour.close()
+
+                // The lease of the dead worker's duty would run out in some minutes.
+                try await rig.run(onlyFeedback)
+                try rig.startWorker()
+                try await eventually("the devices, deactivated", within: .seconds(30)) {
+                    try await rig.number("select count(*) from pushq.device where not active") == kept
+                }
+                #expect(try await rig.number("select count(*) from pushq.feedback_record") == 0)
+                #expect(
+                    try await rig.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == kept)
+            }
+        }
+    }
+}
