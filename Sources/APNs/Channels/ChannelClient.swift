@@ -8,6 +8,9 @@ package import Transport
 ///
 /// Belongs to its loop. It connects with the first request and is to be closed.
 package final class ChannelClient {
+    /// Looking up the name, connecting, the TLS handshake and the first SETTINGS together.
+    private static let connectTime = Duration.seconds(30)
+
     private let app: String
     private let endpoint: Endpoint
     private let identity: TLSIdentity?
@@ -18,7 +21,7 @@ package final class ChannelClient {
 
     /// - Parameters:
     ///   - app: the bundle ID.
-    ///   - patience: how long connecting and answering may take together.
+    ///   - patience: how long an answer may take.
     package init(
         app: String, endpoint: Endpoint, credential: HTTP2Gateway.Credential, loop: EventLoop,
         patience: Duration = .seconds(30)
@@ -94,14 +97,18 @@ package final class ChannelClient {
 
     // MARK: Requests
 
+    /// The answer to a request, if it is one of success.
     private func response(
         _ method: String, _ what: String, _ channel: ChannelID? = nil, body: [UInt8] = []
     ) async throws(ChannelError) -> RequestConnection.Response {
-        let deadline = loop.now + patience
-        let connection = try await usableConnection(until: deadline)
-        let response = try await connection.response(
-            to: headers(method), path: Array("/1/apps/\(app)/\(what)".utf8), channelID: channel?.text, body: body,
-            until: deadline)
+        let isKept = connection?.isUsable == true
+        let response: RequestConnection.Response
+        do {
+            response = try await answer(method, what, channel, body)
+        } catch .lost where isKept && method == "GET" {
+            // The server was closing the connection; to have asked twice does no harm.
+            response = try await answer(method, what, channel, body)
+        }
         guard (200..<300).contains(response.status) else {
             let text = RefusalBody(response.body).reason
             throw .refused(status: response.status, Reason(status: response.status, text: text), text: text)
@@ -109,12 +116,20 @@ package final class ChannelClient {
         return response
     }
 
-    private func usableConnection(until deadline: ContinuousClock.Instant) async throws(ChannelError)
-        -> RequestConnection
-    {
+    private func answer(
+        _ method: String, _ what: String, _ channel: ChannelID?, _ body: [UInt8]
+    ) async throws(ChannelError) -> RequestConnection.Response {
+        let connection = try await usableConnection()
+        return try await connection.response(
+            to: headers(method), path: Array("/1/apps/\(app)/\(what)".utf8), channelID: channel?.text, body: body,
+            until: loop.now + patience)
+    }
+
+    private func usableConnection() async throws(ChannelError) -> RequestConnection {
         if let connection, connection.isUsable { return connection }
         close()
-        let new = try await RequestConnection.open(to: endpoint, identity: identity, loop: loop, until: deadline)
+        let new = try await RequestConnection.open(
+            to: endpoint, identity: identity, loop: loop, until: loop.now + Self.connectTime)
         connection = new
         return new
     }
