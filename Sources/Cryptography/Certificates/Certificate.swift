@@ -43,7 +43,13 @@ package import FoundationEssentials
         unsafe notBefore = X509Fields.date(X509_get0_notBefore(pointer))
         unsafe notAfter = X509Fields.date(X509_get0_notAfter(pointer))
         unsafe sha256Fingerprint = X509Fields.fingerprint(of: pointer)
-        unsafe apns = try X509Fields.apnsExtensions(of: pointer)
+        do throws(CryptographyError) {
+            unsafe apns = try X509Fields.apnsExtensions(of: pointer)
+        } catch {
+            // An object that was not made whole has no deinit.
+            unsafe X509_free(pointer)
+            throw error
+        }
     }
 
     deinit {

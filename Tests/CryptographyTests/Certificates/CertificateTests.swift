@@ -57,6 +57,22 @@ import Testing
         #expect(identity.certificate.apns.topics == topics)
     }
 
+    @Test func `that cannot be read refuse the certificate`() throws {
+        let apns = APNsExtensions(topics: [.init(name: "com.example.App", kinds: ["app"])])
+        let pem = try authority.issueClient(.init(), apns: apns).certificate.pem()
+        let lines = pem.split(separator: "\n")
+        var der = try #require(Data(base64Encoded: lines.dropFirst().dropLast().joined()))
+        // The name of the topic is said to be longer than the list.
+        let name = try #require(der.firstRange(of: Data("com.example.App".utf8)))
+        der[name.lowerBound - 1] = 0x7F
+        let broken = "-----BEGIN CERTIFICATE-----\n\(der.base64EncodedString())\n-----END CERTIFICATE-----\n"
+        #expect {
+            try Certificate.all(inPEM: Array(broken.utf8))
+        } throws: {
+            "\($0)".contains("its list of topics")
+        }
+    }
+
     @Test func `are absent from other certificates`() throws {
         let identity = try authority.issueClient(.init(userID: "com.example.App"))
         #expect(identity.certificate.apns == APNsExtensions())
