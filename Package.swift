@@ -81,7 +81,9 @@ let package = Package(
         // Tests mirror the sources.
         .target(
             name: "TestSupport",
-            dependencies: ["LocalStack", "PostgresStore", "APNsSimulator", "Transport", "Cryptography", "QueueCore"],
+            dependencies: [
+                "LocalStack", "PostgresStore", "APNs", "APNsSimulator", "Transport", "Cryptography", "QueueCore",
+            ],
             path: "Tests/TestSupport", swiftSettings: settings),
         .executableTarget(
             name: "Chaos",
@@ -112,6 +114,12 @@ let package = Package(
                 "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",
             ],
             as: "EndToEndTests"),
+        .testTarget(
+            name: "InteropTests",
+            dependencies: [
+                "TestSupport", "LocalStack", "APNs", "APNsSimulator", "QueueCore", "Transport", "Cryptography",
+            ],
+            exclude: ["Python"], swiftSettings: settings),
         tests(of: [], as: "RepositoryTests"),
     ]
 )

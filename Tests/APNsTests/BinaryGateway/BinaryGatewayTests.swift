@@ -1,5 +1,6 @@
 import Cryptography
 import QueueCore
+import TestSupport
 import Testing
 import Transport
 

@@ -1,4 +1,5 @@
 import QueueCore
+import TestSupport
 import Testing
 import Transport
 

@@ -1,6 +1,7 @@
 import Cryptography
 import HTTP2
 import QueueCore
+import TestSupport
 import Testing
 import Transport
 

@@ -1,5 +1,6 @@
 import HTTP2
 import QueueCore
+import TestSupport
 import Testing
 import Transport
 

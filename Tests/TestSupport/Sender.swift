@@ -1,29 +1,37 @@
-import QueueCore
+package import APNs
+package import QueueCore
 import Transport
-
-@testable import APNs
 
 /// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched again if
 /// asked to, and remembers what became of each. Waits are ended by events.
-final class Sender: PushGatewayHandler {
-    let gateway: any PushGateway
-    private(set) var results: [UInt64: String] = [:]
-    private(set) var batchSizes: [Int] = []
-    private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
-    private(set) var outages: [Outage] = []
-    private(set) var repeatedCount = 0
-    private(set) var stateWhenAnswered = GatewayState.idle
-    var resendsUntouched = true
+package final class Sender: PushGatewayHandler {
+    package let gateway: any PushGateway
+    /// By ticket: `accepted`, a status and reason, `unanswered` or `untouched`.
+    package private(set) var results: [UInt64: String] = [:]
+    /// How many answers came with each call.
+    package private(set) var batchSizes: [Int] = []
+    /// What the server said against the credential.
+    package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
+    /// Each outage that the gateway has told of.
+    package private(set) var outages: [Outage] = []
+    /// How many untouched pushes were sent again.
+    package private(set) var repeatedCount = 0
+    /// The gateway's state when the last answers came.
+    package private(set) var stateWhenAnswered = GatewayState.idle
+    /// Whether what the server has certainly not acted on goes out again.
+    package var resendsUntouched = true
     private var waiting: [UInt64] = []
     private var push: PreparedPush?
     private var wakeUp: (isDue: () -> Bool, continuation: CheckedContinuation<Void, Never>)?
 
-    init(_ gateway: any PushGateway) {
+    /// Takes the handler's place at a gateway.
+    package init(_ gateway: any PushGateway) {
         self.gateway = gateway
         gateway.handler = self
     }
 
-    static func push(body: String = #"{"aps":{"alert":"hello"}}"#, bytes: Int? = nil) -> PreparedPush {
+    /// An alert with this body, or with so many spaces for one.
+    package static func push(body: String = #"{"aps":{"alert":"hello"}}"#, bytes: Int? = nil) -> PreparedPush {
         let body = bytes.map { [UInt8](repeating: UInt8(ascii: " "), count: $0) } ?? Array(body.utf8)
         return PreparedPush(
             topic: "com.example.App", pushType: .alert, priority: .immediate, expiration: .oneAttempt,
@@ -31,7 +39,7 @@ final class Sender: PushGatewayHandler {
     }
 
     /// Sends as many pushes with tickets from `first` on.
-    func send(_ push: PreparedPush = Sender.push(), count: Int, from first: UInt64 = 0) {
+    package func send(_ push: PreparedPush = Sender.push(), count: Int, from first: UInt64 = 0) {
         self.push = push
         waiting += (first..<(first + UInt64(count)))
         pump()
@@ -50,7 +58,7 @@ final class Sender: PushGatewayHandler {
         }
     }
 
-    func answered(_ answers: [Answer], by gateway: any PushGateway) {
+    package func answered(_ answers: [Answer], by gateway: any PushGateway) {
         batchSizes.append(answers.count)
         stateWhenAnswered = gateway.state
         for answer in answers {
@@ -75,36 +83,36 @@ final class Sender: PushGatewayHandler {
         }
     }
 
-    func capacityChanged(of gateway: any PushGateway) {
+    package func capacityChanged(of gateway: any PushGateway) {
         if case .unreachable(let outage) = gateway.state { outages.append(outage) }
         pump()
         wake()
     }
 
-    func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
+    package func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
         refusedCredentials.append((reason, detail))
         wake()
     }
 
     /// How many pushes came to each result.
-    var tally: [String: Int] {
+    package var tally: [String: Int] {
         results.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
     }
 
-    /// How many connections its gateway holds.
-    var connectionCount: Int { (gateway as? any PoolingGateway)?.connectionCount ?? 0 }
-
-    func untilAnswered(_ count: Int) async {
+    /// Waits until so many tickets have their result.
+    package func untilAnswered(_ count: Int) async {
         await until { self.results.count >= count }
     }
 
-    func until(_ isDue: @escaping () -> Bool) async {
+    /// Waits until something holds that an answer, a change of capacity or ``wake()`` brings about.
+    package func until(_ isDue: @escaping () -> Bool) async {
         await withCheckedContinuation { continuation in
             if isDue() { continuation.resume() } else { wakeUp = (isDue, continuation) }
         }
     }
 
-    func wake() {
+    /// Looks whether what is waited for holds now.
+    package func wake() {
         guard let waiting = wakeUp, waiting.isDue() else { return }
         wakeUp = nil
         waiting.continuation.resume()
@@ -113,45 +121,11 @@ final class Sender: PushGatewayHandler {
 
 extension GatewaySettings {
     /// Times of a test: everything happens soon.
-    static var brisk: GatewaySettings {
+    package static var brisk: GatewaySettings {
         var settings = GatewaySettings()
         settings.growthInterval = .milliseconds(5)
         settings.backoff = Backoff(base: .milliseconds(5), cap: .milliseconds(50))
         settings.stableTime = .zero
         return settings
-    }
-}
-
-/// A mock server and a sender with its gateway, on one loop.
-struct Scene {
-    let server: MockAPNs
-    let gateway: HTTP2Gateway
-    let sender: Sender
-}
-
-/// Sets a scene: the server does with each request what `respond` says.
-struct Stage: Sendable {
-    var maximumStreams = 1000
-    var settings = GatewaySettings.brisk
-    var firstStreamID: UInt32 = 1
-    var respond: @Sendable (MockAPNs.Request) -> Void = { $0.answer() }
-
-    func run<Success: Sendable>(
-        _ body: @Sendable (isolated LoopActor, Scene) async throws -> Success
-    ) async throws -> Success {
-        let loop = EventLoop(name: "test")
-        defer { loop.shutDown() }
-        return try await loop.run { actor in
-            let server = try MockAPNs(on: loop, maximumStreams: maximumStreams, respond: respond)
-            let gateway = try HTTP2Gateway(
-                endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
-                settings: settings, loop: loop, firstStreamID: firstStreamID)
-            let scene = Scene(server: server, gateway: gateway, sender: Sender(gateway))
-            defer {
-                gateway.close()
-                server.close()
-            }
-            return try await body(actor, scene)
-        }
     }
 }

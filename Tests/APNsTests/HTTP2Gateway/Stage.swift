@@ -1,0 +1,43 @@
+import TestSupport
+import Transport
+
+@testable import APNs
+
+/// A mock server and a sender with its gateway, on one loop.
+struct Scene {
+    let server: MockAPNs
+    let gateway: HTTP2Gateway
+    let sender: Sender
+}
+
+extension Sender {
+    /// How many connections its gateway holds.
+    var connectionCount: Int { (gateway as? any PoolingGateway)?.connectionCount ?? 0 }
+}
+
+/// Sets a scene: the server does with each request what `respond` says.
+struct Stage: Sendable {
+    var maximumStreams = 1000
+    var settings = GatewaySettings.brisk
+    var firstStreamID: UInt32 = 1
+    var respond: @Sendable (MockAPNs.Request) -> Void = { $0.answer() }
+
+    func run<Success: Sendable>(
+        _ body: @Sendable (isolated LoopActor, Scene) async throws -> Success
+    ) async throws -> Success {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        return try await loop.run { actor in
+            let server = try MockAPNs(on: loop, maximumStreams: maximumStreams, respond: respond)
+            let gateway = try HTTP2Gateway(
+                endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
+                settings: settings, loop: loop, firstStreamID: firstStreamID)
+            let scene = Scene(server: server, gateway: gateway, sender: Sender(gateway))
+            defer {
+                gateway.close()
+                server.close()
+            }
+            return try await body(actor, scene)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import APNs
+import APNsSimulator
+import Foundation
+import TestSupport
+
+/// A simulator with a folder of its own, for a foreign client, or for a proxy to stand in front of it.
+struct OwnSimulator: Sendable {
+    /// The start of tokens, and what the simulator answers to them.
+    static let refusals: [(prefix: String, answer: OutcomeRule.Answer)] = [
+        ("bad0", .init(.badDeviceToken)), ("dead", .init(.unregistered, timestamp: 1_458_114_061_260)),
+        ("5100", .init(.tooManyRequests, retryAfter: "7")), ("b0b0", .init(.serviceUnavailable)),
+    ]
+
+    private let folder: TemporaryFolder
+    let simulator: Simulator
+
+    /// - Parameter deadShare: so many of the tokens are dead, beside those of ``refusals``.
+    static func start(
+        deadShare: Double = 0, _ change: (inout Simulator.Configuration) -> Void = { _ in }
+    ) async throws -> OwnSimulator {
+        let folder = try TemporaryFolder()
+        var configuration = Simulator.Configuration(folder: folder.path("apns"))
+        configuration.rules.outcomes =
+            refusals.map { OutcomeRule(.refuse($0.answer), tokenPrefix: $0.prefix) }
+            + [OutcomeRule(.refuse(.init(.unregistered)), share: deadShare)]
+        change(&configuration)
+        return OwnSimulator(folder: folder, simulator: try await Simulator.start(configuration))
+    }
+
+    /// What its signing key's holder shows.
+    func providerToken() throws -> ProviderToken {
+        try ProviderToken.mint(
+            key: simulator.authority.signingKey, keyID: TestAuthority.keyID, teamID: TestAuthority.teamID,
+            now: Int64(Date().timeIntervalSince1970))
+    }
+
+    /// The same as the value of `authorization`.
+    func authorization() throws -> String { "bearer \(try providerToken().text)" }
+
+    /// The file with a client certificate and its key.
+    func certificate() throws -> String {
+        try simulator.authority.clientCertificate(topic: "com.example.App").file
+    }
+
+    /// Where a push to a token goes; of a token that begins so, if it does not matter which.
+    func url(_ token: String = "00") -> String {
+        "https://localhost:\(simulator.port)/3/device/" + token.padding(toLength: 64, withPad: "a", startingAt: 0)
+    }
+
+    /// A file in its folder.
+    func write(_ text: String, to name: String) throws -> String { try folder.write(text, to: name) }
+}
