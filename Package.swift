@@ -123,3 +123,11 @@ let package = Package(
         tests(of: [], as: "RepositoryTests"),
     ]
 )
+
+// A program for libFuzzer, which instruments all that is built with it: only when scripts/fuzz asks for it.
+if Context.environment["PUSHQ_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "Fuzz", dependencies: ["QueueCore", "HTTP2", "Cryptography", "APNs"], path: "fuzz",
+            exclude: ["corpus", "failures"], swiftSettings: settings))
+}
