@@ -131,6 +131,7 @@ final class BinaryConnection: PooledConnection {
     /// Acts on the packet, with which the server ends the connection.
     private func settle(_ packet: ErrorPacket) {
         hasAnswered = true
+        var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
         case .unknown: giveUpWindow()
         case .confirmed: settleRest()
@@ -138,8 +139,10 @@ final class BinaryConnection: PooledConnection {
             for _ in 0..<index { record(.accepted) }
             record(packet.status.isAcceptance ? .accepted : .refused(packet.refusal))
             settleRest()
+            // Only where it settled something: a server that does nothing but refuse is not to be called again and again.
+            if packet.isAboutOneRecipient { ending = .usedUp }
         }
-        end(packet.isAboutOneRecipient ? .usedUp : .asked("\(stream.peer) ended the connection: \(packet)"))
+        end(ending)
     }
 
     /// What stands behind the identified one was thrown away.

@@ -18,6 +18,7 @@ struct SimulateCommand: Command {
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",
         "simulate --rules examples/rules.json --record arrived.ndjson", "simulate --management-port 2196",
+        "simulate --binary-port 2195 --feedback-port 2196 --client-certificate com.acme.shop",
     ]
 
     @Option("The address to listen on.") var host: String = "127.0.0.1"

@@ -18,6 +18,7 @@ struct WorkCommand: Terminal.Command {
         """
     static let examples = [
         "work", "work --queues 'acme/*/production'", "work --gateway 127.0.0.1:2197 --ca pushq-simulator/ca.pem",
+        "work --binary-gateway 127.0.0.1:2195 --feedback-service 127.0.0.1:2196 --ca pushq-simulator/ca.pem",
     ]
 
     @Option("Which queues to serve: tenant/app/environment, in which * stands for anything.", "PATTERN")

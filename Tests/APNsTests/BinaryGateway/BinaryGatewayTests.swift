@@ -101,6 +101,18 @@ import Transport
         #expect(scene.tally == ["unanswered": 5])
     }
 
+    @Test func `with an identifier that was never sent is a failure, and the next attempt has to wait`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(10)
+        let stage = BinaryStage(settings: settings) { _ in .error(status: 8, identifier: 77) }
+        _ = try await stage.run { scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            await scene.sender.until { !scene.sender.outages.isEmpty }
+            #expect(scene.sender.outages[0].error.contains("status 8, BadDeviceToken"))
+        }
+    }
+
     @Test func `that comes after the grace changes nothing that was told, and what waits is sent again`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 8, identifier: 2) : .silence
