@@ -12,7 +12,8 @@ import Transport
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    let pause = Duration.seconds(60)
+    /// It looks once a minute for queues that are due.
+    var pause: Duration { min(.seconds(60), settings.feedbackInterval) }
     let lease = Duration.seconds(300)
     /// Queues are asked about for so long at one time: there are other duties.
     private static let longest = Duration.seconds(30)
