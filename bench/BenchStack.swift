@@ -47,20 +47,8 @@ final class BenchStack: Sendable {
 
     /// Makes a queue of its own tenant with `devices` devices, and a certificate to send with.
     func makeQueue(_ name: QueueName, devices: Int) async throws {
-        let identity = try simulator.authority.clientCertificate(topic: name.app).identity
-        let masterKey = masterKey
-        try await loop.run { [address, loop] _ in
-            let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
-            defer { store.close() }
-            _ = try await store.createTenant(name.tenant)
-            _ = try await store.createApp(name.app, of: name.tenant)
-            _ = try await store.createQueue(name)
-            guard let place = try await store.newCredentialID("bench", of: name.tenant) else { return }
-            let sealed = try masterKey.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
-            let kind = NewCredential.Kind.certificate(topics: [name.app], fingerprint: [0], notAfter: .distantFuture)
-            let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
-            _ = try await store.addCredential(credential, name: "bench", as: place.id)
-            _ = try await store.useCredential("bench", forQueue: name.description)
+        try await makeQueues([name])
+        try await withStore { store in
             try await store.runScript(
                 """
                 insert into pushq.device (queue_id, token)
@@ -70,18 +58,57 @@ final class BenchStack: Sendable {
         }
     }
 
+    /// Makes queues, each of its own tenant and with a certificate of its own.
+    func makeQueues(_ names: [QueueName]) async throws {
+        let (authority, masterKey) = (simulator.authority, masterKey)
+        try await withStore { store in
+            try await store.transaction {
+                for name in names { try await Self.make(name, authority, masterKey, in: store) }
+            }
+            try await store.runScript("analyze")
+        }
+    }
+
+    private static func make(
+        _ name: QueueName, _ authority: TestAuthority, _ masterKey: MasterKey, in store: PostgresConnection
+    ) async throws {
+        _ = try await store.createTenant(name.tenant)
+        _ = try await store.createApp(name.app, of: name.tenant)
+        _ = try await store.createQueue(name)
+        guard let place = try await store.newCredentialID("bench", of: name.tenant) else { return }
+        let identity = try authority.clientCertificate(topic: name.app).identity
+        let sealed = try masterKey.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
+        let kind = NewCredential.Kind.certificate(
+            topics: [name.app], fingerprint: [0], notAfter: identity.certificate.notAfter)
+        let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
+        _ = try await store.addCredential(credential, name: "bench", as: place.id)
+        _ = try await store.useCredential("bench", forQueue: name.description)
+    }
+
+    /// Runs `body` with a connection of its own.
+    func withStore(_ body: @Sendable (PostgresConnection) async throws -> Void) async throws {
+        try await loop.run { [address, loop] _ in
+            let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
+            defer { store.close() }
+            try await body(store)
+        }
+    }
+
     /// Starts a worker process.
-    func startWorker() throws {
+    @discardableResult
+    func startWorker(_ arguments: [String] = []) throws -> ChildProcess {
         let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
             path: "pushq")
         var environment = ProcessInfo.processInfo.environment
         environment["PUSHQ_DATABASE_URL"] = postgres.connectionString(database: "bench")
         environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
         var command = Command(
-            program.path, ["work", "--gateway", "127.0.0.1:\(simulator.port)", "--ca", simulator.authority.caFile],
+            program.path,
+            ["work", "--gateway", "127.0.0.1:\(simulator.port)", "--ca", simulator.authority.caFile]
+                + arguments,
             environment: environment)
         command.errors = .file("\(folder)/worker.log")
-        _ = try minder.start(command)
+        return try minder.start(command)
     }
 
     /// When each push of a send arrived at the simulator, in microseconds since 1970.

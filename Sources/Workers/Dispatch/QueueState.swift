@@ -56,6 +56,14 @@ final class QueueState {
         hasJobs || inFlight > 0 || lastWanted >= moment
     }
 
+    /// Whether its gateway has, or tries to have, connections.
+    var hasConnections: Bool {
+        switch gateway?.state {
+        case nil, .idle, .closed: false
+        case .connecting, .open, .unreachable: true
+        }
+    }
+
     /// Drops the messages that were kept prepared.
     func forgetMessages() { pushes = [:] }
 

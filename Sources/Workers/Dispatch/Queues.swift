@@ -5,8 +5,8 @@ import QueueCore
 import Transport
 
 /// The queues that this worker has met, with their settings: those that have work as of a moment ago, the others as of a minute.
-/// A worker may have met ten thousand, of which a few hundred have work; one that had none for an hour is forgotten, and with it the
-/// connections that nobody else uses.
+/// A worker may have met ten thousand, of which a few hundred have work; one that has neither work nor connections is forgotten, and
+/// after an hour without work in any case.
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
@@ -94,7 +94,7 @@ final class Queues {
     private func forgetUnused(now: ContinuousClock.Instant) {
         for queue in known.values where !queue.isInUse(since: now - Self.idleAfter) {
             queue.forgetMessages()
-            if !queue.isInUse(since: now - Self.forgottenAfter) { known[queue.id] = nil }
+            if !queue.hasConnections || !queue.isInUse(since: now - Self.forgottenAfter) { known[queue.id] = nil }
         }
     }
 

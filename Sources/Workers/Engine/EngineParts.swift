@@ -175,13 +175,12 @@ extension EngineParts: PushGatewayHandler {
 
     /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
-        let name = queues.names(using: gateway)
         if case .unreachable(let outage) = gateway.state {
             guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }
-            report(.gatewayUnreachable(queue: name, reason: outage.error))
+            report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: outage.error))
             queues.yieldJobs(using: gateway)
         } else if gateway.state == .open, unreachable.remove(ObjectIdentifier(gateway)) != nil {
-            report(.gatewayReachable(queue: name))
+            report(.gatewayReachable(queue: queues.names(using: gateway)))
             intake.hurry()
         }
     }
