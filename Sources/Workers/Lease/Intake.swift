@@ -11,6 +11,8 @@ final class Intake {
     private static let stock = 2_000...40_000
     /// Jobs of one queue and lane claimed by one statement, at the most.
     private static let mostJobs: Int32 = 200
+    /// Lanes claimed from by one statement, at the most: with ten thousand queues that have work, one for all takes seconds.
+    private static let mostQuotas = 500
     /// Jobs of a campaign made by one step: 20,000 recipients.
     private static let jobsOfStep = 40
     /// Looks in a row with something to claim, after which producers are spared the notification.
@@ -45,6 +47,8 @@ final class Intake {
     private var lostAnAnswer = false
     private var lastAudit = ContinuousClock.now
     private var openFanOuts: [ReadyWork.FanOut] = []
+    /// Where in the order of queues the next claim begins when there are too many for one.
+    private var nextQuota = 0
 
     init(
         loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
@@ -119,7 +123,7 @@ final class Intake {
         for fanOut in work.fanOuts where fanOut.dueIn > .zero { found.nextDue = min(found.nextDue, fanOut.dueIn) }
         if !openFanOuts.isEmpty { fanOutSignal.raise() }
         guard !quotas.isEmpty, !isStopping else { return found }
-        found.claimedJobs = try await claim(quotas)
+        found.claimedJobs = try await claim(share(of: quotas))
         return found
     }
 
@@ -143,6 +147,16 @@ final class Intake {
                     jobs: min(Self.mostJobs, max(1, Int32(missing / max(size, 1))))))
         }
         return quotas
+    }
+
+    /// As many as one claim may have: urgent ones, and the rest in turns.
+    private func share(of quotas: [ClaimQuota]) -> [ClaimQuota] {
+        guard quotas.count > Self.mostQuotas else { return quotas }
+        let urgent = quotas.filter { $0.lane == .urgent }.prefix(Self.mostQuotas / 2)
+        let rest = quotas.filter { $0.lane != .urgent }
+        let count = min(Self.mostQuotas - urgent.count, rest.count)
+        defer { nextQuota += count }
+        return urgent + (0..<count).map { rest[(nextQuota + $0) % rest.count] }
     }
 
     /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one.
