@@ -5,7 +5,7 @@ final class TopicTable {
     private var numbers: [[UInt8]: Int] = [:]
 
     /// A client could name a new topic each time; what is beyond this counts as one.
-    private static let maximumCount = 4096
+    private static let maximumCount = 16_384
 
     /// The number of a topic, given it now if it is new.
     func number(of topic: Span<UInt8>) -> Int {
