@@ -41,7 +41,11 @@ package struct ErrorPacket: Equatable, Sendable {
             for index in bytes.indices {
                 held[count] = bytes[index]
                 count += 1
-                guard held[0] == ErrorPacket.command else { throw .unknownCommand(held[0]) }
+                guard held[0] == ErrorPacket.command else {
+                    // What is held stays within its six bytes, however often a caller asks again.
+                    count = 0
+                    throw .unknownCommand(held[0])
+                }
                 if count == ErrorPacket.byteCount {
                     count = 0
                     return ErrorPacket(

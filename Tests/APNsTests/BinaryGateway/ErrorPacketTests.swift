@@ -29,6 +29,13 @@ import Testing
         #expect(throws: BinaryProtocolError.unknownCommand(0x48)) { try parser.take(Array("HTTP/1.1".utf8).span) }
     }
 
+    @Test func `refuses what is none as often as it comes`() {
+        var parser = ErrorPacket.Parser()
+        for byte in "HTTP/1.1".utf8 {
+            #expect(throws: BinaryProtocolError.unknownCommand(byte)) { try parser.take([byte].span) }
+        }
+    }
+
     @Test func `says nothing before it is complete`() throws {
         var parser = ErrorPacket.Parser()
         #expect(try parser.take(Array(Self.bytes.dropLast()).span) == nil)
