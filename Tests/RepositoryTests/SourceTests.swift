@@ -36,4 +36,14 @@ import Testing
             }
         }
     }
+
+    /// The standard library's is a futex in a library that is not instrumented: the thread sanitizer reports what it guards.
+    @Test func `locks so that the thread sanitizer sees it`() throws {
+        let lock = "Mu" + "tex("
+        for file in try repository.swiftFiles() {
+            for (index, line) in file.lines.enumerated() {
+                #expect(!line.contains(lock), "\(file.path):\(index + 1): use Transport's Locked")
+            }
+        }
+    }
 }
