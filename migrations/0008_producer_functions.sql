@@ -22,6 +22,7 @@ language plpgsql as $$
 declare
   problem text := coalesce(
     pushq.message_problem(payload, push_type, priority, expiration, collapse_id),
+    pushq.topic_problem(queue_id, push_type),
     pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
   new_id  bigint;
 begin
