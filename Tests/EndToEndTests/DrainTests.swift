@@ -5,7 +5,9 @@ import Testing
 
 extension `Real processes` {
     @Suite struct `A worker that is told to stop` {
-        @Test func `drains: repeats nothing, gives the rest back with its attempt, and exits with 0`() async throws {
+        @Test func `cases 73 and P34: drains: repeats nothing, gives the rest back with its attempt, and exits with 0`()
+            async throws
+        {
             try await withRig {
                 $0.devices = 6000
                 $0.rules = #"{"latency_ms": 100}"#

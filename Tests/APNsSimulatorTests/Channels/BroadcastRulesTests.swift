@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `is refused for what is wrong with it`() async throws {
+    @Test func `cases 62 and 63: is refused for what is wrong with it`() async throws {
         try await withChannels { client, channels, _ in
             let cases: [([(String, String?)], String)] = [
                 ([("apns-channel-id", nil)], "MissingChannelId"),

@@ -8,7 +8,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `The number of streams` {
-    @Test func `never exceeds the server's limit`() async throws {
+    @Test func `cases 22 and P19: never exceeds the server's limit`() async throws {
         let (highest, tally) = try await Stage(maximumStreams: 1).run { _, scene in
             scene.sender.send(count: 500)
             await scene.sender.untilAnswered(500)
@@ -18,7 +18,7 @@ import Transport
         #expect(tally == ["accepted": 500])
     }
 
-    @Test func `rises with the limit after the first answer`() async throws {
+    @Test func `cases 22 and P19: rises with the limit after the first answer`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let held = Held()
@@ -43,7 +43,7 @@ import Transport
         #expect(highest == 100)
     }
 
-    @Test func `falls with the limit, without an error`() async throws {
+    @Test func `cases 23 and P19: falls with the limit, without an error`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let held = Held()
@@ -72,7 +72,7 @@ import Transport
         #expect(tally == ["accepted": 400])
     }
 
-    @Test func `moves to another connection when identifiers run out`() async throws {
+    @Test func `cases 49 and P27: moves to another connection when identifiers run out`() async throws {
         // 2^31 - 1 is the last identifier: ten streams are left on each connection.
         let (tally, counts) = try await Stage(firstStreamID: 0x7FFF_FFFF - 18).run { _, scene in
             scene.sender.send(count: 35)
@@ -85,7 +85,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `The number of connections` {
-    @Test func `grows only while all are saturated, up to the limit`() async throws {
+    @Test func `case 55: grows only while all are saturated, up to the limit`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 3
         let held = Held()
@@ -110,7 +110,7 @@ import Transport
         #expect(many == 3)
     }
 
-    @Test func `is none before there is something to send, and after a time without`() async throws {
+    @Test func `case 56: is none before there is something to send, and after a time without`() async throws {
         var settings = GatewaySettings.brisk
         settings.closeAfterIdle = .milliseconds(300)
         let states = try await Stage(settings: settings).run { actor, scene in
@@ -131,7 +131,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When the server says GOAWAY` {
-    @Test func `what lies above is sent again, the rest is awaited`() async throws {
+    @Test func `cases 27 and P21: what lies above is sent again, the rest is awaited`() async throws {
         let held = Held()
         let (results, repeated, connectionCount) = try await Stage(respond: { request in
             if request.connection === held.requests.first?.connection || held.requests.isEmpty {
@@ -156,7 +156,7 @@ import Transport
         #expect(connectionCount == 2)
     }
 
-    @Test func `gracefully, in two steps, nothing is lost or doubled`() async throws {
+    @Test func `cases 26 and P21: gracefully, in two steps, nothing is lost or doubled`() async throws {
         let (tally, counts) = try await Stage(respond: { request in
             let connection = request.connection
             guard connection.goAwayCode == nil else { return }
@@ -193,7 +193,7 @@ import Transport
     @Test(arguments: [
         #"{"reason":"BadCertificateEnvironment"}"#, #"{"reason":"BadCertificate","more":null}"#,
     ])
-    func `because of the credential, that is told`(debug: String) async throws {
+    func `cases 28 and P21: because of the credential, that is told`(debug: String) async throws {
         let refused = try await Stage(respond: { $0.connection.goAway(last: 0, debug: debug) }).run { _, scene in
             scene.sender.resendsUntouched = false
             scene.sender.send(count: 1)
@@ -205,7 +205,7 @@ import Transport
     }
 
     @Test(arguments: ["", "null", "too many streams", "{\"reason\":", String(repeating: "x", count: 4000)])
-    func `with any debug data, it is let pass`(debug: String) async throws {
+    func `case 28: with any debug data, it is let pass`(debug: String) async throws {
         let (tally, refusals) = try await Stage(respond: { request in
             if request.streamID == 1 {
                 request.connection.goAway(last: 1, .refusedStream, debug: debug)
@@ -222,7 +222,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When a connection breaks` {
-    @Test func `what was sent whole is unanswered, and another takes its place`() async throws {
+    @Test func `cases 30 and P22: what was sent whole is unanswered, and another takes its place`() async throws {
         let tally = try await Stage(respond: { request in
             if request.connection.http.openStreamCount == 50 { request.connection.cut() }
         }).run { _, scene in
@@ -248,7 +248,7 @@ import Transport
         #expect((tally["unanswered"] ?? 0) + (tally["untouched"] ?? 0) == 40)
     }
 
-    @Test func `a stream that was refused is untouched`() async throws {
+    @Test func `cases 25 and P20: a stream that was refused is untouched`() async throws {
         let (tally, repeated) = try await Stage(respond: { request in
             if request.streamID == 3 { request.connection.reset(3, .refusedStream) } else { request.answer() }
         }).run { _, scene in
@@ -260,7 +260,7 @@ import Transport
         #expect(repeated == 1)
     }
 
-    @Test func `a server that cannot be reached is tried again ever more seldom`() async throws {
+    @Test func `cases 54 and P29: a server that cannot be reached is tried again ever more seldom`() async throws {
         var settings = GatewaySettings.brisk
         settings.backoff = Backoff(base: .milliseconds(1), cap: .milliseconds(30))
         let outages = try await Stage(settings: settings).run { _, scene in
@@ -290,7 +290,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When answers do not come` {
-    @Test func `one slow stream is given up and the connection kept`() async throws {
+    @Test func `case 32: one slow stream is given up and the connection kept`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
         settings.maximumTimeoutsInARow = 2
@@ -310,7 +310,7 @@ import Transport
         #expect(connectionCount == 1)
     }
 
-    @Test func `several in a row replace the connection`() async throws {
+    @Test func `P23: several in a row replace the connection`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
         let tally = try await Stage(
@@ -325,7 +325,7 @@ import Transport
         #expect(tally == ["unanswered": 10, "accepted": 10])
     }
 
-    @Test func `a server that has gone silent is found by PING`() async throws {
+    @Test func `cases 31 and P24: a server that has gone silent is found by PING`() async throws {
         var settings = GatewaySettings.brisk
         settings.pingAfterSilence = .milliseconds(20)
         settings.pingTime = .milliseconds(40)
@@ -420,7 +420,7 @@ import Transport
         #expect(tally == ["accepted": 1, "unanswered": 2])
     }
 
-    @Test func `and closing, twice, leaves a gateway that sends nothing`() async throws {
+    @Test func `P34: and closing, twice, leaves a gateway that sends nothing`() async throws {
         let isSent = try await Stage().run { _, scene in
             scene.gateway.close()
             scene.gateway.close()

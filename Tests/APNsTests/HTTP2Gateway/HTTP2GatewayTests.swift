@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `A gateway sends` {
-    @Test func `requests as APNs wants them`() async throws {
+    @Test func `P1: requests as APNs wants them`() async throws {
         let request = try await Stage().run { _, scene in
             scene.sender.send(count: 1, from: 5)
             await scene.sender.untilAnswered(1)
@@ -134,16 +134,16 @@ import Transport
         #expect(results == [0: "400 BadDeviceToken"])
     }
 
-    @Test func `without a body, by their status`() async throws {
+    @Test func `cases 45 and P15: without a body, by their status`() async throws {
         #expect(try await results { $0.answer(410) } == [0: "410 Unregistered"])
         #expect(try await results { $0.answer(503) } == [0: "503 OtherPassing"])
     }
 
-    @Test func `of 200 with a body that nobody asked for`() async throws {
+    @Test func `cases 1 and P17: of 200 with a body that nobody asked for`() async throws {
         #expect(try await results { $0.answer(200, body: "junk") } == [0: "accepted"])
     }
 
-    @Test func `by ten thousand without running out of window`() async throws {
+    @Test func `case 47: by ten thousand without running out of window`() async throws {
         let results = try await results(count: 10_000) { $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#) }
         #expect(results.count == 10_000)
     }
@@ -164,7 +164,7 @@ import Transport
         #expect(results == [0: "410 Unregistered"])
     }
 
-    @Test func `with the details of a refusal`() async throws {
+    @Test func `case 74: with the details of a refusal`() async throws {
         let refusal = try await Stage(respond: { request in
             request.answer(
                 410, body: #"{"reason":"Unregistered","timestamp":1458114061260}"#, fields: [("retry-after", "30")])

@@ -23,7 +23,9 @@ import Testing
         (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1000),
         (windowUpdate(1, on: 1), .tooManyWindowUpdates, 500_000),
     ])
-    func `of frames that bring nothing forward end the connection`(bytes: [UInt8], violation: Violation, bound: Int) {
+    func `case 67: of frames that bring nothing forward end the connection`(
+        bytes: [UInt8], violation: Violation, bound: Int
+    ) {
         let client = Peer.client()
         client.request()
         #expect(flood(client, with: bytes) == bound)
@@ -63,7 +65,7 @@ import Testing
         #expect(server.failure == .connection(.enhanceYourCalm, .tooManyResets))
     }
 
-    @Test func `of CONTINUATION end the connection`() {
+    @Test func `case 66: of CONTINUATION end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, on: 1))
@@ -71,7 +73,7 @@ import Testing
         #expect(client.failure == .connection(.enhanceYourCalm, .tooManyContinuations))
     }
 
-    @Test func `of header bytes end the connection`() {
+    @Test func `case 66: of header bytes end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, on: 1))
@@ -79,7 +81,7 @@ import Testing
         #expect(client.failure == .connection(.enhanceYourCalm, .headerListTooLarge))
     }
 
-    @Test func `of fields end the connection`() {
+    @Test func `case 66: of fields end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, .endHeaders, on: 1, Array(repeating: 0x88, count: 129)))

@@ -64,7 +64,7 @@ import Transport
         }
     }
 
-    @Test func `is done by one worker only, whoever else claims at the same time`() async throws {
+    @Test func `cases 72 and P36: is done by one worker only, whoever else claims at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 50)
             try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")

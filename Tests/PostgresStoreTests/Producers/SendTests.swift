@@ -98,7 +98,7 @@ import Transport
         }
     }
 
-    @Test func `pause a campaign and let it go on`() async throws {
+    @Test func `P58: pause a campaign and let it go on`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 600)
             try await queue.fanOut(try await queue.startCampaign())

@@ -27,7 +27,9 @@ import Testing
         (503, "Service Unavailable", .retry),
         (503, "Shutdown", .reconnect),
     ])
-    func `is what the table of reasons says`(status: Int, text: String, action: Reason.Action) {
+    func `cases 4, 9, 10, 20 and 38: is what the table of reasons says`(
+        status: Int, text: String, action: Reason.Action
+    ) {
         #expect(Reason(status: status, text: text).row.action == action)
     }
 

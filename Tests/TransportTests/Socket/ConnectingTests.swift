@@ -35,7 +35,7 @@ import Transport
     }
 
     /// `localhost` is ::1 and 127.0.0.1 here; the server listens on the second only.
-    @Test func `goes on to the next address when the first is dead`() async throws {
+    @Test func `cases 57 and P30: goes on to the next address when the first is dead`() async throws {
         let client = try TestTrust.client()
         let isOpen = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
             let connection = try await actor.loop.connect(port: listener.port, context: client)

@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func `case 30: no answer sends it again at once, then apart from its company, then no more`() {
+    @Test func `cases 30 and P22: no answer sends it again at once, then apart from its company, then no more`() {
         let first = sent(JobFixture.job(recipients: 2))
         AnswerRules.unanswered(0, of: first)
         #expect(first.isSendable)
@@ -158,7 +158,7 @@ import Testing
         #expect(fifth.outcomes.map(Outcome.init)[0] == .unknown)
     }
 
-    @Test func `case 30: no answer is unknown where it must not be sent twice`() {
+    @Test func `cases 30 and P22: no answer is unknown where it must not be sent twice`() {
         let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
         AnswerRules.unanswered(0, of: job)
         #expect(job.outcomes.map(Outcome.init) == [.unknown])

@@ -35,7 +35,7 @@ import Transport
         }
     }
 
-    @Test func `retries what is refused in passing, and counts add up`() async throws {
+    @Test func `P40: retries what is refused in passing, and counts add up`() async throws {
         try await EngineFixture.run { configuration in
             var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
             passing.share = 0.1
@@ -111,7 +111,9 @@ import Transport
         }
     }
 
-    @Test func `pauses a queue whose credential APNs refuses, and goes on when it is mended`() async throws {
+    @Test func `cases 11 and 71: pauses a queue whose credential APNs refuses, and goes on when it is mended`()
+        async throws
+    {
         try await EngineFixture.run { configuration in
             configuration.bundleIDs = ["com.other"]
         } _: { _, fixture in
@@ -133,7 +135,9 @@ import Transport
         }
     }
 
-    @Test func `drains: what is in flight is awaited, the rest goes back with its attempt`() async throws {
+    @Test func `cases 73 and P34: drains: what is in flight is awaited, the rest goes back with its attempt`()
+        async throws
+    {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(200) ... .milliseconds(200)
             configuration.streamLimit = 100

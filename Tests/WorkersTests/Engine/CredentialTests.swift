@@ -111,7 +111,7 @@ import Transport
         }
     }
 
-    @Test func `cases 21 and P33: is replaced under load within five seconds, and nothing is lost or refused`()
+    @Test func `cases 21, P33 and P39: is replaced under load within five seconds, and nothing is lost or refused`()
         async throws
     {
         let nextKey = try PrivateKey.makeP256()
