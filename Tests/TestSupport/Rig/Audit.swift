@@ -35,7 +35,7 @@ package struct Audit {
 
     /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind other statements
     /// and to begin its transaction.
-    private static let flushSlack = 1_500_000
+    private static let flushSlack = 3_000_000
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
