@@ -13,6 +13,25 @@ create table pushq.send_key (
 
 create index send_key_age on pushq.send_key (created_at);
 
+-- The root of the send that was made under this key before, or null for the first one, which is noted. `digest` is of what was asked
+-- for: the same key for something else is an error.
+create function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea) returns bigint
+language plpgsql as $$
+declare
+  known pushq.send_key;
+begin
+  insert into pushq.send_key (queue_id, key, root_id, digest) values ($1, $2, $3, $4) on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  select * into known from pushq.send_key k where k.queue_id = $1 and k.key = $2;
+  if known.digest <> $4 then
+    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
+      hint = 'use a new key for what is not a repetition';
+  end if;
+  return known.root_id;
+end $$;
+
 -- Checks a message (0009_message_rules.sql, 0012_binary_interface.sql) and keeps it. Returns its id.
 create function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
@@ -67,8 +86,7 @@ declare
   q       int := pushq.queue_id(queue);
   root    bigint := nextval('pushq.id');
   per_job int := pushq.job_size(q);
-  asked   bytea;
-  known   pushq.send_key;
+  earlier bigint;
   message bigint;
   parsed  bytea[];
   ids     bigint[];
@@ -84,16 +102,10 @@ begin
 
   if key is not null then
     -- Times are no part of what was asked for: a repetition counts them from its own now.
-    asked := sha256(convert_to(row(payload::text, tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
-                                   replace_waiting)::text, 'UTF8'));
-    insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
-    if not found then
-      select * into known from pushq.send_key k where k.queue_id = q and k.key = send.key;
-      if known.digest <> asked then
-        raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
-          hint = 'use a new key for what is not a repetition';
-      end if;
-      return known.root_id;
+    earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
+      row(payload::text, tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent, replace_waiting)::text, 'UTF8')));
+    if earlier is not null then
+      return earlier;
     end if;
   end if;
 

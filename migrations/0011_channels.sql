@@ -110,8 +110,7 @@ declare
   root    bigint := nextval('pushq.id');
   job     bigint := nextval('pushq.id');
   c       pushq.channel;
-  known   pushq.send_key;
-  asked   bytea;
+  earlier bigint;
   problem text;
   message bigint;
 begin
@@ -120,15 +119,10 @@ begin
   end if;
 
   if key is not null then
-    asked := sha256(convert_to(row(payload::text, channel, priority, replace_waiting, urgent)::text, 'UTF8'));
-    insert into pushq.send_key (queue_id, key, root_id, digest) values (q, key, root, asked) on conflict do nothing;
-    if not found then
-      select * into known from pushq.send_key k where k.queue_id = q and k.key = broadcast.key;
-      if known.digest <> asked then
-        raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
-          hint = 'use a new key for what is not a repetition';
-      end if;
-      return known.root_id;
+    earlier := pushq.earlier_send(q, key, root,
+      sha256(convert_to(row(payload::text, channel, priority, replace_waiting, urgent)::text, 'UTF8')));
+    if earlier is not null then
+      return earlier;
     end if;
   end if;
 
