@@ -62,7 +62,7 @@ import Testing
     @Test func `bounds repeats by what a lost lease had sent since its last flush`() throws {
         let events: [(Int, APNsID, Int?)] = [
             // Its lease of 3 s ended at 8 s, so it was last flushed at 5 s: then the first answer was long known.
-            (3000, Self.one, nil), (3100, Self.one, 200), (5100, Self.two, nil), (5200, Self.two, 200),
+            (1000, Self.one, nil), (1100, Self.one, 200), (5100, Self.two, nil), (5200, Self.two, 200),
             (9000, Self.one, nil), (9100, Self.one, 200), (9200, Self.two, nil), (9300, Self.two, 200),
         ]
         let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.one, Self.two])
