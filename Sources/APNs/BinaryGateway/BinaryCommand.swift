@@ -16,9 +16,6 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     /// The longest payload it carries, in bytes.
     package var maximumPayloadBytes: Int { self == .framed ? 2048 : 256 }
 
-    /// Whether an error names the notification that it is about.
-    package var hasIdentifier: Bool { self != .simple }
-
     /// Whether it can ask for another priority than 10.
     package var hasPriority: Bool { self == .framed }
 

@@ -21,8 +21,6 @@ final class QueueState {
 
     /// Permits taken and not used, the earliest first. Empty for queues without a limit.
     var permits: [PermitRun] = []
-    /// The database was asked for permits and has not answered.
-    var isTakingPermits = false
     /// Not before then is it asked again.
     var nextTake: ContinuousClock.Instant
 
