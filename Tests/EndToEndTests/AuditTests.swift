@@ -54,7 +54,8 @@ import Testing
     @Test func `tells a repeat from a retry`() throws {
         let again: [(Int, APNsID, Int?)] = [
             (10, Self.one, nil), (11, Self.one, 503), (12, Self.one, nil), (13, Self.one, 200), (14, Self.one, nil),
-            (15, Self.one, 200), (20, Self.two, nil), (21, Self.two, nil), (22, Self.two, 200),
+            (15, Self.one, 429), (16, Self.one, nil), (17, Self.one, 200), (20, Self.two, nil), (21, Self.two, nil),
+            (22, Self.two, 200),
         ]
         #expect(audit(try record(again), Self.delivered).repeated == 2)
     }

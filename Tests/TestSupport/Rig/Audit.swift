@@ -22,7 +22,7 @@ package struct Audit {
     package let recorded: Int
     /// Recipients without an outcome, with two, or with one that is not what APNs answered.
     package let lost: Int
-    /// Arrivals of pushes that had a final answer already, or whose earlier arrival had none.
+    /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
     package let repeated: Int
     /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, and what was in flight
     /// on a connection to APNs when that was lost.
@@ -35,7 +35,7 @@ package struct Audit {
 
     /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind other statements
     /// and to begin its transaction.
-    private static let flushSlack = 3_000_000
+    private static let flushSlack = 500_000
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
@@ -79,15 +79,15 @@ package struct Audit {
         }
     }
 
-    /// Pushes that had arrived for a lease that ran out, and of which no flush of it can have known the answer: a flush sets the
-    /// lease's end, so that this tells when the last one was.
+    /// Pushes that may have reached their device under a lease that ran out, and whose answer no flush of it can have known: a flush
+    /// sets the lease's end, so that this tells when the last one was.
     private static func unflushed(_ record: PushRecord, _ leases: [LapsedLease], _ lease: Int) -> Int {
         leases.reduce(0) { sum, lapsed in
             let flushedBefore = lapsed.deadline - lease - flushSlack
             return sum
                 + lapsed.uncertain.count { id in
                     record.pushes[id]?.contains {
-                        $0.at <= lapsed.deadline && ($0.answeredAt ?? .max) > flushedBefore
+                        $0.mayHaveReachedDevice && $0.at <= lapsed.deadline && ($0.answeredAt ?? .max) > flushedBefore
                     } ?? false
                 }
         }
@@ -107,7 +107,7 @@ package struct Audit {
     }
 
     private static func inFlightAtLoss(_ record: PushRecord, deafness: [ClosedRange<Int>]) -> Int {
-        record.pushes.values.joined().count { arrival in
+        record.pushes.values.joined().filter(\.mayHaveReachedDevice).count { arrival in
             guard let answeredAt = arrival.answeredAt, let end = record.connectionEnds[arrival.connection] else {
                 return true
             }

@@ -14,7 +14,10 @@ package struct PushRecord {
         package fileprivate(set) var reason = ""
 
         /// It was accepted, or refused for good.
-        package var isFinal: Bool { answeredAt != nil && status != 403 && status != 429 && status < 500 }
+        package var isFinal: Bool { answeredAt != nil && mayHaveReachedDevice }
+
+        /// It was not refused for another try; who got no answer cannot know.
+        package var mayHaveReachedDevice: Bool { status != 403 && status != 429 && status < 500 }
     }
 
     /// The arrivals of each push, in order.
@@ -34,15 +37,9 @@ package struct PushRecord {
         arrivals.sort()
     }
 
-    /// Arrivals of a push that had a final answer already, or whose earlier arrival had none.
+    /// How often a push may have reached its device beyond the first time: a refusal that asks for another try reaches nobody.
     package func repeats(of id: APNsID) -> Int {
-        var count = 0
-        var wasFinal = false
-        for (index, arrival) in (pushes[id] ?? []).enumerated() {
-            if index > 0, wasFinal || pushes[id]![index - 1].answeredAt == nil { count += 1 }
-            wasFinal = wasFinal || arrival.isFinal
-        }
-        return count
+        max((pushes[id] ?? []).count(where: \.mayHaveReachedDevice) - 1, 0)
     }
 
     /// The most arrivals within any second.
