@@ -36,20 +36,14 @@ enum CampaignCommands {
         static let summary = "Shows how far a campaign is, and why recipients were refused."
         static let examples = ["campaign show acme/com.acme.shop/production spring-sale"]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The campaign's key.") var key: String
-        var database = DatabaseOptions()
+        var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            let (queue, key) = ("\(queue)", key)
-            let (campaign, refusals) = try await database.session { store in
-                guard let campaign = try await store.campaign(key, ofQueue: queue) else {
-                    throw Failure.noCampaign(key, inQueue: queue)
-                }
-                return (campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue))
+            let (campaign, refusals) = try await named.withCampaign { campaign, store in
+                (campaign, try await store.refusals(ofRoot: campaign.id, inQueue: "\(campaign.queue)"))
             }
             var facts: [(name: String, value: Cell)] = [
-                ("queue", .text(queue)), ("key", .text(key)), ("state", .text(campaign.state)),
+                ("queue", .text("\(campaign.queue)")), ("key", .text(campaign.key)), ("state", .text(campaign.state)),
                 ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
             ]
             facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
@@ -63,12 +57,10 @@ enum CampaignCommands {
         static let summary = "Sets a campaign aside; what is being sent is finished."
         static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The campaign's key.") var key: String
-        var database = DatabaseOptions()
+        var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            try await order(.pause, "paused", key, queue, database, console)
+            try await named.carryOut(.pause, done: "paused", console)
         }
     }
 
@@ -77,12 +69,10 @@ enum CampaignCommands {
         static let summary = "Lets a paused campaign go on."
         static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The campaign's key.") var key: String
-        var database = DatabaseOptions()
+        var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            try await order(.resume, "resumed", key, queue, database, console)
+            try await named.carryOut(.resume, done: "resumed", console)
         }
     }
 
@@ -91,12 +81,10 @@ enum CampaignCommands {
         static let summary = "Ends a campaign for good; whoever has not been sent to is recorded as cancelled."
         static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The campaign's key.") var key: String
-        var database = DatabaseOptions()
+        var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            try await order(.cancel, "cancelled", key, queue, database, console)
+            try await named.carryOut(.cancel, done: "cancelled", console)
         }
     }
 
@@ -109,39 +97,49 @@ enum CampaignCommands {
             """
         static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
 
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The campaign's key.") var key: String
-        var database = DatabaseOptions()
+        var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            let (queue, key) = ("\(queue)", key)
-            let count = try await database.session { store in
+            let (queue, key) = ("\(named.queue)", named.key)
+            let count = try await named.database.session { store in
                 try await store.retryFailed(ofCampaign: key, inQueue: queue)
             }
             console.show([("queue", .text(queue)), ("campaign", .text(key)), ("sent_again", .count(count))])
         }
     }
-
-    private static func order(
-        _ order: CampaignOrder, _ done: String, _ key: String, _ queue: QueueName, _ database: DatabaseOptions,
-        _ console: Console
-    ) async throws {
-        let queue = "\(queue)"
-        try await database.session { store in
-            guard let campaign = try await store.campaign(key, ofQueue: queue) else {
-                throw Failure.noCampaign(key, inQueue: queue)
-            }
-            guard try await store.order(order, campaign: key, ofQueue: queue) else {
-                throw Failure("campaign \(key) is \(campaign.state), so it cannot be \(done)")
-            }
-        }
-        console.show("\(done) \(key)", json: ["queue": .string(queue), "campaign": .string(key)])
-    }
 }
 
-extension Failure {
-    /// There is no campaign of that key.
-    static func noCampaign(_ key: String, inQueue queue: String) -> Failure {
-        Failure("there is no campaign \(key) in \(queue); list them with: pushq-admin campaign list \(queue)")
+/// The campaign that a command is about.
+struct NamedCampaign: ParameterGroup {
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("The campaign's key.") var key: String
+    var database = DatabaseOptions()
+
+    /// Runs `body` with the campaign as it is and a connection.
+    ///
+    /// - Throws: ``Failure`` if the queue has no campaign of that key.
+    func withCampaign<Success: Sendable>(
+        _ body: @Sendable (CampaignSummary, PostgresConnection) async throws -> Success
+    ) async throws -> Success {
+        let (queue, key) = ("\(queue)", key)
+        return try await database.session { store in
+            guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+                throw Failure(
+                    "there is no campaign \(key) in \(queue); list them with: pushq-admin campaign list \(queue)")
+            }
+            return try await body(campaign, store)
+        }
+    }
+
+    /// Carries out an order, and says so.
+    ///
+    /// - Parameter done: what the campaign is then.
+    func carryOut(_ order: CampaignOrder, done: String, _ console: Console) async throws {
+        try await withCampaign { campaign, store in
+            guard try await store.order(order, campaign: campaign.key, ofQueue: "\(campaign.queue)") else {
+                throw Failure("campaign \(campaign.key) is \(campaign.state), so it cannot be \(done)")
+            }
+        }
+        console.show("\(done) \(key)", json: ["queue": .string("\(queue)"), "campaign": .string(key)])
     }
 }
