@@ -4,7 +4,7 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The gateways of this worker: one for each signing key or certificate, environment and number of connections, shared by all
+/// The gateways of this worker: one for each signing key or certificate, environment, host and number of connections, shared by all
 /// queues that use it. A replaced credential gets a gateway of its own, also with the same key, since APNs binds a connection to
 /// what the key was allowed at the first push; the old one is drained once no queue uses it.
 ///
@@ -16,6 +16,8 @@ final class Gateways {
         let version: Int32
         let environment: Environment
         let gateway: GatewayKind
+        /// Whether it goes to the host that is for broadcasts alone.
+        let isForBroadcasts: Bool
         let connections: Int
     }
 
@@ -100,13 +102,15 @@ final class Gateways {
     }
 
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
-    func gateway(for queue: QueueSettings) async -> (any PushGateway)? {
+    /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no such host.
+    func gateway(for queue: QueueSettings, broadcasts: Bool = false) async -> (any PushGateway)? {
         guard let credential = queue.credential, credential.expiredAt == nil else { return nil }
-        if let key = key(of: queue), let entry = entries[key] { return entry.gateway }
+        guard !broadcasts || hasBroadcastHost(queue) else { return nil }
+        if let key = key(of: queue, broadcasts: broadcasts), let entry = entries[key] { return entry.gateway }
         let use = Use(credential: CredentialVersion(credential), gateway: queue.gateway)
         if let nextTry = unusable[use], ContinuousClock.now < nextTry { return nil }
         do {
-            return try await open(credential, for: queue)
+            return try await open(credential, for: queue, broadcasts: broadcasts)
         } catch let error as PostgresError where error.isPassing {
             return nil
         } catch {
@@ -122,7 +126,10 @@ final class Gateways {
     func keepOnly(usedBy queues: some Sequence<QueueState>) {
         let credentials = queues.compactMap(\.settings.credential)
         let versions = Set(credentials.map(CredentialVersion.init))
-        let used = Set(queues.compactMap { key(of: $0.settings) })
+        var used = Set(queues.compactMap { key(of: $0.settings) })
+        for queue in queues where hasBroadcastHost(queue.settings) {
+            if let key = key(of: queue.settings, broadcasts: true) { used.insert(key) }
+        }
         for (key, entry) in entries where !used.contains(key) {
             entries[key] = nil
             drain(entry.gateway)
@@ -140,16 +147,16 @@ final class Gateways {
         }
     }
 
-    /// APNs calls the provider token of this queue's gateway expired.
-    func noteExpiredToken(of queue: QueueState) {
-        guard let renewal = renewal(of: queue) else { return }
+    /// APNs calls the provider token of this gateway expired.
+    func noteExpiredToken(of gateway: any PushGateway) {
+        guard let renewal = renewal(of: gateway) else { return }
         renewal.isRefused = true
         signal.raise()
     }
 
-    /// APNs says that the provider tokens of this queue's gateway are replaced too often.
-    func noteTooManyTokens(of queue: QueueState) {
-        guard let renewal = renewal(of: queue) else { return }
+    /// APNs says that the provider tokens of this gateway are replaced too often.
+    func noteTooManyTokens(of gateway: any PushGateway) {
+        guard let renewal = renewal(of: gateway) else { return }
         renewal.mustStay = true
         signal.raise()
     }
@@ -173,30 +180,37 @@ final class Gateways {
         entries = [:]
     }
 
-    private func renewal(of queue: QueueState) -> TokenRenewal? {
-        key(of: queue.settings).flatMap { entries[$0]?.renewal }
+    private func renewal(of gateway: any PushGateway) -> TokenRenewal? {
+        entries.values.first { $0.gateway === gateway }?.renewal
     }
 
     // MARK: Opening
 
     /// Nil for a credential that was not opened yet, has expired or is none.
-    private func key(of queue: QueueSettings) -> Key? {
+    private func key(of queue: QueueSettings, broadcasts: Bool = false) -> Key? {
         guard let credential = queue.credential, credential.expiredAt == nil,
             let holder = holders[CredentialVersion(credential)]
         else { return nil }
         return Key(
             holder: holder, version: credential.version, environment: queue.name.environment, gateway: queue.gateway,
-            connections: queue.connections)
+            isForBroadcasts: broadcasts, connections: queue.connections)
+    }
+
+    /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no broadcasts.
+    func hasBroadcastHost(_ queue: QueueSettings) -> Bool {
+        settings.broadcastGateway != nil && queue.gateway == .http2
     }
 
     /// Opens the credential, and makes a gateway of it unless somebody else's credential has led to the same.
-    private func open(_ credential: StoredCredential, for queue: QueueSettings) async throws -> (any PushGateway)? {
+    private func open(
+        _ credential: StoredCredential, for queue: QueueSettings, broadcasts: Bool
+    ) async throws -> (any PushGateway)? {
         let opened = try OpenedCredential(credential, under: masterKey)
         let version = CredentialVersion(credential)
         holders[version] = opened.holder
-        guard let key = key(of: queue) else { return nil }
+        guard let key = key(of: queue, broadcasts: broadcasts) else { return nil }
         if let entry = entries[key] { return entry.gateway }
-        let entry = try await entry(opened, for: queue)
+        let entry = try await entry(opened, for: queue, broadcasts: broadcasts)
         unusable[Use(credential: version, gateway: queue.gateway)] = nil
         // Another queue may have made it while this one waited for the database.
         if let other = entries[key] {
@@ -207,17 +221,19 @@ final class Gateways {
         return entry.gateway
     }
 
-    private func entry(_ opened: OpenedCredential, for queue: QueueSettings) async throws -> Entry {
+    private func entry(
+        _ opened: OpenedCredential, for queue: QueueSettings, broadcasts: Bool
+    ) async throws -> Entry {
         switch opened {
         case .certificate(let identity) where queue.gateway == .binary:
             return Entry(gateway: try binaryGateway(identity, for: queue), renewal: nil)
         case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
         case .certificate(let identity):
-            return Entry(gateway: try gateway(.certificate(identity), for: queue), renewal: nil)
+            return Entry(gateway: try gateway(.certificate(identity), for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
             guard let masterKey else { throw CredentialProblem.noMasterKey }
             let tokens = ProviderTokens(store: store, masterKey: masterKey, signer: signer, report: report)
-            let gateway = try gateway(.token(await tokens.current()), for: queue)
+            let gateway = try gateway(.token(await tokens.current()), for: queue, broadcasts: broadcasts)
             return Entry(gateway: gateway, renewal: TokenRenewal(tokens: tokens, gateway: gateway))
         }
     }
@@ -239,9 +255,12 @@ final class Gateways {
         return limits
     }
 
-    private func gateway(_ credential: HTTP2Gateway.Credential, for queue: QueueSettings) throws -> HTTP2Gateway {
+    private func gateway(
+        _ credential: HTTP2Gateway.Credential, for queue: QueueSettings, broadcasts: Bool
+    ) throws -> HTTP2Gateway {
+        let ofItsOwn = broadcasts ? settings.broadcastGateway : nil
         let gateway = try HTTP2Gateway(
-            endpoint: settings.gateway ?? Endpoint(queue.name.environment), credential: credential,
+            endpoint: ofItsOwn ?? settings.gateway ?? Endpoint(queue.name.environment), credential: credential,
             settings: limits(of: queue), loop: loop, budget: budget)
         gateway.handler = handler
         return gateway

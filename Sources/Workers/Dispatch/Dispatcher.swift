@@ -36,9 +36,9 @@ final class Dispatcher {
     var wantsFlush: () -> Void = {}
     /// Called when an answer says that a queue's credential is at fault, or its provider token too old.
     var credentialIsAtFault: (QueueState, Reason) -> Void = { _, _ in }
-    var tokenHasExpired: (QueueState) -> Void = { _ in }
+    var tokenHasExpired: (any PushGateway) -> Void = { _ in }
     /// Called when an answer says that provider tokens are replaced too often.
-    var tokenMustStay: (QueueState) -> Void = { _ in }
+    var tokenMustStay: (any PushGateway) -> Void = { _ in }
 
     init(loop: EventLoop, settings: EngineSettings, jobs: HeldJobs) {
         self.loop = loop
@@ -109,9 +109,7 @@ final class Dispatcher {
 
     /// Sends to up to `most` recipients of a queue and returns to how many it did.
     private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
-        guard let gateway = queue.gateway else { return 0 }
-        if gateway.freeSlots == 0 { gateway.requestCapacity() }
-        var room = min(most, settings.inFlight - inFlight + inSilence, gateway.freeSlots)
+        var room = min(most, settings.inFlight - inFlight + inSilence, queue.roomForPushes())
         let isPaced = queue.settings.rate != nil
         if isPaced { room = min(room, queue.permits(at: now)) }
         guard room > 0 else { return 0 }
@@ -122,8 +120,10 @@ final class Dispatcher {
                     if job.isClosed { continue }
                     break
                 }
+                guard let gateway = queue.gateway(for: job) else { break }
                 let count = send(from: job, over: gateway, most: room - sent)
                 guard count > 0 else { break }
+                if gateway.confirmsBySilence { inSilence += count }
                 sent += count
             }
         }
@@ -131,7 +131,6 @@ final class Dispatcher {
         queue.inFlight += sent
         queue.sentSinceMeasured += sent
         inFlight += sent
-        if gateway.confirmsBySilence { inSilence += sent }
         self.sent += sent
         return sent
     }
@@ -204,7 +203,7 @@ final class Dispatcher {
         case .refused(let refusal):
             let consequence = AnswerRules.refused(ticket.ordinal, of: job, refusal)
             // What a replaced credential is told late says nothing about the one in its place.
-            if job.queue.gateway === gateway { follow(consequence, queue: job.queue) }
+            if job.queue.gateway(for: job) === gateway { follow(consequence, queue: job.queue, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
@@ -212,12 +211,12 @@ final class Dispatcher {
         finishIfThrough(job)
     }
 
-    private func follow(_ consequence: AnswerRules.Consequence, queue: QueueState) {
+    private func follow(_ consequence: AnswerRules.Consequence, queue: QueueState, _ gateway: any PushGateway) {
         switch consequence {
         case .none: break
         case .pauseQueue(let reason): credentialIsAtFault(queue, reason)
-        case .renewToken: tokenHasExpired(queue)
-        case .keepToken: tokenMustStay(queue)
+        case .renewToken: tokenHasExpired(gateway)
+        case .keepToken: tokenMustStay(gateway)
         }
     }
 

@@ -10,10 +10,14 @@ final class QueueState {
     var settings: QueueSettings
     /// The connections of its credential; nil while there is none to be had.
     var gateway: (any PushGateway)?
+    /// Those to the host that is for broadcasts alone; nil where there is no such host.
+    var broadcastGateway: (any PushGateway)?
     /// Its place in the order among the queues of this worker.
     var turn: FairShare.Turn
     /// Jobs with recipients to send to.
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
+    /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
+    private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// Requests in flight.
     var inFlight = 0
     /// Set while this worker will not send for it, whatever the settings of a moment ago say.
@@ -54,11 +58,13 @@ final class QueueState {
         hasJobs || inFlight > 0 || lastWanted >= moment
     }
 
-    /// Whether its gateway has, or tries to have, connections.
+    /// Whether its gateways have, or try to have, connections.
     var hasConnections: Bool {
-        switch gateway?.state {
-        case nil, .idle, .closed: false
-        case .connecting, .open, .unreachable: true
+        [gateway, broadcastGateway].contains { gateway in
+            switch gateway?.state {
+            case nil, .idle, .closed: false
+            case .connecting, .open, .unreachable: true
+            }
         }
     }
 
@@ -72,6 +78,33 @@ final class QueueState {
     var canReachAPNs: Bool {
         if case .unreachable = gateway?.state { return false }
         return true
+    }
+
+    /// What a job is sent over.
+    func gateway(for job: HeldJob) -> (any PushGateway)? {
+        job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
+    }
+
+    /// How long a job has to wait, because the host for broadcasts is out of reach while that for devices is not; nil if it need not.
+    func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
+        guard job.claim.message.isBroadcast, case .unreachable(let outage) = broadcastGateway?.state else { return nil }
+        return max(now.duration(to: outage.nextAttempt), .seconds(1))
+    }
+
+    /// How many pushes its connections take now. Asks for more of them where there are none left and somebody waits for it.
+    func roomForPushes() -> Int {
+        var room = 0
+        if let gateway { room = Self.room(of: gateway, isWanted: lanes.contains { !$0.isEmpty }) }
+        if let broadcastGateway {
+            room += Self.room(of: broadcastGateway, isWanted: broadcasts.contains { !$0.isEmpty })
+        }
+        return room
+    }
+
+    private static func room(of gateway: any PushGateway, isWanted: Bool) -> Int {
+        let slots = gateway.freeSlots
+        if slots == 0, isWanted { gateway.requestCapacity() }
+        return isWanted ? slots : 0
     }
 
     /// The message of a job in the form in which it is sent.
@@ -109,18 +142,34 @@ final class QueueState {
     }
 
     /// Lets a job be sent, or be sent again.
-    func add(_ job: HeldJob) { lanes[Int(job.claim.lane.rawValue)].add(job) }
+    func add(_ job: HeldJob) {
+        let lane = Int(job.claim.lane.rawValue)
+        if broadcastGateway != nil, job.claim.message.isBroadcast {
+            broadcasts[lane].add(job)
+        } else {
+            lanes[lane].add(job)
+        }
+    }
 
-    /// The job to send from in `lane`: the oldest that has somebody to send to.
-    func sendableJob(in lane: Lane) -> HeldJob? { lanes[Int(lane.rawValue)].next() }
+    /// The job to send from in `lane`: the oldest that has somebody to send to. Broadcasts to a host of their own go first while
+    /// that has room: they have one recipient each.
+    func sendableJob(in lane: Lane) -> HeldJob? {
+        let lane = Int(lane.rawValue)
+        if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
+            return job
+        }
+        return lanes[lane].next()
+    }
 
     /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
-    func hasJobs(in lane: Lane) -> Bool { !lanes[Int(lane.rawValue)].isEmpty }
-    var hasJobs: Bool { lanes.contains { !$0.isEmpty } }
+    func hasJobs(in lane: Lane) -> Bool {
+        !lanes[Int(lane.rawValue)].isEmpty || !broadcasts[Int(lane.rawValue)].isEmpty
+    }
+    var hasJobs: Bool { lanes.contains { !$0.isEmpty } || broadcasts.contains { !$0.isEmpty } }
 
     /// Recipients held and not sent to, of one lane or of all.
-    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].unsent }
-    var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } }
+    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].unsent + broadcasts[Int(lane.rawValue)].unsent }
+    var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
 
     /// Permits that may be used at `now`; lapsed ones are dropped.
     func permits(at now: ContinuousClock.Instant) -> Int {

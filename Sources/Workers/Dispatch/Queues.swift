@@ -134,7 +134,7 @@ final class Queues {
 
     /// The queues that send through a gateway.
     func using(_ gateway: any PushGateway) -> [QueueState] {
-        known.values.filter { $0.gateway === gateway }
+        known.values.filter { $0.gateway === gateway || $0.broadcastGateway === gateway }
     }
 
     /// Their names, for a log.
@@ -163,14 +163,19 @@ final class Queues {
         queue.settings = new
         queue.readAt = .now
         queue.turn.weight = new.weight
-        use(await gateways.gateway(for: new), for: queue)
+        await useGateways(for: queue)
         if isNew, new.credential == nil { report(.queueWithoutCredential(queue: new.name.description)) }
         holdIfExpired(queue)
         if !queue.mayWork { yieldJobs(of: queue) }
     }
 
     /// Of a replaced credential the connections are opened before those of the old one are drained.
-    private func use(_ gateway: (any PushGateway)?, for queue: QueueState) {
+    private func useGateways(for queue: QueueState) async {
+        let settings = queue.settings
+        var gateway = await gateways.gateway(for: settings)
+        queue.broadcastGateway = await gateways.gateway(for: settings, broadcasts: true)
+        // Without it, broadcasts would go where they are not meant to.
+        if gateways.hasBroadcastHost(settings), queue.broadcastGateway == nil { gateway = nil }
         guard queue.gateway !== gateway else { return }
         queue.gateway = gateway
         if queue.hasJobs { gateway?.requestCapacity() }
@@ -196,7 +201,10 @@ final class Queues {
 
     /// Gives back all jobs that would be sent through a gateway.
     func yieldJobs(using gateway: any PushGateway) {
-        for queue in using(gateway) { yieldJobs(of: queue) }
+        let now = ContinuousClock.now
+        for job in jobs.all where job.queue.gateway(for: job) === gateway && !job.isSettling {
+            settler.close(job, .yielded(after: job.queue.delay(of: job, now: now) ?? .zero))
+        }
     }
 
     private func yieldJobs(of queue: QueueState) {

@@ -7,6 +7,9 @@ package struct EngineSettings: Sendable {
     package var queues = "*"
     /// Sends everything there instead of to Apple.
     package var gateway: Endpoint?
+    /// Sends broadcasts there instead of where pushes to devices go. Apple's pages disagree on their host: that on connections
+    /// names the one for devices, some of its samples `api-broadcast.push.apple.com`.
+    package var broadcastGateway: Endpoint?
     /// The same for queues that are sent over the binary interface, and for its feedback service. Without them, a worker that
     /// sends elsewhere than to Apple does not turn to Apple for these.
     package var binaryGateway: Endpoint?

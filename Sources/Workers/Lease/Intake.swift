@@ -192,6 +192,7 @@ final class Intake {
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return settler.take(job) }
         if isStopping || !queue.mayWork { return settler.close(job, .yielded(after: .zero)) }
+        if let delay = queue.delay(of: job, now: .now) { return settler.close(job, .yielded(after: delay)) }
         dispatcher.add(job)
     }
 

@@ -24,6 +24,7 @@ struct WorkCommand: Terminal.Command {
     @Option("Which queues to serve: tenant/app/environment, in which * stands for anything.", "PATTERN")
     var queues: String = "*"
     @Option("Send there instead of to Apple: a simulator, or a proxy.") var gateway: HostAndPort?
+    @Option("Send broadcasts there instead of where pushes to devices go.") var broadcastGateway: HostAndPort?
     @Option("The same for queues whose gateway is binary: where Apple's old interface is spoken.") var binaryGateway:
         HostAndPort?
     @Option("The same for the binary interface's feedback service.") var feedbackService: HostAndPort?
@@ -63,7 +64,8 @@ struct WorkCommand: Terminal.Command {
     }
 
     private func settings() throws -> EngineSettings {
-        guard ca == nil || gateway != nil || binaryGateway != nil || feedbackService != nil else {
+        guard ca == nil || gateway != nil || broadcastGateway != nil || binaryGateway != nil || feedbackService != nil
+        else {
             throw UsageError("--ca belongs to a --gateway")
         }
         guard feedbackEvery >= .seconds(1) else {
@@ -88,6 +90,7 @@ struct WorkCommand: Terminal.Command {
             Endpoint(host: place.host, port: place.port, authorities: authorities)
         }
         settings.gateway = gateway.map(endpoint)
+        settings.broadcastGateway = broadcastGateway.map(endpoint)
         settings.binaryGateway = binaryGateway.map(endpoint)
         settings.feedbackService = feedbackService.map(endpoint)
         return settings
