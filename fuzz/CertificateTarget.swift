@@ -15,6 +15,7 @@ enum CertificateTarget: FuzzTarget {
         switch kind {
         case UInt8(ascii: "D"): inspect(pem: pem(ofDER: bytes))
         case UInt8(ascii: "T"): readTopics(bytes)
+        case UInt8(ascii: "V"): readVoIPTopics(bytes)
         default: inspect(pem: bytes)
         }
     }
@@ -42,5 +43,11 @@ enum CertificateTarget: FuzzTarget {
         guard let topics = APNsExtensions.topics(fromDER: bytes) else { return }
         let byteCount = topics.reduce(0) { $0 + $1.name.utf8.count + $1.kinds.reduce(0) { $0 + $1.utf8.count } }
         precondition(byteCount <= bytes.count, "a topic list holds more than was read")
+    }
+
+    private static func readVoIPTopics(_ bytes: [UInt8]) {
+        let topics = APNsExtensions.voipTopics(fromDER: bytes)
+        precondition(topics.allSatisfy { !$0.isEmpty && !$0.contains(",") && !$0.contains(" ") })
+        precondition(topics.reduce(0) { $0 + $1.utf8.count } <= bytes.count, "a topic list holds more than was read")
     }
 }

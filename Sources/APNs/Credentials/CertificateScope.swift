@@ -10,9 +10,7 @@ extension CredentialScope {
         self.init(
             kind: .certificate,
             environments: chosen.isEmpty ? allowed : Stated(chosen, field: "as it was added with --environment"),
-            topics: certificate.apns.topics.isEmpty
-                ? Stated(certificate.topics, field: "subject UID")
-                : Stated(certificate.topics, field: "extension \(APNsExtensions.topicsOID)"),
+            topics: Stated(certificate.topics, field: certificate.topicFields),
             notBefore: certificate.notBefore, notAfter: certificate.notAfter)
     }
 }
@@ -20,6 +18,12 @@ extension CredentialScope {
 extension Certificate {
     /// Subjects of certificates that work in production whatever their marks say: Wallet passes, website push and MDM.
     private static let productionSubjects = ["pass.", "web.", "com.apple.mgmt."]
+
+    /// Which fields name its topics.
+    fileprivate var topicFields: String {
+        let field = apns.topics.isEmpty ? "subject UID" : "extension \(APNsExtensions.topicsOID)"
+        return apns.voipTopics.isEmpty ? field : "\(field) and extension \(APNsExtensions.voipTopicsOID)"
+    }
 
     /// Where APNs takes it.
     package var allowedEnvironments: CredentialScope.Stated<[Environment]> {

@@ -19,15 +19,21 @@ package struct APNsExtensions: Equatable, Sendable {
     package var isForProduction: Bool
     /// The list `.6`, empty when the certificate has none; its topic is then the subject's UID.
     package var topics: [Topic]
+    /// Those of `.4`, which certificates for VoIP had before there was the list; empty when the certificate has none.
+    package var voipTopics: [String]
 
-    package init(isForSandbox: Bool = false, isForProduction: Bool = false, topics: [Topic] = []) {
+    package init(
+        isForSandbox: Bool = false, isForProduction: Bool = false, topics: [Topic] = [], voipTopics: [String] = []
+    ) {
         self.isForSandbox = isForSandbox
         self.isForProduction = isForProduction
         self.topics = topics
+        self.voipTopics = voipTopics
     }
 
     package static let sandboxOID = "1.2.840.113635.100.6.3.1"
     package static let productionOID = "1.2.840.113635.100.6.3.2"
+    package static let voipTopicsOID = "1.2.840.113635.100.6.3.4"
     package static let topicsOID = "1.2.840.113635.100.6.3.6"
 
     /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not pairs of
@@ -50,11 +56,21 @@ package struct APNsExtensions: Equatable, Sendable {
         return topics
     }
 
+    /// One text in which commas stand between the topics. Empty when it is anything else: such a certificate has its subject, too.
+    static func voipTopics(fromDER bytes: [UInt8]) -> [String] {
+        var reader = DERReader(bytes)
+        guard let text = reader.nextString(), reader.isAtEnd else { return [] }
+        return text.split { $0 == "," || $0 == " " }.map(String.init)
+    }
+
     /// The extensions as they stand in a certificate: OID and value.
     func encoded() -> [(oid: String, value: [UInt8])] {
         var extensions: [(oid: String, value: [UInt8])] = []
         if isForSandbox { extensions.append((Self.sandboxOID, DERReader.Tag.null.element([]))) }
         if isForProduction { extensions.append((Self.productionOID, DERReader.Tag.null.element([]))) }
+        if !voipTopics.isEmpty {
+            extensions.append((Self.voipTopicsOID, Self.string(voipTopics.joined(separator: ", "))))
+        }
         guard !topics.isEmpty else { return extensions }
         let list = topics.flatMap { topic in
             Self.string(topic.name) + DERReader.Tag.sequence.element(topic.kinds.flatMap(Self.string))

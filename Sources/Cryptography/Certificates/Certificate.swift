@@ -56,10 +56,11 @@ package import FoundationEssentials
         unsafe X509_free(pointer)
     }
 
-    /// The topics the certificate may push to: those of Apple's list, else the subject's UID.
+    /// The topics the certificate may push to: those of Apple's list, else the subject's UID; and those of the list for VoIP that
+    /// older certificates have.
     package var topics: [String] {
-        guard apns.topics.isEmpty else { return apns.topics.map(\.name) }
-        return subject.userID.map { [$0] } ?? []
+        let listed = apns.topics.isEmpty ? subject.userID.map { [$0] } ?? [] : apns.topics.map(\.name)
+        return listed + apns.voipTopics.filter { !listed.contains($0) }
     }
 
     /// Whether a server may take it from a client: no extended key usage, or clientAuth among it (RFC 5280 §4.2.1.12).

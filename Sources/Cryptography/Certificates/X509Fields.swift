@@ -39,6 +39,9 @@ import Glibc
         var extensions = APNsExtensions()
         unsafe extensions.isForSandbox = value(APNsExtensions.sandboxOID, of: certificate) != nil
         unsafe extensions.isForProduction = value(APNsExtensions.productionOID, of: certificate) != nil
+        if let list = unsafe value(APNsExtensions.voipTopicsOID, of: certificate) {
+            extensions.voipTopics = APNsExtensions.voipTopics(fromDER: list)
+        }
         guard let list = unsafe value(APNsExtensions.topicsOID, of: certificate) else { return extensions }
         guard let topics = APNsExtensions.topics(fromDER: list) else {
             throw .unreadable(

@@ -48,6 +48,23 @@ import Testing
         #expect(try scope(of: "com.acme", .init()).topics == .init(["com.acme"], field: "subject UID"))
     }
 
+    @Test func `is which topics, also by the list for VoIP of older certificates`() throws {
+        let old = try scope(of: "com.acme.voip", .init(voipTopics: ["com.acme", "com.acme.voip"]))
+        #expect(
+            old.topics
+                == .init(["com.acme.voip", "com.acme"], field: "subject UID and extension 1.2.840.113635.100.6.3.4"))
+        let queue = QueueName(tenant: "acme", app: "com.acme", environment: .production)
+        #expect(old.problem(for: queue, at: .now) == nil)
+
+        let newer = APNsExtensions(
+            topics: [.init(name: "com.acme", kinds: ["app"])], voipTopics: ["com.acme", "com.acme.voip"])
+        #expect(
+            try scope(of: "com.acme", newer).topics
+                == .init(
+                    ["com.acme", "com.acme.voip"],
+                    field: "extension 1.2.840.113635.100.6.3.6 and extension 1.2.840.113635.100.6.3.4"))
+    }
+
     @Test func `is narrowed by its owner's choice`() throws {
         let scope = try scope(of: "com.acme", .init(isForSandbox: true, isForProduction: true), in: [.sandbox])
         #expect(scope.environments == .init([.sandbox], field: "as it was added with --environment"))

@@ -1,6 +1,7 @@
-import Cryptography
 import Foundation
 import Testing
+
+@testable import Cryptography
 
 @Suite struct `A certificate` {
     @Test func `says whose it is, for how long, and for which topics`() throws {
@@ -44,11 +45,24 @@ import Testing
             APNsExtensions.Topic(name: "com.example.App.voip", kinds: ["voip"]),
             APNsExtensions.Topic(name: "com.example.App.complication", kinds: ["complication", "more"]),
         ]
-        let apns = APNsExtensions(isForSandbox: true, isForProduction: true, topics: topics)
+        let apns = APNsExtensions(
+            isForSandbox: true, isForProduction: true, topics: topics, voipTopics: ["com.example.App"])
         let identity = try authority.issueClient(.init(userID: "com.example.App"), apns: apns)
         #expect(identity.certificate.apns == apns)
         #expect(identity.certificate.topics == topics.map(\.name))
         #expect(identity.certificate.issuerName == "CN=Test authority")
+    }
+
+    @Test func `name the topics of an older certificate for VoIP in one text`() throws {
+        let apns = APNsExtensions(isForProduction: true, voipTopics: ["com.example.App", "com.example.App.voip"])
+        let certificate = try authority.issueClient(.init(userID: "com.example.App.voip"), apns: apns).certificate
+        #expect(certificate.apns == apns)
+        #expect(certificate.topics == ["com.example.App.voip", "com.example.App"])
+        // 0C: UTF8String.
+        #expect(APNsExtensions.voipTopics(fromDER: [0x0C, 0x05] + Array("a ,b,".utf8)) == ["a", "b"])
+        #expect(APNsExtensions.voipTopics(fromDER: [0x0C, 0x04] + Array("a, ".utf8)) == [], "shorter than it says")
+        #expect(APNsExtensions.voipTopics(fromDER: [0x05, 0x00]) == [], "no text")
+        #expect(APNsExtensions.voipTopics(fromDER: [0x0C, 0x01, 0x61, 0x00]) == [], "something behind it")
     }
 
     @Test func `hold two hundred topics, too`() throws {
