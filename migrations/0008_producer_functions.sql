@@ -39,12 +39,16 @@ create function pushq.new_message(
 ) returns bigint
 language plpgsql as $$
 declare
-  problem text := coalesce(
-    pushq.message_problem(payload, push_type, priority, expiration, collapse_id),
-    pushq.topic_problem(queue_id, push_type),
-    pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
+  problem text := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
   new_id  bigint;
 begin
+  -- Only what looks wrong is worth asking whether it is right for a Wallet pass.
+  if problem is not null and pushq.is_for_wallet_passes(queue_id) then
+    problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id, for_wallet_pass => true);
+  end if;
+  problem := coalesce(
+    problem, pushq.topic_problem(queue_id, push_type),
+    pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;

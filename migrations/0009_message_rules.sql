@@ -137,8 +137,11 @@ exception
   when numeric_value_out_of_range then return true;
 end $$;
 
--- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live Activity.
-create function pushq.payload_problem(payload json, push_type text, is_broadcast boolean default false) returns text
+-- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live Activity; an alert
+-- to a Wallet pass may say nothing: the pass is fetched anew.
+create function pushq.payload_problem(
+  payload json, push_type text, is_broadcast boolean default false, for_wallet_pass boolean default false
+) returns text
 language plpgsql immutable parallel safe as $$
 declare
   most     int := case when push_type = 'voip' or is_broadcast then 5120 else 4096 end;
@@ -191,11 +194,12 @@ begin
     end if;
   end loop;
   if payload ->> 'aps' is null then
-    return case when push_type in ('alert', 'background', 'liveactivity', 'widgets', 'controls')
+    return case when push_type in ('background', 'liveactivity', 'widgets', 'controls') or push_type = 'alert' and not for_wallet_pass
                 then format('aps is missing, which push type %s requires: add it', push_type) end;
   end if;
   return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
-                  pushq.push_type_problem(aps, push_type, is_broadcast));
+                  case when push_type <> 'alert' or not for_wallet_pass
+                       then pushq.push_type_problem(aps, push_type, is_broadcast) end);
 end $$;
 
 -- What a push type requires of aps.
@@ -232,7 +236,7 @@ end $$;
 
 -- What is wrong with a message, in one line with what to do about it, or null.
 create function pushq.message_problem(
-  payload json, push_type text, priority int, expiration bigint, collapse_id text
+  payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
 ) returns text
 language plpgsql stable as $$
 declare
@@ -243,7 +247,7 @@ begin
     return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
                   'location, pushtotalk, widgets or controls', push_type);
   end if;
-  problem := pushq.payload_problem(payload, push_type);
+  problem := pushq.payload_problem(payload, push_type, false, for_wallet_pass);
   if problem is not null then
     return problem;
   elsif priority not in (10, 5, 1) then
@@ -260,6 +264,17 @@ begin
     return 'the collapse ID has a control character, or a space around it: use visible characters';
   end if;
   return null;
+end $$;
+
+-- Whether this queue's app is a pass type ID, so that it updates Wallet passes.
+create function pushq.is_for_wallet_passes(queue_id int) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.queue q
+    join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+    where q.id = $1 and a.bundle_id like 'pass.%');
 end $$;
 
 -- What is wrong with a push type for this queue because its certificate does not name the topic, or null. APNs would answer

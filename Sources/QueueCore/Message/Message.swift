@@ -8,15 +8,18 @@ package struct Message: Sendable {
     /// Nil: no header, and APNs decides; 0: one attempt; else seconds since 1970.
     package var expiration: Int64?
     package var collapseID: String?
+    /// Whether it goes to a Wallet pass, whose updates have nothing to say: the pass is fetched anew.
+    package var isForWalletPass: Bool
 
     package init(
         payload: String, pushType: PushType = .alert, priority: Int? = nil, expiration: Int64? = nil,
-        collapseID: String? = nil
+        collapseID: String? = nil, isForWalletPass: Bool = false
     ) {
         self.payload = payload
         self.pushType = pushType
         self.priority = priority
         self.expiration = expiration
         self.collapseID = collapseID
+        self.isForWalletPass = isForWalletPass
     }
 }

@@ -38,7 +38,7 @@ struct CampaignCommand: Command {
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
         }
-        let message = try options.message(of: Payload(payload))
+        let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
         let (queue, key, wait) = ("\(queue)", key, wait)
         try await database.session { store in

@@ -13,6 +13,7 @@ struct LintCommand: Command {
         "lint payload.json",
         "lint activity.json --push-type liveactivity --priority 5",
         "lint update.json --broadcast none --expiration 0",
+        "lint pass.json --wallet-pass",
     ]
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
@@ -20,6 +21,7 @@ struct LintCommand: Command {
     @Option("10, 5 or 1, as it would be sent.", "N") var priority: Int?
     @Option("As the SQL functions take it: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
     @Option("The collapse ID that goes with it.", "ID") var collapseId: String?
+    @Flag("As an update of a Wallet pass, which may be empty.") var walletPass
     @Option("As a broadcast to a channel that stores nothing, or the latest message.") var broadcast: ChannelPolicy?
 
     func run(_ console: Console) throws {
@@ -46,7 +48,7 @@ struct LintCommand: Command {
         }
         let message = Message(
             payload: payload.text, pushType: pushType, priority: priority, expiration: expiration,
-            collapseID: collapseId)
+            collapseID: collapseId, isForWalletPass: walletPass)
         return MessageRules.check(message, now: now)
     }
 

@@ -25,7 +25,7 @@ struct SendCommand: Command {
 
     func run(_ console: Console) async throws {
         let recipients = try recipients()
-        let message = try options.message(of: readPayload())
+        let message = try options.message(of: readPayload(), for: queue)
         let (queue, urgent, replaceWaiting, key, wait) = ("\(queue)", urgent, replaceWaiting, key, wait)
         let sent = try await database.session { store in
             let root = try await store.send(

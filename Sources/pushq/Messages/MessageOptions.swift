@@ -15,10 +15,10 @@ struct MessageOptions: ParameterGroup {
     @Option("Not before this time.") var at: Moment?
     @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
 
-    /// The message with that payload.
+    /// The message with that payload, for that queue.
     ///
     /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
-    func message(of payload: Payload) throws(Failure) -> MessageDraft {
+    func message(of payload: Payload, for queue: QueueName) throws(Failure) -> MessageDraft {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
@@ -27,7 +27,9 @@ struct MessageOptions: ParameterGroup {
         message.isSentAtMostOnce = atMostOnce
         message.startAt = at?.date
         message.sendBy = sendBy?.date
-        try payload.refuseErrors(in: message.message)
+        var checked = message.message
+        checked.isForWalletPass = queue.isForWalletPasses
+        try payload.refuseErrors(in: checked)
         return message
     }
 }

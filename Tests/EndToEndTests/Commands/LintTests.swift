@@ -38,6 +38,12 @@ import Testing
         #expect(wrong.output.contains("error: expiration 0 does not go with a channel that stores the latest message"))
     }
 
+    @Test func `lets the update of a Wallet pass be empty, and nothing else`() async throws {
+        let pass = try await lint("{}", "--wallet-pass")
+        #expect(pass.output == "standard input: 2 of 4,096 bytes, 0 errors, 0 warnings\n")
+        #expect(try await lint("{}").code == 1)
+    }
+
     @Test func `says where a text stops being JSON`() async throws {
         let ended = try await lint(#"{"aps": {"alert": "x"}"#)
         #expect(ended.code == 1)

@@ -15,6 +15,11 @@ struct MessageCase: Sendable {
         MessageCase(Message(payload: payload, pushType: type), refusal)
     }
 
+    /// An alert to a Wallet pass.
+    private static func pass(_ payload: String, _ refusal: String? = nil) -> MessageCase {
+        MessageCase(Message(payload: payload, isForWalletPass: true), refusal)
+    }
+
     /// An alert with other headers.
     private static func alert(
         priority: Int? = nil, expiration: Int64? = nil, collapseID: String? = nil, _ refusal: String? = nil
@@ -38,7 +43,22 @@ struct MessageCase: Sendable {
     /// Lies ahead until the year 2100.
     static let ahead: Int64 = 4_102_444_800
 
-    static let all: [MessageCase] = payloads + values + types + liveActivities + headers
+    static let all: [MessageCase] = payloads + values + types + passes + liveActivities + headers
+
+    private static let passes: [MessageCase] = [
+        .pass("{}"),
+        .pass(#"{"aps":{}}"#),
+        .pass(#"{"aps":null}"#),
+        .pass(#"{"aps":{"alert":"x"}}"#),
+        .pass(#"{"aps":{"badge":-1}}"#, "aps.badge is -1: use a whole number, 0 or greater"),
+        .pass(#"{"aps":[]}"#, "aps is an array: use an object"),
+        .pass("[]", #"the payload is not a JSON object: begin with {"aps": …}"#),
+        MessageCase(
+            Message(payload: "{}", pushType: .background, isForWalletPass: true),
+            "aps is missing, which push type background requires: add it"),
+        MessageCase(
+            Message(payload: "{}", priority: 7, isForWalletPass: true), "priority 7 is unknown: use 10, 5 or 1"),
+    ]
 
     private static let payloads: [MessageCase] = [
         .of(.alert, "[]", #"the payload is not a JSON object: begin with {"aps": …}"#),

@@ -6,7 +6,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct `A message` {
     private static let statement = Statement(
-        "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5)")
+        "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5, $6)")
 
     @Test
     func
@@ -24,7 +24,7 @@ import Testing
                     [
                         .text(message.payload), .text(message.pushType.rawValue),
                         .int4(message.priority.map(Int32.init)),
-                        .int8(message.expiration), .text(message.collapseID),
+                        .int8(message.expiration), .text(message.collapseID), .bool(message.isForWalletPass),
                     ]
                 ).first?.optionalText(0)
                 let which = Comment("case \(number): \(message.pushType) \(message.payload.prefix(120))")
@@ -39,7 +39,7 @@ import Testing
             let store = try await database.connect()
             for name in ["alerts", "Alert", ""] {
                 let problem = try await store.execute(
-                    Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil)]
+                    Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil), .bool(false)]
                 ).first?.optionalText(0)
                 #expect(problem == MessageRules.unknownPushType(name).text)
             }

@@ -10,6 +10,7 @@ struct PayloadCheck {
     private static let shownCharacters = 40
 
     private let type: PushType
+    private let isForWalletPass: Bool
     /// Whether it may start a Live Activity, which a broadcast cannot.
     private let mayStart: Bool
     private let root: JSONNode
@@ -23,7 +24,8 @@ struct PayloadCheck {
             let root = try reader.read()
             guard root.members != nil else { return [notAnObject] }
             var check = PayloadCheck(
-                type: message.pushType, mayStart: mayStart, root: root, findings: tooLong)
+                type: message.pushType, isForWalletPass: message.isForWalletPass, mayStart: mayStart, root: root,
+                findings: tooLong)
             check.escape(at: reader.invalidEscape)
             check.run()
             return check.findings
@@ -57,8 +59,9 @@ struct PayloadCheck {
         return [.error("payload", "the payload has \(bytes) bytes", remedy)]
     }
 
-    private init(type: PushType, mayStart: Bool, root: JSONNode, findings: [Finding]) {
+    private init(type: PushType, isForWalletPass: Bool, mayStart: Bool, root: JSONNode, findings: [Finding]) {
         self.type = type
+        self.isForWalletPass = isForWalletPass
         self.mayStart = mayStart
         self.root = root
         self.findings = findings
@@ -157,7 +160,11 @@ extension PayloadCheck {
 
 // What the push type demands.
 extension PayloadCheck {
+    /// The update of a Wallet pass is `{}` or `{"aps":{}}` (Apple: "Adding a Web Service to Update Passes").
+    private var mayBeEmpty: Bool { isForWalletPass && type == .alert }
+
     private mutating func requirements(where concerned: (String) -> Bool) {
+        guard !mayBeEmpty else { return }
         for requirement in type.rules.requirements where concerned(requirement.path) {
             let node = root.at(requirement.path)
             if let value = requirement.value {
@@ -184,7 +191,9 @@ extension PayloadCheck {
 
     private mutating func oneOf() {
         let keys = type.rules.oneOf
-        guard !keys.isEmpty, let aps = root["aps"], !keys.contains(where: { aps[$0] != nil }) else { return }
+        guard !keys.isEmpty, !mayBeEmpty, let aps = root["aps"], !keys.contains(where: { aps[$0] != nil }) else {
+            return
+        }
         let problem = "aps has none of \(keys.joined(separator: ", ")), one of which push type \(type) requires"
         findings.append(.error("aps", problem, "add one, or use push type background", at: aps.offset))
     }
