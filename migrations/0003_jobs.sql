@@ -34,7 +34,9 @@ create table pushq.job (                                  -- waiting; about 100 
   dispatched      smallint    not null default 0,         -- of a job that was begun: ordinals below may have been sent
   outcomes        bytea,                                  -- of a job that was begun: what was known when it came back
   constraint job_pkey primary key (queue_id, id),
-  constraint job_recipients_range check (recipient_count between 1 and 500)
+  constraint job_recipients_range check (recipient_count between 1 and 500),
+  -- PostgreSQL before 17 cannot subtract infinite times: one such job would fail every look and claim of every worker.
+  constraint job_times_finite check (isfinite(send_by) and run_at > '-infinity')
 ) with (fillfactor = 90,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 

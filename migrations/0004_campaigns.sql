@@ -33,6 +33,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   done             boolean     not null default false,
   done_at          timestamptz,
   constraint fan_out_pkey primary key (queue_id, campaign_id),
+  constraint fan_out_times_finite check (isfinite(start_at) and isfinite(send_by)),
   constraint fan_out_source_known check (source in ('devices', 'bodies')),
   constraint fan_out_lists_have_day check ((source = 'bodies') = (body_day is not null))
 ) with (fillfactor = 50);

@@ -68,23 +68,23 @@ language sql stable as $$
 $$;
 
 -- The partitions older than `keep` days that nothing waits for: no job, no lease and no list still being fanned out names a day
--- of bodies that is dropped. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs it.
-create function pushq.partitions_to_drop(today date, keep int) returns table (parent text, name text, pending boolean)
+-- of bodies that is dropped. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs it. `state`
+-- is where an earlier round got to: 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is
+-- finalized), or 'detached' (and not dropped: nothing else would ever find it again).
+create function pushq.partitions_to_drop(today date, keep int) returns table (parent text, name text, state text)
 language sql stable as $$
-  select p.relname, c.relname, i.inhdetachpending
-  from pg_inherits i
-  join pg_class c on c.oid = i.inhrelid
-  join pg_class p on p.oid = i.inhparent
-  join pg_namespace n on n.oid = p.relnamespace
-  -- Indexes inherit too, and their names end otherwise.
-  cross join lateral (
-    select case when c.relname ~ '^(body|result)_[0-9]{8}$' then to_date(right(c.relname, 8), 'YYYYMMDD') end as day) d
-  where n.nspname = 'pushq' and p.relname in ('body', 'result') and d.day < $1 - $2
-    and (p.relname = 'result'
+  select d.parent, c.relname,
+         case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'pending' else 'attached' end
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  left join pg_inherits i on i.inhrelid = c.oid
+  cross join lateral (select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
+  where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|result)_[0-9]{8}$' and d.day < $1 - $2
+    and (d.parent = 'result'
       or not exists (select from pushq.job j where j.body_day = d.day)
         and not exists (select from pushq.lease l where l.body_day = d.day)
         and not exists (select from pushq.fan_out f where f.body_day = d.day and not f.done))
-  order by d.day, p.relname
+  order by d.day, d.parent
 $$;
 
 -- Forgets messages of a queue that are older than `keep` days and that nothing can ask for any more: nobody is kept as their

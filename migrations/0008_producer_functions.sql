@@ -97,6 +97,8 @@ declare
 begin
   if (tokens is null) = (user_key is null) then
     raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
+  elsif not isfinite(run_at) or not isfinite(send_by) then
+    raise exception using errcode = 'PQ400', message = 'run_at or send_by is infinite', hint = 'give a moment that comes';
   elsif send_by is not null and send_by <= now() then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
   elsif replace_waiting and (push_type <> 'liveactivity' or payload #>> '{aps,event}' = 'start') then
@@ -158,7 +160,10 @@ declare
   message bigint;
   known   pushq.campaign;
 begin
-  if send_by is not null and send_by <= greatest(start_at, now()) then
+  if not isfinite(start_at) or not isfinite(send_by) then
+    raise exception using errcode = 'PQ400', message = 'start_at or send_by is infinite',
+      hint = 'give a moment that comes, or pause the campaign after its start';
+  elsif send_by is not null and send_by <= greatest(start_at, now()) then
     raise exception using errcode = 'PQ400', message = format('send_by %s lies before the start', send_by);
   end if;
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);

@@ -13,8 +13,8 @@ declare
   until    timestamptz := coalesce(send_by, now() + interval '24 hours');
   again    bigint;
 begin
-  if until <= now() then
-    raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
+  if until <= now() or not isfinite(until) then
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
   -- Counts first, as retiring locks them last: two callers come one after the other.
   select c.* into campaign

@@ -114,8 +114,8 @@ declare
   problem text;
   message bigint;
 begin
-  if send_by is not null and send_by <= now() then
-    raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
+  if send_by <= now() or not isfinite(send_by) then
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
 
   if key is not null then

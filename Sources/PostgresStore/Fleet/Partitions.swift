@@ -4,34 +4,45 @@ extension Statement {
         "select statement from pushq.partitions_to_make(coalesce($1::date, pushq.today()), $2::int)")
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
-        "select parent, name, pending from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int)")
+        "select parent, name, state from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int)")
 }
 
 extension PostgresConnection {
-    /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: each change
-    /// waits for its lock half a second at most and is otherwise left to the next round.
+    /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what cannot be
+    /// had soon is left to the next round.
     ///
-    /// Needs a connection outside a pipeline and a transaction, since `detach … concurrently` runs in neither.
-    /// - Parameter today: the day to do it for; nil for the database's own.
+    /// Needs a connection outside of a transaction, since `detach … concurrently` runs in none, and one that may be lost by it.
+    /// - Parameters:
+    ///   - today: the day to do it for; nil for the database's own.
+    ///   - patience: how long a detach may wait for transactions that have looked at the table. Past it the connection is lost.
     /// - Returns: the names of partitions made or dropped.
     package func maintainPartitions(
-        _ retention: Retention = Retention(), today: CalendarDay? = nil
+        _ retention: Retention = Retention(), today: CalendarDay? = nil, patience: Duration = .seconds(5)
     ) async throws(PostgresError) -> [String] {
-        try await runScript("set lock_timeout = '500ms'")
         var changed: [String] = []
         let making = try await execute(.partitionsToMake, [.date(today), .int4(Int32(retention.daysAhead))])
         for statement in making.map({ $0.text(0) }) {
-            try await runScript(statement)
+            try await change(statement)
             changed.append(statement)
         }
         let dropping = try await execute(.partitionsToDrop, [.date(today), .int4(Int32(retention.days))])
-        for partition in dropping.map({ (parent: $0.text(0), name: $0.text(1), isPending: $0.bool(2)) }) {
-            // A detach that was interrupted stays pending, and blocks the next one until it is finalized.
-            let how = partition.isPending ? "finalize" : "concurrently"
-            try await runScript("alter table pushq.\(partition.parent) detach partition pushq.\(partition.name) \(how)")
-            try await runScript("drop table pushq.\(partition.name)")
+        for partition in dropping.map({ (parent: $0.text(0), name: $0.text(1), state: $0.text(2)) }) {
+            let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
+            switch partition.state {
+            // It stands alone, so that no limit for locks can be set: as a setting of the session it would be found by whoever
+            // a pooler gives that session to next.
+            case "attached": try await runScript("\(detach) concurrently", within: patience)
+            case "pending": try await change("\(detach) finalize")
+            default: break
+            }
+            try await change("drop table pushq.\(partition.name)")
             changed.append("drop table pushq.\(partition.name)")
         }
         return changed
+    }
+
+    /// Runs a statement that waits for its locks half a second at most: others wait behind it.
+    private func change(_ statement: String) async throws(PostgresError) {
+        try await runScript("set local lock_timeout = '500ms'; \(statement)")
     }
 }

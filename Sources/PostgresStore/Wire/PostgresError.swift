@@ -57,7 +57,7 @@ package enum PostgresError: Error, Equatable {
     package var isPassing: Bool {
         switch self {
         case .cannotConnect, .timedOut, .connectionLost, .contended: true
-        case .server(let error): error.state.isPassing
+        case .server(let error): error.state.isPassing || error.state.isMissingDay(constraint: error.constraint)
         default: false
         }
     }

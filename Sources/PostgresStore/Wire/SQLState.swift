@@ -21,6 +21,10 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     /// to stop what it did (57), its disk failed (58), or it takes no writes just now (25006).
     var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == "25006" }
 
+    /// Whether a row found no partition, which PostgreSQL calls a violation of a check without a name. Workers make days ahead; they are
+    /// missing if none has run for days.
+    func isMissingDay(constraint: String?) -> Bool { self == .checkViolation && constraint == nil }
+
     static let featureNotSupported: SQLState = "0A000"
     static let notNullViolation: SQLState = "23502"
     static let foreignKeyViolation: SQLState = "23503"

@@ -22,11 +22,14 @@ package struct ServerError: Error, Equatable, Sendable {
         self.state = state
         // Class 22, data exception: "invalid input syntax for type integer: "…"".
         self.message = state.errorClass == "22" ? message.withoutQuotedParts : message
-        self.hint = hint
+        self.hint = hint ?? (state.isMissingDay(constraint: constraint) ? Self.missingDay : nil)
         self.constraint = constraint
         self.position = position
         self.endsSession = endsSession
     }
+
+    private static let missingDay =
+        "history has no room for this day until a worker has made it; if one runs, its log says why it has not"
 
     /// Reads the fields of a failed result, which stays the caller's.
     init(_ result: OpaquePointer, task: String) {
@@ -48,6 +51,7 @@ package struct ServerError: Error, Equatable, Sendable {
         switch state {
         case .serializationFailure, .deadlock, .lockNotAvailable: .contended(self)
         case .uniqueViolation, .exclusionViolation: .duplicate(constraint: constraint ?? "", self)
+        case _ where state.isMissingDay(constraint: constraint): .server(self)
         case .checkViolation, .foreignKeyViolation, .notNullViolation: .violated(constraint: constraint ?? "", self)
         case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(self)
         case .insufficientPrivilege: .notAllowed(self)

@@ -29,16 +29,19 @@ final class DutyRunner {
     private let store: EngineStore
     private let owner: Int64
     private let duties: [any Duty]
+    private let retry: Duration
     private let report: (EngineEvent) -> Void
     private let signal: Signal
     private var isStopping = false
 
     init(
-        loop: EventLoop, store: EngineStore, owner: Int64, duties: [any Duty], report: @escaping (EngineEvent) -> Void
+        loop: EventLoop, store: EngineStore, owner: Int64, duties: [any Duty], retry: Duration,
+        report: @escaping (EngineEvent) -> Void
     ) {
         self.store = store
         self.owner = owner
         self.duties = duties
+        self.retry = retry
         self.report = report
         signal = Signal(loop: loop)
     }
@@ -61,11 +64,13 @@ final class DutyRunner {
         let longest = duties.map(\.lease).max() ?? .zero
         let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), owner: owner, lease: longest) }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return }
+        var pause = duty.pause
         do throws(PostgresError) {
             try await duty.run()
         } catch {
+            pause = min(pause, retry)
             report(.dutyFailed(name: name, reason: error.description))
         }
-        await store.attempt { try await $0.finishDuty(name, owner: owner, pause: duty.pause) }
+        await store.attempt { try await $0.finishDuty(name, owner: owner, pause: pause) }
     }
 }

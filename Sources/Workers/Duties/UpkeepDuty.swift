@@ -10,8 +10,15 @@ struct UpkeepDuty: Duty {
     let report: (EngineEvent) -> Void
 
     func run() async throws(PostgresError) {
-        let changed = try await store.connection().maintainPartitions()
-        if !changed.isEmpty { report(.partitionsChanged(changed)) }
+        let changed: Result<[String], PostgresError>
+        do throws(PostgresError) {
+            changed = .success(try await store.connection().maintainPartitions())
+        } catch {
+            changed = .failure(error)
+        }
+        // A day that cannot be dropped at this moment keeps nothing else from being forgotten.
         try await store.connection().forget()
+        let statements = try changed.get()
+        if !statements.isEmpty { report(.partitionsChanged(statements)) }
     }
 }

@@ -73,7 +73,8 @@ final class EngineParts {
             all.append(
                 FeedbackDuty(store: slowStore, settings: settings, masterKey: masterKey, loop: loop, report: report))
         }
-        duties = DutyRunner(loop: loop, store: slowStore, owner: owner, duties: all, report: report)
+        duties = DutyRunner(
+            loop: loop, store: slowStore, owner: owner, duties: all, retry: settings.dutyRetry, report: report)
         presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
         drainSignal = Signal(loop: loop)
         connectParts()

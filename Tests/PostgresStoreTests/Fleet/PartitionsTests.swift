@@ -63,4 +63,53 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.body") == 1)
         }
     }
+
+    @Test func `drops what an earlier round detached and did not live to drop`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                do $$ begin
+                  execute format('alter table pushq.body detach partition pushq.%I', 'body_' || to_char(pushq.today() - 1, 'YYYYMMDD'));
+                end $$;
+                """)
+            let tables = "select count(*) from pg_class where relname ~ '^body_[0-9]{8}$' and relkind = 'r'"
+            #expect(try await queue.number(tables) == 6)
+            _ = try await queue.connection.maintainPartitions(today: try await day(8, in: queue))
+            #expect(try await queue.number(tables) == 4 + 6, "four are kept, and six are made")
+        }
+    }
+
+    @Test func `a detach that had to wait for a reader is brought to its end by the next round`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let reader = try await database.connect()
+            try await reader.runScript("begin; select count(*) from pushq.body")
+            let later = try await day(8, in: queue)
+            let hasty = try await database.connect()
+            await #expect(throws: PostgresError.self) {
+                try await hasty.maintainPartitions(today: later, patience: .milliseconds(300))
+            }
+            try await queue.fanOut(try await queue.startCampaign())
+            #expect(try await queue.number("select count(*) from pushq.body") == 1, "enqueueing goes on")
+            #expect(try await days(of: "body", in: queue) == 12, "the days ahead came first")
+
+            try await reader.runScript("rollback")
+            try await eventually("the next round goes through") {
+                // The server may still be at the one that was given up.
+                (try? await database.connect().maintainPartitions(today: later)) != nil
+            }
+            #expect(try await days(of: "body", in: queue) == 11, "of those past retention, one has a job that waits")
+            #expect(try await days(of: "result", in: queue) == 10)
+        }
+    }
+
+    @Test func `leaves no setting behind in a session that a pooler gives to others`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await queue.connection.maintainPartitions(today: try await day(8, in: queue))
+            let rows = try await queue.connection.execute(Statement("show", "show lock_timeout"))
+            #expect(rows.first?.text(0) == "0")
+        }
+    }
 }

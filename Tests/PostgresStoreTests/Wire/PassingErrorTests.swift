@@ -8,6 +8,14 @@ import Testing
         #expect(ServerError(task: "retire", state: SQLState(state), message: "").sorted.isPassing)
     }
 
+    @Test func `passes when history lacks the day, which a worker makes`() {
+        let missing = ServerError(task: "retire", state: .checkViolation, message: "no partition of relation")
+        #expect(missing.sorted.isPassing)
+        #expect("\(missing.sorted)".contains("until a worker has made it"))
+        let check = ServerError(task: "retire", state: .checkViolation, message: "", constraint: "job_recipients_range")
+        #expect(!check.sorted.isPassing)
+    }
+
     @Test(arguments: ["23505", "42601", "42P01", "22023", "P0001", "XX001"])
     func `stays when the same would fail again`(state: String) {
         #expect(!ServerError(task: "retire", state: SQLState(state), message: "").sorted.isPassing)

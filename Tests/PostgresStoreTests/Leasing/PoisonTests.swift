@@ -1,0 +1,53 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// PostgreSQL 15 knows infinite times and cannot subtract them. A job that had one would fail the claim of whoever comes near it.
+@Suite(.timeLimit(.minutes(2))) struct `A time that is none` {
+    private static let queue = QueueFixture.name
+    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+
+    @Test(arguments: ["infinity", "-infinity"], ["run_at", "send_by", "start_at"])
+    func `is refused, since it would stop every worker`(time: String, argument: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let calls =
+                argument == "run_at"
+                ? ["send('\(Self.queue)', \(Self.payload), array['ab'], run_at => '\(time)')"]
+                : argument == "start_at"
+                    ? ["start_campaign('\(Self.queue)', 'k', \(Self.payload), start_at => '\(time)')"]
+                    : [
+                        "send('\(Self.queue)', \(Self.payload), array['ab'], send_by => '\(time)')",
+                        "start_campaign('\(Self.queue)', 'k', \(Self.payload), send_by => '\(time)')",
+                        "start_campaign('\(Self.queue)', 'k', \(Self.payload), array['\\xab'::bytea], send_by => '\(time)')",
+                        "broadcast('\(Self.queue)', 'c', \(Self.payload), 0, send_by => '\(time)')",
+                    ]
+            for call in calls {
+                await #expect {
+                    try await queue.run("select pushq.\(call)")
+                } throws: { error in
+                    if case PostgresError.raised(let message, _) = error { return message.contains(argument) }
+                    return false
+                }
+            }
+            _ = try await queue.connection.ready(countingTo: 10)
+            #expect(try await queue.claim(lane: .normal).isEmpty)
+        }
+    }
+
+    @Test func `is not taken by the tables either, whoever writes them`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run("select pushq.send('\(Self.queue)', \(Self.payload), array['ab'])")
+            _ = try await queue.startCampaign()
+            for change in [
+                "job set send_by = 'infinity'", "job set run_at = '-infinity'", "fan_out set start_at = 'infinity'",
+                "fan_out set send_by = '-infinity'",
+            ] {
+                await #expect(throws: PostgresError.self) { try await queue.run("update pushq.\(change)") }
+            }
+        }
+    }
+}
