@@ -105,7 +105,7 @@ create table pushq.pace (
   burst    float8      not null,                          -- permits that may be used at once after a quiet time
   tat      timestamptz not null default now(),
   constraint pace_pkey primary key (queue_id),
-  constraint pace_rate_positive check (rate > 0 and rate <= 1000000),
+  constraint pace_rate_positive check (rate between 0.0001 and 1000000),
   constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
 ) with (fillfactor = 50);
 

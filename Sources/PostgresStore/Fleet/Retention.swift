@@ -14,6 +14,24 @@ extension Statement {
           select ctid from pushq.newest_update
           where updated_at < now() - make_interval(days => $1::int) order by updated_at limit 5000))
         """#)
+    /// A send that was committed while its app was being removed is nobody's. Its job would hold a day of bodies for ever.
+    static let forgetRemovedQueues = Statement(
+        "forget_removed_queues",
+        #"""
+        with recursive waiting as (
+          (select queue_id from pushq.job order by queue_id limit 1)
+          union all
+          select n.queue_id
+          from waiting w
+          cross join lateral (select queue_id from pushq.job where queue_id > w.queue_id order by queue_id limit 1) n),
+        removed as materialized (
+          select queue_id
+          from (select queue_id from waiting union select queue_id from pushq.lease union select queue_id from pushq.fan_out) k
+          where not exists (select from pushq.queue q where q.id = k.queue_id)),
+        jobs as (delete from pushq.job where queue_id in (select queue_id from removed)),
+        leases as (delete from pushq.lease where queue_id in (select queue_id from removed))
+        delete from pushq.fan_out where queue_id in (select queue_id from removed)
+        """#)
     static let queueIDs = Statement("queue_ids", "select id from pushq.queue order by id")
     static let forgetMessages = Statement(
         "forget_messages",
@@ -32,10 +50,11 @@ package struct Retention: Sendable {
 
 extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, which updates of Live Activities were
-    /// the newest long ago, and messages of which neither recipients nor results are kept.
+    /// the newest long ago, messages of which neither recipients nor results are kept, and what waits in queues that are gone.
     /// - Parameter today: the day to do it for; nil for the database's own.
     package func forget(_ retention: Retention = Retention(), today: CalendarDay? = nil) async throws(PostgresError) {
         let days = Int32(retention.days)
+        _ = try await execute(.forgetRemovedQueues)
         for statement in [Statement.forgetSendKeys, .forgetNewestUpdates] {
             while try await execute(statement, [.int4(days)]).affectedRows == 5000 {}
         }

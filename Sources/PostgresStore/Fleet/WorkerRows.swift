@@ -1,12 +1,16 @@
 extension Statement {
-    /// Also clears away what a dead worker left: after a minute without a sign of life nobody believes in it.
+    /// Also clears away what dead workers left: after a minute without a sign of life nobody believes in them. A sleeper who is no worker
+    /// would have every producer notify for ever.
     static let showWorker = Statement(
         "show_worker",
         #"""
         with gone as (
-          delete from pushq.worker where seen_at < now() - interval '1 minute' returning incarnation),
+          delete from pushq.worker where seen_at < now() - interval '1 minute' and incarnation <> $1 returning incarnation),
         woken as (
-          delete from pushq.sleeper s using gone g where s.incarnation = g.incarnation)
+          delete from pushq.sleeper s
+          where s.incarnation in (select incarnation from gone)
+            or s.since < now() - interval '1 minute' and s.incarnation <> $1
+              and not exists (select from pushq.worker w where w.incarnation = s.incarnation))
         insert into pushq.worker (incarnation, name, version, draining)
         values ($1, $2, $3, $4)
         on conflict (incarnation) do update set seen_at = now(), draining = excluded.draining

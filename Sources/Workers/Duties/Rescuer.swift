@@ -44,13 +44,17 @@ final class Rescuer {
 
     private func rescue() async {
         do throws(PostgresError) {
-            let connection = try await store.connection()
-            // That may have been a wait for PostgreSQL to come back.
-            guard ContinuousClock.now >= holdUntil else { return }
-            let count = try await connection.rescue(grace: settings.rescueGrace)
-            guard count > 0 else { return }
-            report(.jobsRescued(count))
-            hasRescued()
+            var count = PostgresConnection.mostRescued
+            // A worker may have held ten thousand jobs of one recipient each.
+            while count == PostgresConnection.mostRescued, !isStopping {
+                let connection = try await store.connection()
+                // That may have been a wait for PostgreSQL to come back.
+                guard ContinuousClock.now >= holdUntil else { return }
+                count = try await connection.rescue(grace: settings.rescueGrace)
+                guard count > 0 else { return }
+                report(.jobsRescued(count))
+                hasRescued()
+            }
         } catch {
             holdOff()
         }

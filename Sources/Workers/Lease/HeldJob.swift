@@ -200,7 +200,8 @@ final class HeldJob {
         outcomes[ordinal] == 0 && (losses[ordinal] != nil || ordinal < claim.uncertainBelow)
     }
 
-    /// Has everybody who waits go on in two jobs, so that whoever costs workers is found out.
+    /// Has everybody who waits go on in two jobs, so that whoever costs workers is found out. What was lost with them all counts against
+    /// none of them alone: each half begins anew as one that may be split.
     func splitInHalves() {
         let half = waiting / 2
         var seen = 0
@@ -208,7 +209,7 @@ final class HeldJob {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], backoff: .connection, step: claim.rescues, atLeast: .zero,
-                    attempts: 0, losses: 0, group: seen < half ? 0 : 1),
+                    attempts: 0, losses: EngineSettings.rescuesBeforeSplit - claim.rescues, group: seen < half ? 0 : 1),
                 because: .noAnswer, for: ordinal)
             seen += 1
         }

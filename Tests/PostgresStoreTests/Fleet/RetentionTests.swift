@@ -74,4 +74,25 @@ import Transport
             #expect(try await Self.count(queue) == 1)
         }
     }
+
+    @Test func `a send that was committed while its app was removed holds no day of history`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let producer = try await database.connect()
+            let payload = #"{"aps":{"alert":"x"}}"#
+            try await producer.runScript(
+                """
+                begin;
+                select pushq.send('\(QueueFixture.name)', '\(payload)', array['ab']);
+                select pushq.start_campaign('\(QueueFixture.name)', 'k', '\(payload)')
+                """)
+            _ = try await queue.connection.removeApp("com.acme", of: "acme")
+            try await producer.runScript("commit")
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+
+            try await Self.upkeep(queue, inDays: 0)
+            #expect(try await queue.number("select count(*) from pushq.job") == 0)
+            #expect(try await queue.number("select count(*) from pushq.fan_out") == 0)
+        }
+    }
 }

@@ -33,10 +33,10 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-                select 1000 + i % 10, i, i % 3, now() - interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                select 1000 + i % 10, i, i % 3, now() - interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
                 from generate_series(1, 100000) i;
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-                select \(queue.id), 1000000 + i, 0, now() + interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                select \(queue.id), 1000000 + i, 0, now() + interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
                 from generate_series(1, 50000) i;
                 insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
                 select pushq.today() + i % 3, 999, i, i, 1, 1, '{1}' from generate_series(1, 30000) i;

@@ -64,4 +64,12 @@ import Transport
             #expect(granted.isEmpty)
         }
     }
+
+    @Test func `stands still for no longer than a permit's time when the clock was set back`() async throws {
+        try await withRate(100, burst: 1) { queue in
+            try await queue.run("update pushq.pace set tat = now() + interval '1 hour'")
+            #expect(try await take(5, of: queue).startsIn <= .milliseconds(260))
+            #expect(try await take(5, of: queue, horizon: .seconds(1)).count == 5)
+        }
+    }
 }

@@ -45,4 +45,30 @@ import Transport
             }
         }
     }
+
+    @Test func `goes on until none is left, however many a worker held`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue()
+            try await fixture.connection.runScript(
+                """
+                update pushq.queue set paused_at = now(), paused_reason = 'test';
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array[encode(int8send(i), 'hex')])
+                from generate_series(1, 5200) i;
+                \(Self.orphan)
+                """, within: .seconds(60))
+            try await fixture.withEngine {
+                $0.rescueGrace = .milliseconds(100)
+            } _: { _ in
+                try await eventually("the first are back", within: .seconds(30)) {
+                    fixture.events.contains("put back 500 jobs")
+                }
+                let begun = ContinuousClock.now
+                try await eventually("all are back", within: .seconds(60)) {
+                    try await fixture.number("select count(*) from pushq.job where rescues = 1") == 5200
+                }
+                // With one look of 500 every two seconds it would take twenty.
+                #expect(begun.duration(to: .now) < .seconds(15))
+            }
+        }
+    }
 }

@@ -1,0 +1,106 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+@testable import Workers
+
+/// Plays workers that die whenever they hold a certain recipient, against the real statements. Time is moved by moving what waits.
+@Suite(.timeLimit(.minutes(5))) struct `A recipient that kills workers` {
+    private static let queue = "acme/com.acme/sandbox"
+    /// What a worker claims and sends before it dies, in jobs that become due one after the other.
+    private static let breath = "100 ms"
+
+    private struct Course {
+        var deaths = 0
+        var sends = 0
+    }
+
+    /// The 510th is alone in its job from the first.
+    @Test(arguments: [137, 274, 411, 510])
+    func `is found, and nobody who waited beside it has failed`(place: Int) async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let queueID = try await Self.fill(store)
+            let poison = try await Self.number(
+                store, "select id from pushq.device order by id offset \(place) limit 1")
+            var course = Course()
+            while try await Self.number(store, "select count(*) from pushq.job") > 0 {
+                try await Self.live(store, queueID, poison: Int64(poison), &course)
+                try #require(course.deaths < 40, "it is never found")
+            }
+            #expect(try await Self.number(store, "select sum(failed) from pushq.result") == 1)
+            #expect(try await Self.number(store, "select sum(delivered) from pushq.result") == 529)
+            // Twice with all of it, eight or nine times with half as many as the last time, and then alone until it has been five times.
+            #expect((5...14).contains(course.deaths), "\(course.deaths) workers died")
+            #expect(course.sends < 530 * 4 + 1000, "\(course.sends) were sent")
+        }
+    }
+
+    /// 500 recipients of a campaign in one job, and 30 sends of one recipient each.
+    private static func fill(_ store: PostgresConnection) async throws -> Int32 {
+        try await store.runScript(
+            """
+            insert into pushq.tenant (name) values ('acme');
+            insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
+            insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app;
+            insert into pushq.device (queue_id, token) select q.id, int8send(i) from pushq.queue q, generate_series(1, 500) i;
+            select pushq.start_campaign('\(queue)', 'k', '{"aps":{"alert":"x"}}');
+            select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array[encode(int8send(i), 'hex')]) from generate_series(501, 530) i;
+            """)
+        let id = Int32(try await number(store, "select id from pushq.queue"))
+        let campaign = Int64(try await number(store, "select id from pushq.campaign"))
+        while try await store.fanOutStep(queueID: id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000) != nil {}
+        return id
+    }
+
+    /// A worker claims what is due next and sends it, or dies of it.
+    private static func live(
+        _ store: PostgresConnection, _ queueID: Int32, poison: Int64, _ course: inout Course
+    ) async throws {
+        try await store.runScript(
+            """
+            update pushq.job set run_at = run_at - greatest(interval '0', (select min(run_at) from pushq.job) - now()) - interval '\(breath)'
+            """)
+        let quotas = [Lane.normal, .bulk].map { ClaimQuota(queueID: queueID, lane: $0, jobs: 200) }
+        let held = try await store.claim(quotas, owner: 1, lease: .seconds(15), atMostOnceWindow: 100).map { claim in
+            let job = HeldJob(
+                claim, of: JobFixture.queue(), slot: 0, claimedAt: .now, now: .now, window: 100)
+            RescuedJobRules.apply(to: job)
+            return job
+        }
+        try await end(held.filter { $0.waiting == 0 }, in: store)
+        let sent = held.filter { $0.waiting > 0 }
+        var isDead = false
+        for job in sent {
+            for ordinal in job.sendAll() {
+                course.sends += 1
+                isDead = isDead || job.claim.deviceIDs[ordinal] == poison
+                job.accept(ordinal)
+            }
+        }
+        if isDead {
+            course.deaths += 1
+            try await store.runScript("update pushq.lease set deadline = now() - interval '1 minute'")
+            while try await store.rescue(grace: .zero) > 0 {}
+        } else {
+            try await end(sent, in: store)
+        }
+    }
+
+    private static func end(_ jobs: [HeldJob], in store: PostgresConnection) async throws {
+        guard !jobs.isEmpty else { return }
+        // As the settler: one delay for each half.
+        let delays = (0...1).map { _ in Double.random(in: 0...1) }
+        let settled = jobs.map { job in
+            job.settled { Backoff.connection.ceiling(afterAttempt: $0.step) * delays[$0.group] }
+        }
+        _ = try await store.retire(settled, owner: 1)
+    }
+
+    private static func number(_ store: PostgresConnection, _ sql: String) async throws -> Int {
+        let rows = try await store.execute(Statement("number \(sql.hashValue)", "select (\(sql))::int8"))
+        return Int(rows.first?.optionalInt8(0) ?? -1)
+    }
+}
