@@ -1,49 +1,28 @@
 package import Cryptography
 
 extension TLSConnection {
-    /// Connects to a server: looks up the name, tries its addresses one after the other, shakes hands, verifies the server's
-    /// certificate for `host`, and insists on the context's application protocol. To be called on `loop`.
+    /// Connects to a server: looks up the name, connects to the first of its addresses that answers, shakes hands, verifies the
+    /// server's certificate for `host`, and insists on the context's application protocol. To be called on `loop`.
     ///
-    /// The time until `deadline` is shared out among the addresses that are left, so that a dead one does not stall the rest.
+    /// A dead address costs a moment only, since the next one is tried beside it.
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> TLSConnection {
         let addresses = try await loop.resolver.addresses(of: host, port: port, on: loop, until: deadline)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-        var failure = TransportError.unresolved(peer: peer, reason: "it has no address")
-        for (index, address) in addresses.enumerated() {
-            let share = loop.now.duration(to: deadline) / (addresses.count - index)
+        let race = AddressRace(addresses, peer: peer, loop: loop)
+        while true {
+            let socket = try await race.firstConnected(until: deadline)
+            // Time is left for another address, if this one takes connections and shakes no hands.
+            let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
-                let socket = try await openSocket(to: address, peer: peer, loop: loop, deadline: loop.now + share)
                 return try await secure(
-                    socket, host: host, peer: peer, context: context, loop: loop, deadline: deadline)
+                    socket, host: host, peer: peer, context: context, loop: loop, deadline: loop.now + share)
             } catch {
                 // Another address of the same name would show the same certificate.
-                guard error.isAboutOneAddress else { throw error }
-                failure = error
+                guard error.isAboutOneAddress, race.hasMore, loop.now < deadline else { throw error }
             }
         }
-        throw failure
-    }
-
-    private static func openSocket(
-        to address: SocketAddress, peer: String, loop: EventLoop, deadline: ContinuousClock.Instant
-    ) async throws(TransportError) -> Socket {
-        let socket: Socket
-        do throws(Socket.Failure) {
-            socket = try Socket(family: address.family)
-            socket.setConnectionOptions()
-            try socket.beginConnecting(to: address)
-        } catch {
-            throw .unreachable(peer: peer, reason: error.reason)
-        }
-        let attempt = ConnectionAttempt(loop: loop)
-        loop.watch(socket.descriptor, for: .writable, handler: attempt)
-        let hasEnded = await attempt.waiter.wait(until: deadline) != nil
-        loop.unwatch(socket.descriptor)
-        guard hasEnded else { throw .timedOut(peer: peer, during: .connecting) }
-        if let failure = socket.pendingError() { throw .unreachable(peer: peer, reason: failure.reason) }
-        return socket
     }
 
     private static func secure(
@@ -66,19 +45,6 @@ extension TLSConnection {
                 peer: peer, wanted: context.applicationProtocol ?? "", got: connection.negotiatedProtocol)
         }
         return connection
-    }
-}
-
-/// Waits until a connection attempt has ended, one way or the other.
-private final class ConnectionAttempt: ReadinessHandler {
-    let waiter: Waiter<Bool>
-
-    init(loop: EventLoop) {
-        waiter = Waiter(loop: loop)
-    }
-
-    func ready(_ readiness: Interest) {
-        waiter.resume(true)
     }
 }
 

@@ -34,7 +34,7 @@ import Transport
         #expect(error == .timedOut(peer: "127.0.0.1:\(silent.port)", during: .handshaking))
     }
 
-    /// `localhost` is ::1 and 127.0.0.1 here; the server listens on the second only.
+    /// Where `localhost` is ::1 as well: the server does not listen there. `AddressRaceTests` has it for all machines.
     @Test func `cases 57 and P30: goes on to the next address when the first is dead`() async throws {
         let client = try TestTrust.client()
         let isOpen = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in

@@ -1,0 +1,99 @@
+/// Finds the address of a name that takes a connection first, as RFC 8305 ("Happy Eyeballs") has it: they are tried in their order, and
+/// one that does not answer at once gets company by the next instead of being waited for. Belongs to its loop's thread.
+final class AddressRace {
+    /// How long an address is tried alone (RFC 8305 §5).
+    static let headStart = Duration.milliseconds(250)
+
+    private let peer: String
+    private let loop: EventLoop
+    private var untried: [SocketAddress]
+    private var attempts: [Attempt] = []
+    private var nextStart: Timer?
+    private var winner: Socket?
+    /// What became of the address that failed last.
+    private var failure: TransportError
+    private var ended: Waiter<Bool>
+
+    /// - Parameter peer: the server in words, for errors.
+    init(_ addresses: [SocketAddress], peer: String, loop: EventLoop) {
+        untried = addresses
+        self.peer = peer
+        self.loop = loop
+        failure = .unresolved(peer: peer, reason: "it has no address")
+        ended = Waiter(loop: loop)
+    }
+
+    /// Whether there are addresses whose end of the race is open.
+    var hasMore: Bool { !untried.isEmpty }
+
+    /// The first connection there is. May be called again, if that one turned out to be of no use: for the first of the others.
+    func firstConnected(until deadline: ContinuousClock.Instant) async throws(TransportError) -> Socket {
+        (winner, ended) = (nil, Waiter(loop: loop))
+        startNext()
+        let isOver = await ended.wait(until: deadline) ?? false
+        stop()
+        if let winner { return winner }
+        throw isOver ? failure : .timedOut(peer: peer, during: .connecting)
+    }
+
+    private func startNext() {
+        nextStart?.cancel()
+        guard !untried.isEmpty else {
+            if attempts.isEmpty { ended.resume(true) }
+            return
+        }
+        do throws(Socket.Failure) {
+            try start(untried.removeFirst())
+        } catch {
+            return failed(error)
+        }
+        if hasMore { nextStart = loop.schedule(after: Self.headStart) { [self] in startNext() } }
+    }
+
+    private func start(_ address: SocketAddress) throws(Socket.Failure) {
+        let socket = try Socket(family: address.family)
+        socket.setConnectionOptions()
+        try socket.beginConnecting(to: address)
+        let attempt = Attempt(address: address, socket: socket, race: self)
+        attempts.append(attempt)
+        loop.watch(socket.descriptor, for: .writable, handler: attempt)
+    }
+
+    private func failed(_ error: Socket.Failure) {
+        failure = .unreachable(peer: peer, reason: error.reason)
+        startNext()
+    }
+
+    fileprivate func hasEnded(_ attempt: Attempt) {
+        loop.unwatch(attempt.socket.descriptor)
+        attempts.removeAll { $0 === attempt }
+        if let error = attempt.socket.pendingError() { return failed(error) }
+        winner = attempt.socket
+        ended.resume(true)
+    }
+
+    /// Gives up the attempts that were slower; their addresses have not failed.
+    private func stop() {
+        nextStart?.cancel()
+        for attempt in attempts {
+            loop.unwatch(attempt.socket.descriptor)
+            untried.append(attempt.address)
+        }
+        attempts = []
+    }
+}
+
+/// One address that is being tried.
+private final class Attempt: ReadinessHandler {
+    let address: SocketAddress
+    let socket: Socket
+    private unowned let race: AddressRace
+
+    init(address: SocketAddress, socket: Socket, race: AddressRace) {
+        self.address = address
+        self.socket = socket
+        self.race = race
+    }
+
+    func ready(_ readiness: Interest) { race.hasEnded(self) }
+}
