@@ -47,21 +47,23 @@ import Glibc
         watches[index].handler = handler
         watches[index].interest = interest
         watches[index].generation &+= 1
-        control(EPOLL_CTL_ADD, descriptor)
+        if !interest.isEmpty { control(EPOLL_CTL_ADD, descriptor) }
     }
 
+    /// Who wants to hear of nothing is left out: the kernel tells of hang-ups and errors unasked (epoll_ctl(2)), in every turn.
     func update(_ descriptor: CInt, interest: Interest) {
         let index = Int(descriptor)
         precondition(index < watches.count && watches[index].handler != nil, "the descriptor is not watched")
-        guard watches[index].interest != interest else { return }
+        let earlier = watches[index].interest
+        guard earlier != interest else { return }
         watches[index].interest = interest
-        control(EPOLL_CTL_MOD, descriptor)
+        control(earlier.isEmpty ? EPOLL_CTL_ADD : interest.isEmpty ? EPOLL_CTL_DEL : EPOLL_CTL_MOD, descriptor)
     }
 
     func unwatch(_ descriptor: CInt) {
         let index = Int(descriptor)
         guard index < watches.count, watches[index].handler != nil else { return }
-        control(EPOLL_CTL_DEL, descriptor)
+        if !watches[index].interest.isEmpty { control(EPOLL_CTL_DEL, descriptor) }
         watches[index].handler = nil
     }
 
@@ -72,9 +74,11 @@ import Glibc
     /// Sleeps at most `milliseconds` (-1: until woken), then calls the handlers of what is ready.
     /// - Parameter afterWaking: runs before the first handler.
     func wait(milliseconds: CInt, afterWaking: () -> Void) {
-        let count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), milliseconds)
+        var count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), milliseconds)
+        // A signal ends the sleep, also when a process that was stopped goes on (signal(7)). What has become ready in the meantime
+        // has to be told before the timers are: an answer that is here is not late.
+        if count < 0 { count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), 0) }
         afterWaking()
-        // Interrupted by a signal is as good as nothing ready.
         guard count > 0 else { return }
         for index in 0..<Int(count) { unsafe dispatch(events[index].data.u64, events[index].events) }
     }

@@ -137,7 +137,10 @@ package final class TLSConnection {
     private func readBurst() -> (byteCount: Int, end: BurstEnd) {
         let buffer = unsafe loop.readBuffer
         var byteCount = 0
-        isReadBlockedByWriting = false
+        if isReadBlockedByWriting {
+            isReadBlockedByWriting = false
+            watchForWhatIsNeeded()
+        }
         do throws(CryptographyError) {
             while byteCount + Self.recordBytes <= buffer.count {
                 let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...])
@@ -240,7 +243,7 @@ package final class TLSConnection {
     private func watchForWhatIsNeeded() {
         guard isOpen else { return }
         var interest: Interest = isReadingPaused ? [] : .readable
-        if isWriteBlocked || isReadBlockedByWriting { interest.insert(.writable) }
+        if isWriteBlocked || isReadBlockedByWriting && !isReadingPaused { interest.insert(.writable) }
         loop.update(socket.descriptor, interest: interest)
     }
 

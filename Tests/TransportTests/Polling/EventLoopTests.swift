@@ -1,6 +1,8 @@
 import Glibc
+import Synchronization
 import Testing
-import Transport
+
+@testable import Transport
 
 /// An actor as the engine's are: it lives on a loop, and the loop's callbacks reach it without a hop.
 private actor Counter {
@@ -196,6 +198,47 @@ private final class Watcher: ReadinessHandler {
         #expect(count.0 == count.1)
     }
 
+    @Test func `who asks for nothing is not told of a hang-up either, until they ask`() async {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let counts = await loop.run { actor in
+            let pair = socketPair()
+            let watcher = Watcher()
+            actor.loop.watch(pair.0, for: .readable, handler: watcher)
+            actor.loop.update(pair.0, interest: [])
+            close(pair.1)
+            await withCheckedContinuation { continuation in
+                actor.loop.schedule(after: .milliseconds(5)) { continuation.resume() }
+            }
+            let before = watcher.seen.count
+            actor.loop.update(pair.0, interest: .readable)
+            await watcher.next()
+            actor.loop.unwatch(pair.0)
+            close(pair.0)
+            return (before, watcher.seen.count)
+        }
+        #expect(counts == (0, 1))
+    }
+
+    @Test func `what is ready when a signal ends the sleep is told before the timers run`() async {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let order = await loop.run { actor in
+            let pair = socketPair()
+            let watcher = Watcher()
+            actor.loop.watch(pair.0, for: .readable, handler: watcher)
+            let seenByTimer = await withCheckedContinuation { continuation in
+                actor.loop.schedule(after: .seconds(1)) { continuation.resume(returning: watcher.seen.count) }
+                Interruption.strike(writesTo: pair.1, holdingUpFor: 1_100_000)
+            }
+            actor.loop.unwatch(pair.0)
+            close(pair.0)
+            close(pair.1)
+            return seenByTimer
+        }
+        #expect(order == 1)
+    }
+
     @Test func `an event meant for a closed descriptor does not reach the one that got its number`() async {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -218,6 +261,35 @@ private final class Watcher: ReadinessHandler {
             return (replacer.hasReplaced, later.seen.count)
         }
         #expect(reached == (true, 0))
+    }
+}
+
+/// Interrupts the sleep of the thread it is called on, and makes something ready and a timer due before that goes on: what SIGCONT does
+/// to a process that was stopped for a while.
+private enum Interruption {
+    private static let descriptor = Atomic<CInt>(-1)
+    private static let microseconds = Atomic<UInt32>(0)
+
+    static func strike(writesTo descriptor: CInt, holdingUpFor microseconds: UInt32) {
+        Self.descriptor.store(descriptor, ordering: .relaxed)
+        Self.microseconds.store(microseconds, ordering: .relaxed)
+        signal(SIGURG) { _ in
+            usleep(Interruption.microseconds.load(ordering: .relaxed))
+            var byte: UInt8 = 7
+            _ = unsafe write(Interruption.descriptor.load(ordering: .relaxed), &byte, 1)
+            signal(SIGURG, SIG_DFL)
+        }
+        // Dispatch's threads block signals, and so do those that they start.
+        var signals = sigset_t()
+        unsafe sigemptyset(&signals)
+        unsafe sigaddset(&signals, SIGURG)
+        unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+        let thread = pthread_self()
+        Thread.start {
+            // Long enough for the loop to be asleep again, far less than its timer takes.
+            usleep(100_000)
+            pthread_kill(thread, SIGURG)
+        }
     }
 }
 
