@@ -13,7 +13,7 @@ package enum CryptographyError: Error, Equatable {
     /// The peer's certificate was refused by this side.
     case untrusted(VerificationFailure)
     /// The peer ended the TLS session with an alert, for instance because it refused this side's certificate.
-    case alert(String)
+    case alert(TLSAlert)
     /// TLS failed otherwise.
     case tls(String)
     /// The connection below TLS failed.
@@ -46,7 +46,7 @@ extension CryptographyError: CustomStringConvertible {
             "the private key does not belong to the certificate \(subject); give the key its request was made with"
         case .cannotOpen: "the sealed data does not open; it was sealed with another master key or was changed"
         case .untrusted(let failure): failure.description
-        case .alert(let text): "the peer refused the TLS session: \(text)"
+        case .alert(let alert): "the peer refused the TLS session: \(alert.text)"
         case .tls(let text): "TLS failed: \(text)"
         case .system(let errno): errno == 0 ? "the peer closed the connection" : "system error \(errno)"
         case .openSSL(let function, let reason): "\(function) failed: \(reason)"

@@ -6,7 +6,7 @@ enum OpenSSLErrors {
     struct Entry {
         let reason: String
         /// Alerts that the peer sent have reason codes of their own.
-        let isAlert: Bool
+        let alert: TLSAlert?
         let library: CInt
         let code: CInt
     }
@@ -19,9 +19,10 @@ enum OpenSSLErrors {
             guard code != 0 else { return entries }
             let text = unsafe ERR_reason_error_string(code).map { unsafe String(cString: $0) }
             let (library, reason) = (ERR_GET_LIB(code), ERR_GET_REASON(code))
+            let words = text ?? "error \(reason)"
             let isAlert = library == ERR_LIB_SSL && reason >= SSL_AD_REASON_OFFSET
-            entries.append(
-                Entry(reason: text ?? "error \(reason)", isAlert: isAlert, library: library, code: reason))
+            let alert = isAlert ? TLSAlert(number: Int(reason - SSL_AD_REASON_OFFSET), text: words) : nil
+            entries.append(Entry(reason: words, alert: alert, library: library, code: reason))
         }
     }
 

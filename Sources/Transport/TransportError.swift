@@ -49,7 +49,8 @@ extension TransportError: CustomStringConvertible {
             "; connect by a name that the certificate was issued for"
         case .untrusted(let failure) where failure.isAboutTime:
             "; renew the certificate, or set this machine's clock"
-        case .alert: "; check that this side's certificate is the right one, valid and not revoked"
+        case .alert(let alert) where alert.isAboutCertificate:
+            "; check that this side's certificate is the right one, valid and not revoked"
         default: ""
         }
     }

@@ -178,7 +178,9 @@ extension PoolingGateway {
 
     /// A server that refuses the client's certificate says so by an alert, in the handshake or after it.
     func noteRefusedCertificate(_ error: TransportError) {
-        guard isAuthenticatedByCertificate, case .tls(_, .alert) = error else { return }
+        guard isAuthenticatedByCertificate, case .tls(_, .alert(let alert)) = error, alert.isAboutCertificate else {
+            return
+        }
         credentialRefused(.named("BadCertificate"), error.description)
     }
 }

@@ -135,7 +135,7 @@ package enum TLSProgress: Equatable, Sendable {
 
     private func error(for entries: [OpenSSLErrors.Entry]) -> CryptographyError {
         if let verificationFailure { return .untrusted(verificationFailure) }
-        if let alert = entries.first(where: \.isAlert) { return .alert(alert.reason) }
+        if let alert = entries.lazy.compactMap(\.alert).first { return .alert(alert) }
         return .tls(entries.first?.reason ?? "no reason given")
     }
 

@@ -458,6 +458,30 @@ import Transport
     }
 }
 
+@Suite(.timeLimit(.minutes(1))) struct `A TLS session` {
+    /// What a server that fails says instead of shaking hands: TLS 1.2, an alert of two bytes, fatal, `internal_error`.
+    @Test func `that the server ends for reasons of its own says nothing of the certificate`() async throws {
+        let failing = try CannedServer(saying: [0x15, 3, 3, 0, 2, 2, 80])
+        defer { failing.close() }
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let (error, refusals) = try await loop.run { _ in
+            let identity = try MockAPNs.authority.get().issueClient(.init(userID: "com.example.App"))
+            let gateway = try HTTP2Gateway(
+                endpoint: Endpoint(host: "127.0.0.1", port: failing.port), credential: .certificate(identity),
+                settings: .brisk, loop: loop)
+            let sender = Sender(gateway)
+            defer { gateway.close() }
+            gateway.requestCapacity()
+            await sender.until { !sender.outages.isEmpty }
+            return (sender.outages[0].error, sender.refusedCredentials.count)
+        }
+        #expect(error.contains("internal error"))
+        #expect(!error.contains("certificate"))
+        #expect(refusals == 0)
+    }
+}
+
 /// Requests that a server keeps without an answer, and a way to wait for them. Touched on the loop of one test only, where both
 /// server and test run.
 final class Held: @unchecked Sendable {
