@@ -38,6 +38,8 @@ struct ConnectionPool<Connection: PooledConnection> {
     var isConnecting = false
     var isWanted = false
     var isClosed = false
+    /// When somebody last wanted to send more than there was room for.
+    var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?
     private(set) var reachability: Reachability
     var attemptTimer: Transport.Timer?

@@ -14,6 +14,8 @@ package struct GatewaySettings: Sendable {
     package var responseTime = Duration.seconds(30)
     /// The connection is replaced after so many requests in a row without an answer.
     package var maximumTimeoutsInARow = 3
+    /// It is replaced as well when streams were refused so many times, each after the one before, without an answer in between.
+    package var maximumRefusalsInARow = 3
     /// After so long without a byte from the server, a PING asks whether it is there: while requests wait for answers, and else.
     package var pingAfterSilence = Duration.seconds(10)
     package var pingAfterIdle = Duration.seconds(60)

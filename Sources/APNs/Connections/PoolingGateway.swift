@@ -39,6 +39,7 @@ extension PoolingGateway {
     package func requestCapacity() {
         guard !pool.isClosed else { return }
         pool.isWanted = true
+        pool.lastAsked = loop.now
         openIfNeeded()
     }
 
@@ -146,23 +147,24 @@ extension PoolingGateway {
     func retired(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteRetired(connection)
         guard !pool.isClosed else { return }
+        let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
+        if hasLasted { pool.noteProved() }
         switch ending {
         case .unneeded: pool.isWanted = !pool.open.isEmpty
-        case .usedUp: replace(connection)
+        case .usedUp:
+            pool.noteProved()
+            replace(connection)
         case .asked(let words), .failed(let words):
-            if connection.hasAnswered, connection.openedAt.duration(to: loop.now) >= settings.stableTime {
-                replace(connection)
-            } else {
-                failed(words)
-                openIfNeeded()
-            }
+            guard !hasLasted else { return replace(connection) }
+            failed(words)
+            openIfNeeded()
         }
     }
 
-    /// Another one takes its place at once, if there was something to send of late.
+    /// Another one takes its place at once, if there was something to send of late, or there is.
     private func replace(_ connection: Connection) {
-        pool.noteProved()
-        pool.isWanted = connection.lastRequest.duration(to: loop.now) < settings.stableTime
+        let isAskedFor = pool.lastAsked.map { $0 > connection.lastRequest } ?? false
+        pool.isWanted = isAskedFor || connection.lastRequest.duration(to: loop.now) < settings.stableTime
         openIfNeeded()
     }
 

@@ -18,6 +18,7 @@ extension GatewayConnection: HTTP2Handler {
         hasAnswered = true
         lastAnswer = loop.nowNanoseconds
         timeoutsInARow = 0
+        refusalsInARow = 0
         let status = section.status
         if status == 200 {
             answers.append(Answer(ticket: stream.tag, result: .accepted))
@@ -42,15 +43,32 @@ extension GatewayConnection: HTTP2Handler {
     }
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) {
+        switch ending {
+        case .aboveGoAway: settle(stream, as: .untouched)
+        case .reset(.refusedStream):
+            noteRefusal(of: stream)
+            settle(stream, as: .untouched)
+        case .reset, .violation: settle(stream, as: .unanswered)
+        }
+    }
+
+    /// Settles a request that will hear no more.
+    func settle(_ stream: StreamReference, as result: Answer.Result) {
         if acceptedEarly.remove(stream.id) != nil { return }
         // The status counts, also when the body was cut off.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream.tag, partial) }
-        switch ending {
-        case .aboveGoAway, .reset(.refusedStream):
-            answers.append(Answer(ticket: stream.tag, result: .untouched))
-        case .reset, .violation:
-            answers.append(Answer(ticket: stream.tag, result: .unanswered))
-        }
+        answers.append(Answer(ticket: stream.tag, result: result))
+    }
+
+    /// What was refused goes out again at once. A server that refuses that as well, and the same once more, while it answers nothing,
+    /// would be asked in circles.
+    private func noteRefusal(of stream: StreamReference) {
+        // Those that were on their way when the first was refused belong to it.
+        guard stream.openedAt >= lastRefusalOfStream else { return }
+        lastRefusalOfStream = loop.nowNanoseconds
+        refusalsInARow += 1
+        guard refusalsInARow >= settings.maximumRefusalsInARow else { return }
+        news.ending = .failed("\(self.stream.peer) refused requests \(refusalsInARow) times in a row (REFUSED_STREAM)")
     }
 
     func peerSettingsChanged() {

@@ -11,25 +11,29 @@ extension GatewayConnection {
     }
 
     private func check() {
+        let hadNoSlots = freeSlots == 0
         giveUpLateStreams()
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
+        leaveWhenShutOut()
         askForLife()
         closeWhenIdle()
+        // A stream whose answer was told by its status leaves its slot without another.
+        if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }
 
     /// Gives up requests whose answers are late. The stream is reset, so that its slot is free again.
     private func giveUpLateStreams() {
         guard isBusy else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
-        var late: [(stream: StreamReference, isSent: Bool)] = []
-        http.forEachOpenStream { stream, isSent in
-            if now &- stream.openedAt >= limit { late.append((stream, isSent)) }
+        var late: [StreamReference] = []
+        http.forEachOpenStream { stream, _ in
+            if now &- stream.openedAt >= limit { late.append(stream) }
         }
         guard !late.isEmpty else { return }
-        for (stream, isSent) in late { giveUp(stream, isSent: isSent) }
+        for stream in late { giveUp(stream) }
         // One that is late while others are answered says nothing about the connection.
-        timeoutsInARow += late.count { $0.stream.openedAt > lastAnswer }
+        timeoutsInARow += late.count { $0.openedAt > lastAnswer }
         deliverAnswers()
         scheduleFlush()
         if timeoutsInARow >= settings.maximumTimeoutsInARow {
@@ -38,9 +42,23 @@ extension GatewayConnection {
         closeIfDrained()
     }
 
-    private func giveUp(_ stream: StreamReference, isSent: Bool) {
+    /// A request that is whole goes out, even if it still waits for the socket: the server may act on it before it reads RST_STREAM.
+    private func giveUp(_ stream: StreamReference) {
+        let isWhole = http.isWritten(stream.id)
         http.reset(stream.id, .cancel)
-        ended(stream, by: .reset(isSent ? .cancel : .refusedStream))
+        settle(stream, as: isWhole ? .unanswered : .untouched)
+    }
+
+    /// A server may allow no streams, for a while (RFC 9113 §5.1.2). One that goes on with it while somebody wants to send is as good as
+    /// unreachable.
+    private func leaveWhenShutOut() {
+        if isBusy || http.availableStreamCount > 0 { lastRoom = loop.now }
+        guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
+        // It was opened for somebody.
+        let isNew = lastRequest == openedAt
+        guard isNew || gateway.pool.lastAsked.map({ $0 > lastRoom }) == true else { return }
+        retire(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))
+        closeIfDrained()
     }
 
     private func failureOfServer() -> String? {

@@ -43,6 +43,9 @@ final class GatewayConnection: PooledConnection {
     var hasAnswered = false
     /// When the last answer came, by the clock of the streams.
     var lastAnswer: UInt64 = 0
+    /// When a stream was last refused, by the same clock, and how often without an answer in between.
+    var lastRefusalOfStream: UInt64 = 0
+    var refusalsInARow = 0
 
     // Clocks; see +Health.
     var clock: Transport.Timer?
@@ -52,6 +55,8 @@ final class GatewayConnection: PooledConnection {
     var lastRequest: ContinuousClock.Instant
     var pingSent: ContinuousClock.Instant?
     var timeoutsInARow = 0
+    /// When there was room for a request, or one in flight.
+    var lastRoom: ContinuousClock.Instant
 
     // Output.
     private var isFlushDue = false
@@ -68,6 +73,7 @@ final class GatewayConnection: PooledConnection {
         openedAt = stream.loop.now
         lastReceived = openedAt
         lastRequest = openedAt
+        lastRoom = openedAt
         stream.handler = self
         startClock()
         scheduleFlush()

@@ -176,6 +176,13 @@ package final class HTTP2Connection {
         return streams[index].endPosition <= outbox.bytes.consumedPosition
     }
 
+    /// Whether the whole of what we had to say on the stream is in the output or beyond: the peer will get it, unless the connection is
+    /// lost before. Once the stream is closed it is false.
+    package func isWritten(_ streamID: UInt32) -> Bool {
+        guard let index = streams.index(of: streamID) else { return false }
+        return streams[index].flags.contains(.localEnded)
+    }
+
     /// Calls `body` with each open stream and whether all we had to say on it has been taken by the transport: what
     /// there is to settle when the connection is lost. The order is not that of the streams.
     package func forEachOpenStream(_ body: (_ stream: StreamReference, _ isSent: Bool) -> Void) {

@@ -24,17 +24,21 @@ final class MockAPNs {
     private(set) var requests: [Request] = []
     private(set) var connections: [Connection] = []
     private let respond: (Request) -> Void
+    fileprivate let windowSize: Int?
     private var listener: Listener?
 
     static let authority = Result { () throws(CryptographyError) in try CertificateAuthority.make(commonName: "Test CA")
     }
 
-    /// - Parameter maximumStreams: the limit its first SETTINGS announce.
+    /// - Parameters:
+    ///   - maximumStreams: the limit its first SETTINGS announce.
+    ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
     init(
-        on loop: EventLoop, maximumStreams: Int = 1000,
+        on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
         clientCertificates: TLSContext.ClientCertificates = .notAsked, respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond
+        self.windowSize = windowSize
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
         let context = try TLSContext.server(identity: identity, clientCertificates: clientCertificates)
         listener = try Listener(context: context, loop: loop) { [self] stream in
@@ -66,6 +70,8 @@ extension MockAPNs {
     final class Connection: ByteStreamHandler, HTTP2Handler {
         let stream: TLSConnection
         let http: HTTP2Connection
+        /// Counted from 0 in the order in which they were made.
+        let number: Int
         fileprivate let server: MockAPNs
         private var partials: [UInt32: (fields: [String: String], body: [UInt8])] = [:]
         private(set) var openCount = 0
@@ -76,9 +82,12 @@ extension MockAPNs {
         init(_ stream: TLSConnection, server: MockAPNs, maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
-            http = HTTP2Connection(role: .server, settings: settings)
+            var limits = HTTP2Connection.Limits()
+            if let size = server.windowSize { (settings.initialWindowSize, limits.connectionWindowSize) = (size, size) }
+            http = HTTP2Connection(role: .server, settings: settings, limits: limits)
             self.stream = stream
             self.server = server
+            number = server.connections.count
             stream.handler = self
             flush()
         }

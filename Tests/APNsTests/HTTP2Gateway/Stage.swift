@@ -18,6 +18,7 @@ extension Sender {
 /// Sets a scene: the server does with each request what `respond` says.
 struct Stage: Sendable {
     var maximumStreams = 1000
+    var windowSize: Int?
     var settings = GatewaySettings.brisk
     var firstStreamID: UInt32 = 1
     var respond: @Sendable (MockAPNs.Request) -> Void = { $0.answer() }
@@ -28,7 +29,8 @@ struct Stage: Sendable {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
         return try await loop.run { actor in
-            let server = try MockAPNs(on: loop, maximumStreams: maximumStreams, respond: respond)
+            let server = try MockAPNs(
+                on: loop, maximumStreams: maximumStreams, windowSize: windowSize, respond: respond)
             let gateway = try HTTP2Gateway(
                 endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
                 settings: settings, loop: loop, firstStreamID: firstStreamID)

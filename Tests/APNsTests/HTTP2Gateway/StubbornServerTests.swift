@@ -1,0 +1,146 @@
+import HTTP2
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import APNs
+
+/// Servers that keep to HTTP/2 and let nothing come of it.
+@Suite(.timeLimit(.minutes(1))) struct `A server that` {
+    private static var settings: GatewaySettings {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        settings.responseTime = .milliseconds(1500)
+        return settings
+    }
+
+    @Test func `case 23: allows no streams at all is unreachable, and tried again`() async throws {
+        let (outage, tally) = try await Stage(maximumStreams: 0, settings: Self.settings).run { actor, scene in
+            scene.sender.send(count: 3)
+            await scene.sender.until { !scene.sender.outages.isEmpty }
+            let outage = scene.sender.outages[0]
+            while scene.server.connections.count < 2 { await actor.loop.pause(.milliseconds(1)) }
+            scene.server.connections[1].allow(10)
+            await scene.sender.untilAnswered(3)
+            return (outage, scene.sender.tally)
+        }
+        #expect(outage.error.contains("allows no requests"))
+        #expect(tally == ["accepted": 3])
+    }
+
+    @Test func `case 23: stops allowing streams is replaced while somebody waits`() async throws {
+        let (tally, connectionCount) = try await Stage(
+            maximumStreams: 1, settings: Self.settings,
+            respond: { request in
+                if request.connection === request.firstConnection { request.connection.allow(0) }
+                request.answer()
+            }
+        ).run { _, scene in
+            scene.sender.send(count: 3)
+            await scene.sender.untilAnswered(3)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["accepted": 3])
+        #expect(connectionCount == 2)
+    }
+
+    @Test func `case 23: stops allowing streams is left alone while nobody waits`() async throws {
+        let states = try await Stage(
+            settings: Self.settings,
+            respond: { request in
+                request.connection.allow(0)
+                request.answer()
+            }
+        ).run { actor, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            // Twice as long as it would take.
+            await actor.loop.pause(.seconds(3))
+            return (scene.gateway.state, scene.server.connections.count)
+        }
+        #expect(states == (.open, 1))
+    }
+
+    @Test func `cases 25 and P20: refuses every stream is not asked in circles`() async throws {
+        let arrived = try await Stage(
+            settings: Self.settings, respond: { $0.connection.reset($0.streamID, .refusedStream) }
+        ).run { _, scene in
+            scene.sender.send(count: 10)
+            await scene.sender.until { scene.sender.outages.count == 2 }
+            return scene.server.requests.count
+        }
+        // Three times on each of two connections.
+        #expect((11...60).contains(arrived), "\(arrived) requests")
+    }
+
+    @Test func `case 32: accepts a push and does not end its stream gets the next one all the same`() async throws {
+        let tally = try await Stage(
+            maximumStreams: 1, settings: Self.settings,
+            respond: { request in
+                if request.streamID == 1 {
+                    request.connection.answerHead(1, 200)
+                } else {
+                    request.answer()
+                }
+            }
+        ).run { _, scene in
+            scene.sender.send(count: 2)
+            await scene.sender.untilAnswered(2)
+            return scene.sender.tally
+        }
+        #expect(tally == ["accepted": 2])
+    }
+
+    @Test func `case 32: reads late has got nothing of what counts as never sent`() async throws {
+        var settings = Self.settings
+        settings.maximumTimeoutsInARow = .max
+        let (results, acted) = try await Stage(
+            maximumStreams: 4000, windowSize: 64 << 20, settings: settings,
+            respond: { if $0.streamID == 1 { $0.connection.stream.pauseReading() } }
+        ).run { actor, scene in
+            scene.sender.resendsUntouched = false
+            // More than the kernel takes: the rest waits within the process.
+            scene.sender.send(Sender.push(bytes: 5120), count: 4000)
+            await scene.sender.until { !scene.sender.results.isEmpty }
+            let server = scene.server.connections[0]
+            server.stream.resumeReading()
+            await scene.sender.untilAnswered(4000)
+            while server.openCount > 0 { await actor.loop.pause(.milliseconds(1)) }
+            return (scene.sender.results, Set(scene.server.requests.compactMap { $0.fields["apns-id"] }))
+        }
+        let untouched = results.filter { $0.value == "untouched" }.keys.map { APNsID(root: 7, key: Int64($0)) }
+        #expect(acted.count > 0)
+        #expect(untouched.filter { acted.contains($0.description) }.isEmpty)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `The count of failed attempts` {
+    @Test func `begins anew after a connection that has lasted, however it ended`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .milliseconds(50)
+        settings.closeAfterIdle = .milliseconds(200)
+        // From the third failure on the delay is 40 ms at the least; after the first it is 10 ms at the most.
+        settings.backoff = Backoff(base: .milliseconds(10), cap: .milliseconds(40))
+        let delays = try await Stage(
+            settings: settings,
+            respond: { request in
+                // The fourth connection serves, the others do not.
+                if request.connection.number == 3 { request.answer() } else { request.connection.cut() }
+            }
+        ).run { actor, scene in
+            for count in 1...3 {
+                scene.sender.send(count: 1, from: UInt64(count))
+                await scene.sender.until { scene.sender.outages.count == count }
+            }
+            scene.sender.send(count: 1, from: 4)
+            await scene.sender.untilAnswered(4)
+            while scene.gateway.connectionCount > 0 { await actor.loop.pause(.milliseconds(1)) }
+            scene.sender.send(count: 1, from: 5)
+            await scene.sender.until { scene.sender.outages.count == 4 }
+            return scene.sender.outages[2...].map { $0.since.duration(to: $0.nextAttempt) }
+        }
+        #expect(delays[0] >= .milliseconds(40))
+        #expect(delays[1] <= .milliseconds(10))
+    }
+}
