@@ -47,13 +47,27 @@ final class Gateways {
     private final class TokenRenewal {
         let tokens: ProviderTokens
         let gateway: HTTP2Gateway
-        var isRefused = false
-        var mustStay = false
+        private var isRefused = false
+        private var mustStay = false
+        /// Until then answers may come to requests that carried the token before this one.
+        private var lateAnswersUntil: ContinuousClock.Instant?
+        private let responseTime: Duration
 
-        init(tokens: ProviderTokens, gateway: HTTP2Gateway) {
+        init(tokens: ProviderTokens, gateway: HTTP2Gateway, responseTime: Duration) {
             self.tokens = tokens
             self.gateway = gateway
+            self.responseTime = responseTime
         }
+
+        /// APNs calls the token expired. Returns whether that is news: of a token that has just been replaced it is not.
+        func noteExpired() -> Bool {
+            if let lateAnswersUntil, ContinuousClock.now < lateAnswersUntil { return false }
+            isRefused = true
+            return true
+        }
+
+        /// APNs wants no other token for a while.
+        func noteTooMany() { mustStay = true }
 
         /// Has the next requests carry the token that is to be used now.
         func renew() async {
@@ -61,12 +75,17 @@ final class Gateways {
             (isRefused, self.mustStay) = (false, false)
             if mustStay { try? await tokens.keep() }
             guard wasRefused || tokens.nextLook <= .now else { return }
-            if let token = try? await tokens.current(isRefused: wasRefused) { gateway.use(token) }
+            let before = tokens.last
+            guard let token = try? await tokens.current(isRefused: wasRefused) else { return }
+            gateway.use(token)
+            guard token.text != before?.text else { return }
+            // What was heard meanwhile, and is heard from now on, is about the one before.
+            isRefused = false
+            lateAnswersUntil = .now + responseTime
         }
     }
 
-    /// How often the age of provider tokens is looked at, and how soon an unusable credential is tried again.
-    private static let tokenCheck = Duration.seconds(30)
+    /// How soon an unusable credential is tried again.
     private static let nextTry = Duration.seconds(60)
 
     private let loop: EventLoop
@@ -149,22 +168,20 @@ final class Gateways {
 
     /// APNs calls the provider token of this gateway expired.
     func noteExpiredToken(of gateway: any PushGateway) {
-        guard let renewal = renewal(of: gateway) else { return }
-        renewal.isRefused = true
-        signal.raise()
+        if renewal(of: gateway)?.noteExpired() == true { signal.raise() }
     }
 
     /// APNs says that the provider tokens of this gateway are replaced too often.
     func noteTooManyTokens(of gateway: any PushGateway) {
         guard let renewal = renewal(of: gateway) else { return }
-        renewal.mustStay = true
+        renewal.noteTooMany()
         signal.raise()
     }
 
     /// Keeps provider tokens fresh until ``stop()``, and until what was replaced is drained or closed.
     func run() async {
         while !isStopping || !replaced.isEmpty {
-            await signal.wait(atMost: Self.tokenCheck)
+            await signal.wait(atMost: settings.tokenLook)
             for entry in entries.values where !isStopping { await entry.renewal?.renew() }
         }
     }
@@ -232,9 +249,12 @@ final class Gateways {
             return Entry(gateway: try gateway(.certificate(identity), for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
             guard let masterKey else { throw CredentialProblem.noMasterKey }
-            let tokens = ProviderTokens(store: store, masterKey: masterKey, signer: signer, report: report)
+            let tokens = ProviderTokens(
+                store: store, masterKey: masterKey, signer: signer, lookInterval: settings.tokenLook, report: report)
             let gateway = try gateway(.token(await tokens.current()), for: queue, broadcasts: broadcasts)
-            return Entry(gateway: gateway, renewal: TokenRenewal(tokens: tokens, gateway: gateway))
+            let renewal = TokenRenewal(
+                tokens: tokens, gateway: gateway, responseTime: settings.connections.responseTime)
+            return Entry(gateway: gateway, renewal: renewal)
         }
     }
 

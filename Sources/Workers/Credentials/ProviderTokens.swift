@@ -13,7 +13,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class ProviderTokens {
     /// Between two looks for a token that is due and may not be replaced yet.
-    private static let lookInterval = Duration.seconds(30)
+    private let lookInterval: Duration
 
     private let store: EngineStore
     private let masterKey: MasterKey
@@ -21,12 +21,16 @@ final class ProviderTokens {
     private let report: (EngineEvent) -> Void
     /// Before then there is no need to look: the token that was last given is young enough.
     private(set) var nextLook = ContinuousClock.now
+    /// The token that was given last.
+    private(set) var last: ProviderToken?
     /// The token of which it was said that APNs takes it for expired although it is young.
     private var doubted: ProviderToken?
 
     init(
-        store: EngineStore, masterKey: MasterKey, signer: TokenSigner, report: @escaping (EngineEvent) -> Void
+        store: EngineStore, masterKey: MasterKey, signer: TokenSigner,
+        lookInterval: Duration = EngineSettings().tokenLook, report: @escaping (EngineEvent) -> Void
     ) {
+        self.lookInterval = lookInterval
         self.store = store
         self.masterKey = masterKey
         self.signer = signer
@@ -42,8 +46,9 @@ final class ProviderTokens {
             let (stored, now) = try await store.connection().providerToken(of: signer.digest)
             if let stored, stored.age < most || stored.isKept {
                 let token = try open(stored, now: now)
-                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, Self.lookInterval)
+                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
                 if isRefused { doubt(token, age: stored.age) }
+                last = token
                 return token
             }
             let token = try signer.mint(now: now)
@@ -52,6 +57,7 @@ final class ProviderTokens {
                 of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: most)
             guard isFirst else { continue }
             nextLook = .now + .seconds(ProviderToken.refreshSeconds)
+            last = token
             return token
         }
         throw CredentialProblem.tokenRace

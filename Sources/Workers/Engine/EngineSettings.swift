@@ -47,6 +47,8 @@ package struct EngineSettings: Sendable {
     package var settingsRefresh = Duration.seconds(2)
     /// After so long a duty that failed is due again, if not sooner.
     package var dutyRetry = Duration.seconds(30)
+    /// How often it is looked whether a provider token is due, where none was found due before.
+    package var tokenLook = Duration.seconds(30)
     /// How far ahead permits of a rate limit are taken: what a stalled worker holds of them is lost to the rate.
     package var permitHorizon = Duration.milliseconds(250)
 

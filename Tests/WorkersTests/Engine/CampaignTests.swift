@@ -90,7 +90,7 @@ import Transport
         }
     }
 
-    @Test func `suppresses what still waits for a device that APNs reported dead`() async throws {
+    @Test func `case 2: suppresses what still waits for a device that APNs reported dead`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.unregistered)))]
         } _: { _, fixture in
@@ -115,9 +115,9 @@ import Transport
         async throws
     {
         try await EngineFixture.run { configuration in
-            configuration.bundleIDs = ["com.other"]
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.invalidProviderToken)))]
         } _: { _, fixture in
-            let queue = try await fixture.makeQueue(devices: 5)
+            let queue = try await fixture.makeQueue(devices: 500)
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("the queue to pause") {
@@ -129,9 +129,19 @@ import Transport
                 try await eventually("the job to go back") {
                     try await fixture.number("select count(*) from pushq.job where attempt = 1") == 1
                 }
+                #expect(try await fixture.progress()["waiting"] == 500)
+
+                await fixture.simulator.use(Rules())
+                let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
+                #expect(try await fixture.connection.replaceCredential(id, by: fixture.signingKey(id: id)) == 1)
+                try await fixture.waitForCampaigns()
             }
-            #expect(fixture.events.contains("paused"))
-            #expect(try await fixture.progress()["waiting"] == 5)
+            #expect(fixture.events.all.count { $0.contains("paused") } == 1)
+            let progress = try await fixture.progress()
+            #expect(progress["delivered"] == 500)
+            #expect(progress["retried"] == 0)
+            #expect(try await fixture.number("select count(*) from pushq.device where not active") == 0)
+            #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
         }
     }
 

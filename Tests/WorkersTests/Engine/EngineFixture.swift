@@ -68,7 +68,7 @@ final class EngineFixture {
         try await connection.runScript("insert into pushq.tenant (name) values ('\(tenant)') on conflict do nothing")
         _ = try await connection.createApp(app, of: tenant)
         _ = try await connection.createQueue(name)
-        try await addCredential(name, usesCertificate: usesCertificate)
+        try await addCredential(name, named: app, usesCertificate: usesCertificate)
         try await connection.runScript(
             """
             \(settings);
@@ -79,13 +79,32 @@ final class EngineFixture {
         return name
     }
 
-    private func addCredential(_ queue: QueueName, usesCertificate: Bool) async throws {
-        guard let (id, _) = try await connection.newCredentialID(queue.app, of: queue.tenant) else {
-            preconditionFailure("the tenant was made above")
+    /// Gives a queue another credential, which the simulator knows.
+    func addCredential(_ queue: QueueName, named name: String, usesCertificate: Bool) async throws {
+        try await use(named: name, for: queue) { id in
+            try usesCertificate ? certificate(for: queue, id: id) : signingKey(id: id)
         }
-        let credential = try usesCertificate ? certificate(for: queue, id: id) : signingKey(id: id)
-        _ = try await connection.addCredential(credential, name: queue.app, as: id)
-        _ = try await connection.useCredential(queue.app, forQueue: queue.description)
+    }
+
+    /// Gives a queue a signing key, which the simulator has to know.
+    func addCredential(_ queue: QueueName, named name: String, key: PrivateKey, keyID: String, teamID: String)
+        async throws
+    {
+        try await use(named: name, for: queue) { id in
+            NewCredential(
+                kind: .token(teamID: teamID, keyID: keyID), environments: ["sandbox"],
+                sealed: try masterKey.seal(Array(key.pem().utf8), for: id.secretOwner))
+        }
+    }
+
+    private func use(
+        named name: String, for queue: QueueName, _ make: (CredentialID) throws -> NewCredential
+    ) async throws {
+        guard let (id, _) = try await connection.newCredentialID(name, of: queue.tenant) else {
+            preconditionFailure("the queue's tenant is there")
+        }
+        _ = try await connection.addCredential(try make(id), name: name, as: id)
+        _ = try await connection.useCredential(name, forQueue: queue.description)
     }
 
     /// A certificate that the simulator takes, as it is put into the row `id`.
@@ -97,7 +116,8 @@ final class EngineFixture {
             sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
-    private func signingKey(id: CredentialID) throws -> NewCredential {
+    /// The simulator's signing key, as it is put into the row `id`.
+    func signingKey(id: CredentialID) throws -> NewCredential {
         let secret = Array(try simulator.authority.signingKey.pem().utf8)
         return NewCredential(
             kind: .token(teamID: TestAuthority.teamID, keyID: TestAuthority.keyID), environments: ["sandbox"],

@@ -1,0 +1,129 @@
+import APNs
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `What changes while a worker runs` {
+    @Test func `P39: more and fewer connections are taken up within five seconds`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 5
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20_000, settings: "update pushq.queue set connections = 1")
+            func openConnections(_ count: Int) async throws {
+                try await eventually("\(count) connections", within: .seconds(5)) {
+                    await fixture.simulator.snapshot().openConnections == count
+                }
+            }
+            try await fixture.withEngine { settings in
+                settings.connections.growthInterval = .milliseconds(20)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await openConnections(1)
+                try await fixture.connection.runScript("update pushq.queue set connections = 3")
+                try await openConnections(3)
+                try await fixture.connection.runScript("update pushq.queue set connections = 1")
+                try await openConnections(1)
+            }
+            #expect(await fixture.simulator.snapshot().repeated == 0)
+        }
+    }
+
+    @Test func `P39: an app that is removed is sent to no more, and the others go on`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 20
+        } _: { _, fixture in
+            let gone = try await fixture.makeQueue(app: "com.gone", devices: 20_000)
+            let stays = try await fixture.makeQueue(app: "com.stays", devices: 1000)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(gone, key: "gone")
+                try await fixture.startCampaign(stays, key: "stays")
+                try await eventually("both to be sent to") {
+                    let topics = await fixture.simulator.snapshot().topics
+                    return topics["com.gone"] ?? 0 > 0 && topics["com.stays"] ?? 0 > 0
+                }
+                #expect(try await fixture.connection.removeApp("com.gone", of: "acme"))
+                var before = -1
+                try await eventually("nothing more to arrive for it", within: .seconds(5)) {
+                    let now = await fixture.simulator.snapshot().topics["com.gone"] ?? 0
+                    defer { before = now }
+                    return now == before
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress(key: "stays")["delivered"] == 1000)
+            #expect(await fixture.simulator.snapshot().topics["com.gone"] ?? 0 < 20_000)
+        }
+    }
+
+    @Test func `P39: a certificate gives way to a signing key within five seconds, and the other way round`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 50
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(
+                devices: 6000, usesCertificate: true, settings: "update pushq.queue set connections = 1")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                for (change, usesCertificate) in [false, true].enumerated() {
+                    try await eventually("some pushes to arrive") {
+                        await fixture.simulator.snapshot().accepted > 200 * (change + 1)
+                    }
+                    try await fixture.addCredential(queue, named: "next \(change)", usesCertificate: usesCertificate)
+                    try await eventually("a connection of the other kind", within: .seconds(5)) {
+                        await fixture.simulator.snapshot().connections == change + 2
+                    }
+                    try await eventually("the one before to be closed") {
+                        await fixture.simulator.snapshot().openConnections == 1
+                    }
+                    #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.arrived == 6000)
+            #expect(seen.repeated == 0)
+            #expect(seen.refused.isEmpty)
+            #expect(try await fixture.progress()["delivered"] == 6000)
+        }
+    }
+
+    @Test func `P39: another gateway is taken under load within five seconds, and nothing is lost or repeated`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.binaryPort = 0
+            configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
+            configuration.streamLimit = 50
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(
+                devices: 4000, usesCertificate: true, settings: "update pushq.queue set connections = 1")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 200 }
+                try await fixture.useBinaryInterface(for: queue)
+                try await eventually("a connection of the binary interface", within: .seconds(5)) {
+                    await fixture.simulator.snapshot().connections == 2
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.arrived == 4000)
+            #expect(seen.distinct == 4000)
+            #expect(seen.repeated == 0)
+            #expect(try await fixture.progress()["delivered"] == 4000)
+        }
+    }
+
+    /// The tests here read the settings more often; what a worker does by itself leaves three seconds for the rest.
+    @Test func `P39: is looked at every two seconds`() {
+        #expect(EngineSettings().settingsRefresh <= .seconds(2))
+    }
+}
