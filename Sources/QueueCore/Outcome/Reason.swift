@@ -139,7 +139,8 @@ package struct Reason: Hashable, Sendable {
     /// A known text decides alone. An unknown or missing one goes by the class of the status: 410 is `Unregistered`,
     /// 429 and 5xx pass, 403 is the credential's fault, 413 is `PayloadTooLarge`, everything else is final.
     package init(status: Int, text: String?) {
-        if let text, let code = Self.codes[text] {
+        // The names of pushq's own reasons mean nothing where a server sends them.
+        if let text, let code = Self.codes[text], Self.table[Int(code)].status != 0 {
             self.init(code: code)
             return
         }

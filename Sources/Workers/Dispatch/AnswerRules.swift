@@ -40,14 +40,14 @@ struct AnswerRules {
                     deviceID: job.claim.deviceIDs[ordinal], reason: reason,
                     reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }))
         case .retry:
-            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+            retry(ordinal, of: job, refusal)
         case .reconnect:
-            sendBack(ordinal, of: job, reason)
+            sendBack(ordinal, of: job, refusal)
         case .renewToken:
-            sendBack(ordinal, of: job, reason)
+            sendBack(ordinal, of: job, refusal)
             return .renewToken
         case .keepToken:
-            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+            retry(ordinal, of: job, refusal)
             return .keepToken
         case .reconnectOnce:
             let isFirst = job.countReturn(of: ordinal) == 1
@@ -60,7 +60,7 @@ struct AnswerRules {
             reject(ordinal, of: job, refusal)
             job.channelNews = .isGone(reason)
         case .throttleChannel:
-            retry(ordinal, of: job, reason, atLeast: refusal.retryAfter ?? .zero)
+            retry(ordinal, of: job, refusal)
             job.channelNews = .isThrottled(reason)
         }
         return .none
@@ -91,28 +91,35 @@ struct AnswerRules {
 
     private static func reject(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
         job.record(.rejected(refusal.reason), for: ordinal)
-        if refusal.reason == .other, let text = refusal.text { job.notes[ordinal] = text }
+        noteText(of: refusal, for: ordinal, of: job)
         if job.countMessageFault(refusal.reason.row.blamesMessage) >= faultsThatRefuseAll {
             job.close(.refused(refusal.reason))
         }
     }
 
-    private static func retry(_ ordinal: Int, of job: HeldJob, _ reason: Reason, atLeast: Duration) {
+    private static func retry(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
         guard job.claim.attempt < job.queue.settings.maxAttempts else {
-            return job.record(.failed(reason), for: ordinal)
+            noteText(of: refusal, for: ordinal, of: job)
+            return job.record(.failed(refusal.reason), for: ordinal)
         }
         job.recordRetry(
             .init(
-                deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt, atLeast: atLeast,
-                attempts: 1, losses: 0),
-            because: reason, for: ordinal)
+                deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt,
+                atLeast: refusal.retryAfter ?? .zero, attempts: 1, losses: 0),
+            because: refusal.reason, for: ordinal)
     }
 
-    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ reason: Reason) {
+    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
         if job.countReturn(of: ordinal) <= mostReturns {
             job.putBack(ordinal)
         } else {
-            retry(ordinal, of: job, reason, atLeast: .zero)
+            retry(ordinal, of: job, refusal)
         }
+    }
+
+    /// Keeps the words of an answer that is final and whose reason the table does not know.
+    private static func noteText(of refusal: Refusal, for ordinal: Int, of job: HeldJob) {
+        guard [.other, .otherPassing].contains(refusal.reason), let text = refusal.text else { return }
+        job.notes[ordinal] = text
     }
 }

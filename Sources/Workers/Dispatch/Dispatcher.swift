@@ -35,7 +35,7 @@ final class Dispatcher {
     /// Called when a job stands still until its mark is moved.
     var wantsFlush: () -> Void = {}
     /// Called when an answer says that a queue's credential is at fault, or its provider token too old.
-    var credentialIsAtFault: (QueueState, Reason) -> Void = { _, _ in }
+    var credentialIsAtFault: (QueueState, Refusal) -> Void = { _, _ in }
     var tokenHasExpired: (any PushGateway) -> Void = { _ in }
     /// Called when an answer says that provider tokens are replaced too often.
     var tokenMustStay: (any PushGateway) -> Void = { _ in }
@@ -203,7 +203,9 @@ final class Dispatcher {
         case .refused(let refusal):
             let consequence = AnswerRules.refused(ticket.ordinal, of: job, refusal)
             // What a replaced credential is told late says nothing about the one in its place.
-            if job.queue.gateway(for: job) === gateway { follow(consequence, queue: job.queue, gateway) }
+            if job.queue.gateway(for: job) === gateway {
+                follow(consequence, of: refusal, queue: job.queue, gateway)
+            }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
@@ -211,10 +213,12 @@ final class Dispatcher {
         finishIfThrough(job)
     }
 
-    private func follow(_ consequence: AnswerRules.Consequence, queue: QueueState, _ gateway: any PushGateway) {
+    private func follow(
+        _ consequence: AnswerRules.Consequence, of refusal: Refusal, queue: QueueState, _ gateway: any PushGateway
+    ) {
         switch consequence {
         case .none: break
-        case .pauseQueue(let reason): credentialIsAtFault(queue, reason)
+        case .pauseQueue: credentialIsAtFault(queue, refusal)
         case .renewToken: tokenHasExpired(gateway)
         case .keepToken: tokenMustStay(gateway)
         }

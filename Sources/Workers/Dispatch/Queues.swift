@@ -104,8 +104,9 @@ final class Queues {
     }
 
     /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
-    func noteFault(of queue: QueueState, _ reason: Reason) {
-        hold(queue, because: "APNs answered \(reason.text): replace the credential, then the queue resumes")
+    /// - Parameter answer: what APNs said: a reason, or its own words where the reason is unknown.
+    func noteFault(of queue: QueueState, _ answer: String) {
+        hold(queue, because: "APNs answered \(answer): replace the credential, then the queue resumes")
     }
 
     private func hold(_ queue: QueueState, because reason: String) {

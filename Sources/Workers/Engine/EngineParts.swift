@@ -104,7 +104,11 @@ final class EngineParts {
         dispatcher.wantsPermits = { [permits] in permits.hurry() }
         dispatcher.wantsJobs = { [intake] in intake.noteStocks() }
         dispatcher.wantsFlush = { [settler] in settler.hurryFlush() }
-        dispatcher.credentialIsAtFault = { [queues] in queues.noteFault(of: $0, $1) }
+        dispatcher.credentialIsAtFault = { [queues] queue, refusal in
+            let isKnown = refusal.reason != .otherCredential
+            queues.noteFault(
+                of: queue, isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")")
+        }
         dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
         dispatcher.tokenMustStay = { [gateways] in gateways.noteTooManyTokens(of: $0) }
         settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
@@ -171,7 +175,7 @@ extension EngineParts: PushGatewayHandler {
     }
 
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
-        for queue in queues.using(gateway) { queues.noteFault(of: queue, reason) }
+        for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }
     }
 
     /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.

@@ -3,16 +3,27 @@ import Testing
 
 @Suite struct `What follows from an answer` {
     @Test(arguments: [
-        (400, "BadDeviceToken", Reason.Action.suspect),
-        (400, "DeviceTokenNotForTopic", .suspect),
-        (400, "BadCollapseId", .reject),
-        (400, "TopicDisallowed", .pause),
+        (400, "BadCollapseId", Reason.Action.reject),
+        (400, "BadDeviceToken", .suspect),
+        (400, "BadExpirationDate", .reject),
+        (400, "BadMessageId", .reject),
+        (400, "BadPriority", .reject),
         (400, "BadTopic", .pause),
+        (400, "DeviceTokenNotForTopic", .suspect),
+        (400, "DuplicateHeaders", .reject),
         (400, "IdleTimeout", .reconnect),
-        (403, "InvalidProviderToken", .pause),
-        (403, "ExpiredProviderToken", .renewToken),
-        (403, "UnrelatedKeyIdInToken", .reconnectOnce),
+        (400, "InvalidPushType", .reject),
+        (400, "MissingDeviceToken", .reject),
+        (400, "MissingTopic", .pause),
+        (400, "PayloadEmpty", .reject),
+        (400, "TopicDisallowed", .pause),
+        (403, "BadCertificate", .pause),
         (403, "BadCertificateEnvironment", .pause),
+        (403, "ExpiredProviderToken", .renewToken),
+        (403, "Forbidden", .pause),
+        (403, "InvalidProviderToken", .pause),
+        (403, "MissingProviderToken", .pause),
+        (403, "UnrelatedKeyIdInToken", .reconnectOnce),
         (403, "BadEnvironmentKeyIdInToken", .pause),
         (403, "BadEnvironmentKeyInToken", .pause),
         (404, "BadPath", .reject),
@@ -30,7 +41,34 @@ import Testing
     func `cases 4, 9, 10, 20 and 38: is what the table of reasons says`(
         status: Int, text: String, action: Reason.Action
     ) {
-        #expect(Reason(status: status, text: text).row.action == action)
+        let row = Reason(status: status, text: text).row
+        #expect(row.action == action)
+        #expect(row.status == status)
+    }
+
+    @Test func `replaces the connection where APNs is done with it, and nowhere else`() {
+        #expect(
+            Reason.table.filter(\.replacesConnection).map(\.text) == [
+                "IdleTimeout", "ExpiredProviderToken", "UnrelatedKeyIdInToken", "TooManyProviderTokenUpdates",
+                "Shutdown",
+            ])
+    }
+
+    /// What is wrong for one recipient alone says nothing about the rest of the job.
+    @Test func `blames the message for what all its recipients share`() {
+        #expect(
+            Reason.table.filter(\.blamesMessage).map(\.text) == [
+                "BadCollapseId", "BadExpirationDate", "BadPriority", "InvalidPushType", "PayloadEmpty",
+                "PayloadTooLarge",
+            ])
+    }
+
+    @Test(arguments: ["Other", "OtherPassing", "OtherCredential", "NoAnswer", "Quarantined", "GivenBack"])
+    func `goes by the status where a server says one of pushq's own reasons`(text: String) {
+        #expect(Reason(status: 400, text: text) == .other)
+        #expect(Reason(status: 403, text: text) == .otherCredential)
+        #expect(Reason(status: 410, text: text) == .unregistered)
+        #expect(Reason(status: 503, text: text) == .otherPassing)
     }
 
     @Test(arguments: [

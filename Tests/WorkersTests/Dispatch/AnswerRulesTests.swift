@@ -92,6 +92,14 @@ import Testing
         _ = AnswerRules.refused(1, of: job, Refusal(status: 400, text: "SomethingNew"))
         #expect(job.outcomes.map(Outcome.init)[1] == .rejected(.other))
         #expect(job.notes == [1: "SomethingNew"])
+        #expect(job.reports.isEmpty, "the device is as good as before")
+    }
+
+    @Test func `case 45: the words of a front end in trouble are kept when attempts are used up`() {
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        _ = AnswerRules.refused(0, of: job, Refusal(status: 520, text: "<html>Web server is returning"))
+        #expect(job.outcomes.map(Outcome.init) == [.failed(.otherPassing)])
+        #expect(job.notes == [0: "<html>Web server is returning"])
     }
 
     @Test func `case 63: a channel that APNs does not know is retired, and no device reported`() {
@@ -168,6 +176,7 @@ import Testing
         let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
         job.noteEnded()
         AnswerRules.untouched(0, of: job)
+        #expect(job.retries.isEmpty, "no attempt is spent")
         #expect(job.sendAll() == [0])
     }
 }
