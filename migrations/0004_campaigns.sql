@@ -9,8 +9,8 @@ create table pushq.campaign (
   digest       bytea       not null,                      -- of what was asked for: the same key for something else is refused
   message_id   bigint      not null,
   created_at   timestamptz not null default now(),
-  paused_at    timestamptz,
-  cancelled_at timestamptz,
+  paused_at    timestamptz,                               -- whoever holds or claims its jobs gives them back, and they are set aside
+  cancelled_at timestamptz,                               -- whoever holds or claims its jobs ends them
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),
   constraint campaign_key_length check (octet_length(key) between 1 and 200)
@@ -51,7 +51,6 @@ create table pushq.campaign_tally (                       -- changed only by the
   cancelled   bigint  not null default 0,
   unknown     bigint  not null default 0,
   retried     bigint  not null default 0,                 -- recipients put into a retry job
-  stopped     boolean not null default false,             -- cancelled: whoever holds or claims its jobs ends them
   constraint campaign_tally_pkey primary key (queue_id, campaign_id)
 ) with (fillfactor = 50);
 

@@ -262,7 +262,8 @@ begin
   return started.campaign_id;
 end $$;
 
--- Pauses a campaign: its ready jobs are few, so they are set aside; leased ones go on to their end.
+-- Pauses a campaign: its ready jobs are few, so they are set aside. Whoever holds one hears of it with the next flush and gives it
+-- back. The row of counts is not touched: every job that ends needs it, and the caller's transaction may last.
 create function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql as $$
 declare
@@ -306,7 +307,6 @@ begin
   if c is null then return false; end if;
   update pushq.fan_out set done = true, done_at = coalesce(done_at, now()), paused = false, rest = '{}'
   where queue_id = q and campaign_id = c;
-  update pushq.campaign_tally set stopped = true where queue_id = q and campaign_id = c;
   update pushq.job set run_at = now() where queue_id = q and campaign_id = c and run_at > now();
   perform pushq.wake();
   return true;

@@ -16,12 +16,13 @@ begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
-  -- Counts first, as retiring locks them last: two callers come one after the other.
+  -- Counts first, as retiring locks them last: two callers come one after the other. And nobody resumes the campaign meanwhile, who would
+  -- not see what is set aside here.
   select c.* into campaign
   from pushq.campaign c
   join pushq.campaign_tally t on t.queue_id = c.queue_id and t.campaign_id = c.id
   where c.queue_id = q and c.id = root
-  for no key update of t;
+  for no key update of t for share of c;
   if campaign.cancelled_at is not null then
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', campaign.key),
       hint = 'start another one under a new key';

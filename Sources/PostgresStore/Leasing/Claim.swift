@@ -37,12 +37,13 @@ extension Statement {
                t.dispatched as uncertain_below, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
                (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
-               coalesce(c.stopped, false) as stopped,
+               c.cancelled_at is not null as stopped,
                b.device_ids, d.ids, d.tokens,
-               m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast
+               m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
+               c.paused_at is not null as paused
         from taken t
         join pushq.message m on m.queue_id = t.queue_id and m.id = t.message_id
-        left join pushq.campaign_tally c on c.queue_id = t.queue_id and c.campaign_id = t.campaign_id
+        left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
         -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
         cross join lateral (
           select device_ids, first_device_id, last_device_id
@@ -132,6 +133,8 @@ package struct ClaimedJob: Sendable {
     package let sendWithin: Duration
     /// Its campaign was cancelled.
     package let isStopped: Bool
+    /// Its campaign is paused: it came back, or was made, after the others were set aside.
+    package var isPaused = false
     /// The recipients, ascending.
     package let deviceIDs: [Int64]
     /// Those of them that are active, ascending.
@@ -174,7 +177,7 @@ extension ClaimedJob {
             lane: Lane(rawValue: row.int2(3)) ?? .bulk, message: message,
             rootID: row.int8(4), attempt: Int(row.int2(5)), rescues: Int(row.int2(6)),
             isAtMostOnce: row.bool(7), uncertainBelow: Int(row.int2(8)), outcomes: row.optionalBytes(9) ?? [],
-            sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11),
+            sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11), isPaused: row.bool(22),
             deviceIDs: row.int8Array(12), activeIDs: row.optionalInt8Array(13) ?? [], tokens: row.byteArrays(14))
     }
 }

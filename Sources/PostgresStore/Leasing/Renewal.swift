@@ -1,10 +1,10 @@
 extension Statement {
-    /// What ends the statements that renew: the jobs still held, and whether their campaign was cancelled.
+    /// What ends the statements that renew: the jobs still held, and whether their campaign was cancelled or paused.
     private static let keptLeases = #"""
 
-        select k.job_id, coalesce(c.stopped, false) as stopped
+        select k.job_id, c.cancelled_at is not null as stopped, c.paused_at is not null as paused
         from kept k
-        left join pushq.campaign_tally c on c.queue_id = k.queue_id and c.campaign_id = k.campaign_id
+        left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         """#
 
     /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless.
@@ -34,6 +34,9 @@ extension Statement {
 
     /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is
     /// in flight, so that a deploy leaves nothing uncertain.
+    ///
+    /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are seen. Somebody
+    /// who is pausing or resuming it at this moment is not waited for: its jobs go back as others do, and the next claim tells.
     static let yield = Statement(
         "yield",
         #"""
@@ -42,12 +45,21 @@ extension Statement {
           using unnest($1::int[], $2::bigint[], $3::int[], $4::smallint[], $5::bytea[], $7::smallint[], $8::bigint[])
             as f(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)
           where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6
-          returning l.*, f.dispatched as sent, f.outcomes as known, f.rescues as added, f.delay)
+          returning l.*, f.dispatched as sent, f.outcomes as known, f.rescues as added, f.delay),
+        aside as materialized (
+          select c.queue_id, c.id
+          from pushq.campaign c
+          join (select distinct queue_id, campaign_id from back) b on b.queue_id = c.queue_id and b.campaign_id = c.id
+          where c.paused_at is not null
+          for share of c skip locked)
         insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
                                rescues, epoch, at_most_once, dispatched, outcomes)
-        select queue_id, job_id, lane, greatest(run_at, now() + delay * interval '1 microsecond'), send_by, message_id, campaign_id, root_id, body_day,
-               recipient_count, attempt, rescues + added, epoch, at_most_once, sent, known
-        from back
+        select b.queue_id, job_id, lane,
+               case when a.id is null then greatest(run_at, now() + delay * interval '1 microsecond') else 'infinity' end,
+               send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
+               sent, known
+        from back b
+        left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
         returning id
         """#)
 
@@ -117,11 +129,14 @@ package struct KeptLeases: Sendable {
     package fileprivate(set) var jobIDs: Set<Int64> = []
     /// Those of them whose campaign was cancelled.
     package fileprivate(set) var stopped: Set<Int64> = []
+    /// Those of them whose campaign is paused.
+    package fileprivate(set) var paused: Set<Int64> = []
 
     init(_ rows: Rows) {
         for row in rows {
             jobIDs.insert(row.int8(0))
             if row.bool(1) { stopped.insert(row.int8(0)) }
+            if row.bool(2) { paused.insert(row.int8(0)) }
         }
     }
 }

@@ -4,6 +4,9 @@ extension Statement {
     /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so that a lost
     /// lease contributes no result, no count, no retry and no deactivation.
     ///
+    /// Producers and operators lock devices and counts in transactions of their own, which may last. A device that somebody is writing is
+    /// left to them, and other locks are waited for two seconds at most: what a worker asks next waits behind this statement.
+    ///
     /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
     /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
     /// devices: job, device, reason, time (null: now), whether it is a suspect only. $26 owner. $27…$30 the same of channels: job,
@@ -17,7 +20,9 @@ extension Statement {
                       $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[], $12::smallint[],
                       $13::smallint[], $14::text[])
             as g(queue_id, job_id, epoch, outcomes, recipients,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)),
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
+          -- For this transaction only.
+          where set_config('lock_timeout', '2s', true) is not null),
         fenced as materialized (
           delete from pushq.lease l
           using given g
@@ -69,11 +74,17 @@ extension Statement {
             as x(job_id, device_id, reason, reported_at, suspect)
           join fenced f on f.job_id = x.job_id
           order by f.queue_id, x.device_id, x.reported_at desc),
+        dying as materialized (
+          select d.queue_id, d.id, r.reason, r.reported_at
+          from report r
+          join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
+          where d.active and not r.suspect and d.registered_at <= r.reported_at
+          for no key update of d skip locked),
         dead as (
           update pushq.device d
-          set active = false, inactive_since = r.reported_at, inactive_reason = r.reason
-          from report r
-          where d.queue_id = r.queue_id and d.id = r.device_id and d.active and not r.suspect and d.registered_at <= r.reported_at
+          set active = false, inactive_since = y.reported_at, inactive_reason = y.reason
+          from dying y
+          where d.queue_id = y.queue_id and d.id = y.id
           returning d.queue_id, d.id),
         evidence as (
           insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)

@@ -195,9 +195,11 @@ final class HeldJob {
         return messageFaults
     }
 
-    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder.
+    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Of a job that workers were lost
+    /// with nobody knows any more: it may have been given back or split since, and its mark with it.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
-        outcomes[ordinal] == 0 && (losses[ordinal] != nil || ordinal < claim.uncertainBelow)
+        guard outcomes[ordinal] == 0 else { return false }
+        return losses[ordinal] != nil || ordinal < claim.uncertainBelow || claim.rescues > 0 && !claim.isAtMostOnce
     }
 
     /// Has everybody who waits go on in two jobs, so that whoever costs workers is found out. What was lost with them all counts against
@@ -298,10 +300,12 @@ final class HeldJob {
         }
     }
 
-    /// Raw texts of reasons as a JSON object; nil for none.
+    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL takes no text with a zero byte in it, as an answer may have that is
+    /// no JSON.
     private var notesAsJSON: String? {
         guard !notes.isEmpty else { return nil }
-        let texts = Dictionary(uniqueKeysWithValues: notes.map { (String($0.key), $0.value) })
+        let texts = Dictionary(
+            uniqueKeysWithValues: notes.map { (String($0.key), $0.value.replacing("\0", with: "\u{FFFD}")) })
         return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
     }
 

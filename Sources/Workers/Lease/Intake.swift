@@ -191,6 +191,7 @@ final class Intake {
         if claim.sendWithin <= .zero { return settler.close(job, .expired) }
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return settler.take(job) }
+        if claim.isPaused { return settler.close(job, .yielded(after: Settler.pauseDelay)) }
         if isStopping || !queue.mayWork { return settler.close(job, .yielded(after: .zero)) }
         if let delay = queue.delay(of: job, now: .now) { return settler.close(job, .yielded(after: delay)) }
         dispatcher.add(job)

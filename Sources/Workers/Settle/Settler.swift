@@ -13,6 +13,8 @@ final class Settler {
     private static let mostJobs = 128
     /// Jobs that are through and do not wait for the interval to end.
     private static let enoughJobs = 20
+    /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after so long.
+    static let pauseDelay = Duration.seconds(1)
 
     private let store: EngineStore
     private let settings: EngineSettings
@@ -170,6 +172,9 @@ final class Settler {
             job.renewedAt = sentAt
             if let marks { job.committedMark = max(job.committedMark, marks[index]) }
             if !job.isSettling, kept.stopped.contains(job.claim.key.jobID) { close(job, .cancelled) }
+            if !job.isSettling, kept.paused.contains(job.claim.key.jobID) {
+                close(job, .yielded(after: Self.pauseDelay))
+            }
             mayGoOn(job)
         }
         if lost > 0 { report(.leasesLost(lost)) }

@@ -109,9 +109,26 @@ import Transport
             }
             #expect(flushed < 1000, "flush")
             let retired = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+                let ended = jobs.map { job in
+                    let reports = job.deviceIDs.prefix(5).map {
+                        SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: nil)
+                    }
+                    return queue.settled(job, reports: reports)
+                }
+                _ = try await queue.connection.retire(ended, owner: 1)
             }
             #expect(retired < 1000, "retire")
+            #expect(try await queue.number("select count(*) from pushq.device where not active") == 10)
+            let back = try await queue.claim(2)
+            let yielded = try await rowsScanned(in: queue) {
+                let progress = back.map {
+                    LeaseProgress(
+                        key: $0.key, dispatched: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
+                }
+                try await queue.connection.yield(progress.map { YieldedLease(progress: $0) }, owner: 1)
+            }
+            #expect(back.count == 2)
+            #expect(yielded < 1000, "yield")
         }
     }
 }

@@ -104,6 +104,30 @@ import Testing
         #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, outcome, outcome])
     }
 
+    @Test(arguments: [HeldJob.Closing.expired, .cancelled])
+    func `ends as unknown whom a worker that was lost may have sent to, also after it was given back or split`(
+        closing: HeldJob.Closing
+    ) {
+        // Its mark was lowered when it was given back, or it is a half of what it was.
+        let job = JobFixture.job(recipients: 3, inactive: [20], uncertainBelow: 0, outcomes: [1, 0, 0], rescues: 2)
+        job.close(closing)
+        job.endWaitingAsClosed()
+        #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, .unknown])
+        // At most once, what was uncertain has been recorded as such by the claim.
+        let once = JobFixture.job(recipients: 2, isAtMostOnce: true, rescues: 1)
+        once.close(.cancelled)
+        once.endWaitingAsClosed()
+        #expect(once.outcomes.map(Outcome.init) == [.cancelled, .cancelled])
+    }
+
+    @Test func `keeps the text of a reason in a form that PostgreSQL takes`() {
+        let job = JobFixture.job(recipients: 1)
+        _ = job.sendAll()
+        job.noteEnded()
+        _ = AnswerRules.refused(0, of: job, .init(status: 400, text: "a\0b\"c"))
+        #expect(job.settled { $0.atLeast }.notes == #"{"0":"a\u{FFFD}b\"c"}"#.replacing(#"\u{FFFD}"#, with: "\u{FFFD}"))
+    }
+
     @Test func `that is lost stays lost`() {
         let job = JobFixture.job(recipients: 2)
         job.close(.lost)
