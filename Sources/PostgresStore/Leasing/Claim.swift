@@ -88,7 +88,7 @@ extension Statement {
     static let unknownLeases = Statement(
         "unknown_leases",
         #"""
-        select queue_id, job_id, epoch, dispatched, outcomes
+        select queue_id, job_id, epoch, dispatched, outcomes, rescues
         from pushq.lease
         where owner = $1 and job_id <> all ($2::bigint[])
         """#)
@@ -113,6 +113,24 @@ package struct LeaseKey: Hashable, Sendable {
     package let jobID: Int64
     /// Grows with every claim; a write that names an older one changes nothing.
     package let epoch: Int32
+}
+
+/// A lease whose holder does not know of it.
+package struct UnknownLease: Sendable {
+    /// As it is stored: its mark is what the claim granted.
+    package let progress: LeaseProgress
+    /// Times that a worker was lost with it.
+    package let rescues: Int
+
+    /// As it goes back if nothing was sent for it: with the mark that it had before the claim.
+    ///
+    /// Of a job that no worker was lost with, that is its first recipient without an outcome, since all that was given back was given back
+    /// so. Of others nobody knows, and the mark stays.
+    package var asItWas: LeaseProgress {
+        guard rescues == 0 else { return progress }
+        let mark = progress.outcomes.firstIndex(of: 0) ?? progress.outcomes.count
+        return LeaseProgress(key: progress.key, dispatched: mark, outcomes: progress.outcomes)
+    }
 }
 
 /// A job as its claim brought it.
@@ -158,13 +176,15 @@ extension PostgresConnection {
         return rows.compactMap(ClaimedJob.init)
     }
 
-    /// Leases of `owner` other than `known`, in a form that can be yielded.
-    package func unknownLeases(owner: Int64, known: [Int64]) async throws(PostgresError) -> [LeaseProgress] {
+    /// Leases of `owner` other than `known`.
+    package func unknownLeases(owner: Int64, known: [Int64]) async throws(PostgresError) -> [UnknownLease] {
         let rows = try await execute(.unknownLeases, [.int8(owner), .int8Array(known)])
         return rows.map { row in
-            LeaseProgress(
-                key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
-                dispatched: Int(row.int2(3)), outcomes: row.bytes(4))
+            UnknownLease(
+                progress: LeaseProgress(
+                    key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
+                    dispatched: Int(row.int2(3)), outcomes: row.bytes(4)),
+                rescues: Int(row.int2(5)))
         }
     }
 }

@@ -1,3 +1,5 @@
+import PostgresStore
+
 /// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its job is
 /// in flight, so that a late answer cannot find the wrong job.
 final class HeldJobs {
@@ -5,6 +7,8 @@ final class HeldJobs {
     private var free: [Int] = []
     /// Jobs held.
     private(set) var count = 0
+    /// Leases that were held and could not be written at their end: what was sent for them is known to nobody.
+    private var abandoned: Set<LeaseKey> = []
 
     /// Keeps the job that `make` makes for its slot.
     func insert(_ make: (_ slot: Int) -> HeldJob) -> HeldJob {
@@ -27,6 +31,12 @@ final class HeldJobs {
         free.append(job.slot)
         count -= 1
     }
+
+    /// Notes that the end of a job could not be written. Its lease is found as one that nobody knows of.
+    func noteAbandoned(_ job: HeldJob) { abandoned.insert(job.claim.key) }
+
+    /// Whether a lease that is found so was ever held here; if so, that is asked once.
+    func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.remove(key) != nil }
 
     /// All of them.
     var all: [HeldJob] { slots.compactMap { $0 } }

@@ -101,6 +101,7 @@ final class Intake {
                 await signal.wait(atMost: settings.idleLook)
             }
         }
+        if lostAnAnswer { try? await auditLeases() }
         if isAsleep { await store.attempt { try await $0.wakeUp(owner) } }
         isRunning = false
     }
@@ -209,7 +210,10 @@ final class Intake {
         lastAudit = .now
         lostAnAnswer = false
         guard !strangers.isEmpty else { return }
-        let back = strangers.map { YieldedLease(progress: $0) }
+        // Nothing was sent for a lease that was never known here: its mark goes back to where it was.
+        let back = strangers.map { lease in
+            YieldedLease(progress: jobs.wasAbandoned(lease.progress.key) ? lease.progress : lease.asItWas)
+        }
         try await store.connection().yield(back, owner: owner)
         report(.leasesFound(strangers.count))
     }

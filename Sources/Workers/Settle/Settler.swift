@@ -94,18 +94,26 @@ final class Settler {
             job.endWaitingAsClosed()
             ended.append(job.settled { delay(of: $0, drawn: &delays) })
         }
-        await write(ended: ended, back: back)
-        for job in batch { jobs.remove(job) }
+        let isWritten = await write(ended: ended, back: back)
+        for job in batch {
+            if !isWritten { jobs.noteAbandoned(job) }
+            jobs.remove(job)
+        }
     }
 
-    private func write(ended: [SettledJob], back: [YieldedLease]) async {
+    /// Returns whether everything was written.
+    private func write(ended: [SettledJob], back: [YieldedLease]) async -> Bool {
+        var isWritten = true
         if !ended.isEmpty {
             let kept = await store.persist { try await $0.retire(ended, owner: owner) }
             if let kept, kept.count < ended.count { report(.leasesLost(ended.count - kept.count)) }
+            isWritten = kept != nil
         }
         if !back.isEmpty {
-            await store.persist { try await $0.yield(back, owner: owner) }
+            let given: Void? = await store.persist { try await $0.yield(back, owner: owner) }
+            isWritten = isWritten && given != nil
         }
+        return isWritten
     }
 
     /// One delay for each kind of retry and settle, so that 1 % failures of many jobs become one job and not many tiny ones.

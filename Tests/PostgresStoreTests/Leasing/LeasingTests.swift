@@ -197,9 +197,24 @@ import Transport
             #expect(try await queue.connection.unknownLeases(owner: 1, known: [job.key.jobID]).isEmpty)
             #expect(try await queue.connection.unknownLeases(owner: 2, known: []).isEmpty)
             let found = try await queue.connection.unknownLeases(owner: 1, known: [])
-            #expect(found.map(\.key) == [job.key])
-            try await queue.connection.yield(found.map { YieldedLease(progress: $0) }, owner: 1)
+            #expect(found.map(\.progress.key) == [job.key])
+            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, owner: 1)
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
+        }
+    }
+
+    @Test(arguments: [0, 1])
+    func `whose claim had no answer leaves nobody uncertain, unless a worker was lost with it before`(rescues: Int)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
+            try await queue.run("update pushq.job set rescues = \(rescues)")
+            _ = try await queue.claim()
+            let found = try await queue.connection.unknownLeases(owner: 1, known: [])
+            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, owner: 1)
+            #expect(try await queue.claim().map(\.uncertainBelow) == [rescues == 0 ? 0 : 2])
         }
     }
 

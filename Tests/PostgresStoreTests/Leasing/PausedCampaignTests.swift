@@ -104,7 +104,9 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 3)
-            if call.contains("resume") { try await queue.run("select pushq.pause_campaign('\(QueueFixture.name)', 'k')") }
+            if call.contains("resume") {
+                try await queue.run("select pushq.pause_campaign('\(QueueFixture.name)', 'k')")
+            }
             let producer = try await database.connect()
             try await producer.runScript("begin; select \(call)")
 
@@ -123,7 +125,9 @@ import Transport
         }
     }
 
-    @Test func `is waited for two seconds by the end of a job whose counts it holds, and then others go on`() async throws {
+    @Test func `is waited for two seconds by the end of a job whose counts it holds, and then others go on`()
+        async throws
+    {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())

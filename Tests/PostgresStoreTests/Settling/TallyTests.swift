@@ -1,0 +1,202 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Workers and an operator who do whatever comes to their minds, while somebody ends their sessions.
+@Suite(.timeLimit(.minutes(4))) struct `The counts of campaigns` {
+    private static let keys = ["a", "b", "c"]
+    private static let devices = 300
+
+    /// Campaigns whose total is not the sum of what has ended and of what waits or is held; one statement sees one instant.
+    private static let unbalanced = """
+        select count(*)
+        from pushq.campaign_progress p
+        where p.waiting <>
+          (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = p.queue_id and j.campaign_id = p.campaign_id)
+          + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = p.queue_id and l.campaign_id = p.campaign_id)
+        """
+
+    /// Recipients that have not exactly one outcome that is an end.
+    private static let notOnce = """
+        select count(*)
+        from (
+          select r.root_id, d.id,
+                 count(*) filter (where o < 192 and not (o between 128 and 191 and r.retried_at is not null)) as ends
+          from pushq.result r
+          join pushq.body b on b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id
+          cross join lateral unnest(b.device_ids) with ordinality d(id, n)
+          cross join lateral get_byte(r.outcomes, d.n::int - 1) o
+          group by r.root_id, d.id) x
+        where ends <> 1
+        """
+
+    @Test func `add up at every instant, whatever is done and whoever is killed, and everybody ends once`() async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: Self.devices)
+            try await queue.run("insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), 5, 1)")
+            for key in Self.keys { _ = try await queue.startCampaign(key: key) }
+            let end = ContinuousClock.now + .seconds(8)
+            var playing: [Task<Int, any Error>] = []
+            for owner in 1...3 {
+                let player = CarelessWorker(database, queue, owner: Int64(owner))
+                playing.append(
+                    Task {
+                        _ = actor
+                        return try await player.play(until: end)
+                    })
+            }
+            let boss = CarelessOperator(database, keys: Self.keys)
+            playing.append(
+                Task {
+                    _ = actor
+                    return try await boss.play(until: end)
+                })
+            let killer = try await database.connect()
+            var looks = 0
+            while ContinuousClock.now < end {
+                #expect(try await queue.number(Self.unbalanced) == 0)
+                looks += 1
+                guard looks.isMultiple(of: 5) else { continue }
+                try await killer.runScript(
+                    """
+                    select pg_terminate_backend(pid) from pg_stat_activity
+                    where datname = current_database() and application_name = 'careless' order by random() limit 1
+                    """)
+            }
+            for player in playing { #expect(try await player.value > 10, "it did next to nothing") }
+            #expect(looks > 50)
+
+            try await Self.bringToAnEnd(queue)
+            #expect(try await queue.number(Self.unbalanced) == 0)
+            #expect(try await queue.number("select count(*) from pushq.campaign_progress where not finished") == 0)
+            #expect(try await queue.number(Self.notOnce) == 0)
+            #expect(
+                try await queue.number("select count(*) from pushq.campaign_progress where total <> \(Self.devices)")
+                    == 0)
+        }
+    }
+
+    private static func bringToAnEnd(_ queue: QueueFixture) async throws {
+        for key in keys { try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', '\(key)')") }
+        for campaign in 0..<keys.count {
+            try await queue.fanOut(
+                Int64(try await queue.number("select id from pushq.campaign order by id offset \(campaign) limit 1")))
+        }
+        try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
+        while try await queue.connection.rescue(grace: .zero) > 0 {}
+        #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 0)
+        try await queue.run("update pushq.job set run_at = now()")
+        while case let jobs = try await queue.claim(50), !jobs.isEmpty {
+            _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+        }
+    }
+}
+
+/// Does one thing at a time, and comes back with another session when it was killed.
+private class CarelessPlayer {
+    private let database: TestDatabase
+    private var connection: PostgresConnection?
+
+    init(_ database: TestDatabase) { self.database = database }
+
+    /// Returns how often something went well.
+    func play(until end: ContinuousClock.Instant) async throws -> Int {
+        var count = 0
+        while ContinuousClock.now < end {
+            do {
+                let open =
+                    if let connection, connection.isOpen { connection } else {
+                        try await database.connect(as: "careless")
+                    }
+                connection = open
+                try await step(open)
+                count += 1
+            } catch let error as PostgresError {
+                guard error.isPassing else { throw error }
+            }
+        }
+        return count
+    }
+
+    func step(_ store: PostgresConnection) async throws { preconditionFailure("subclasses do something") }
+}
+
+private final class CarelessWorker: CarelessPlayer {
+    private let queue: QueueFixture
+    private let owner: Int64
+    private var held: [ClaimedJob] = []
+    /// Written, perhaps: it is written again.
+    private var inDoubt: [SettledJob] = []
+
+    init(_ database: TestDatabase, _ queue: QueueFixture, owner: Int64) {
+        self.queue = queue
+        self.owner = owner
+        super.init(database)
+    }
+
+    override func step(_ store: PostgresConnection) async throws {
+        switch Int.random(in: 0..<12) {
+        case 0:
+            let campaign = try await store.execute(
+                Statement("any", "select id from pushq.campaign order by random() limit 1"))
+            _ = try await store.fanOutStep(
+                queueID: queue.id, campaignID: campaign.first!.int8(0), jobLimit: 3, scanLimit: 40)
+        case 1...4:
+            let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 3)
+            held += try await store.claim([quota], owner: owner, lease: .milliseconds(200), atMostOnceWindow: 2)
+        case 5:
+            let progress = held.map {
+                LeaseProgress(key: $0.key, dispatched: 1, outcomes: outcomes(of: $0, zeros: true))
+            }
+            let kept = try await store.flush(progress, owner: owner, lease: .milliseconds(200))
+            held.removeAll { !kept.jobIDs.contains($0.key.jobID) }
+        case 6:
+            guard let job = held.popLast() else { return }
+            let progress = LeaseProgress(key: job.key, dispatched: 0, outcomes: outcomes(of: job, zeros: true))
+            try await store.yield([YieldedLease(progress: progress)], owner: owner)
+        case 7: _ = try await store.rescue(grace: .zero)
+        case 8: _ = try await store.retire(inDoubt, owner: owner)
+        default:
+            inDoubt = held.prefix(4).map(settled)
+            held.removeFirst(inDoubt.count)
+            _ = try await store.retire(inDoubt, owner: owner)
+        }
+    }
+
+    /// Outcomes of all kinds, of retries none without end.
+    private func outcomes(of job: ClaimedJob, zeros: Bool) -> [UInt8] {
+        let ends: [Outcome] = [
+            .delivered, .delivered, .delivered, .suppressed, .expired, .unknown, .rejected(.unregistered),
+            .failed(.otherPassing), zeros ? .waiting : .retried(.otherPassing),
+        ]
+        return job.deviceIDs.map { _ in (job.attempt < 20 ? ends : ends.dropLast()).randomElement()!.rawValue }
+    }
+
+    private func settled(_ job: ClaimedJob) -> SettledJob {
+        let outcomes = outcomes(of: job, zeros: false)
+        let again = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .retried }.map {
+            SettledJob.Again(deviceID: $0.0, delay: .zero, attempts: 1, losses: 0, group: Int.random(in: 0...1))
+        }
+        let reports = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .rejected }.map {
+            SettledJob.DeviceReport(deviceID: $0.0, reason: .named("BadDeviceToken"), reportedAt: nil)
+        }
+        return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil)
+    }
+}
+
+private final class CarelessOperator: CarelessPlayer {
+    private let keys: [String]
+
+    init(_ database: TestDatabase, keys: [String]) {
+        self.keys = keys
+        super.init(database)
+    }
+
+    override func step(_ store: PostgresConnection) async throws {
+        let order = ["pause_campaign", "resume_campaign", "resume_campaign", "retry_failed_campaign"].randomElement()!
+        try await store.runScript("select pushq.\(order)('\(QueueFixture.name)', '\(keys.randomElement()!)')")
+    }
+}
