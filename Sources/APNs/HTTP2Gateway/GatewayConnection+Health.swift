@@ -24,7 +24,7 @@ extension GatewayConnection {
 
     /// Gives up requests whose answers are late. The stream is reset, so that its slot is free again.
     private func giveUpLateStreams() {
-        guard isBusy else { return }
+        guard http.openStreamCount > 0 else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
         var late: [StreamReference] = []
         http.forEachOpenStream { stream, _ in
@@ -52,7 +52,7 @@ extension GatewayConnection {
     /// A server may allow no streams, for a while (RFC 9113 §5.1.2). One that goes on with it while somebody wants to send is as good as
     /// unreachable.
     private func leaveWhenShutOut() {
-        if isBusy || http.availableStreamCount > 0 { lastRoom = loop.now }
+        if http.openStreamCount > 0 || http.availableStreamCount > 0 { lastRoom = loop.now }
         guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
         // It was opened for somebody.
         let isNew = lastRequest == openedAt

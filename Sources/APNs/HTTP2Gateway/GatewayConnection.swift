@@ -87,7 +87,8 @@ final class GatewayConnection: PooledConnection {
         return http.availableStreamCount
     }
 
-    var inFlightCount: Int { http.openStreamCount }
+    /// What was accepted by its status is not in flight, even if the server has not ended its stream.
+    var inFlightCount: Int { http.openStreamCount - acceptedEarly.count }
 
     var isBusy: Bool { inFlightCount > 0 }
 

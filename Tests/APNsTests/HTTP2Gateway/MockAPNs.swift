@@ -115,6 +115,10 @@ extension MockAPNs {
         func allow(_ maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
+            announce(settings)
+        }
+
+        func announce(_ settings: Settings) {
             http.announce(settings)
             flush()
         }
