@@ -42,22 +42,63 @@ private final class FuzzedConnection {
     private var now: UInt64 = 1
     private var requestCount = 0
     private var failureCount = 0
+    /// What has become of each request, by its tag: of every one of them its owner wants to hear once.
+    private var fates: [UInt64: Fate] = [:]
+
+    private enum Fate {
+        case open
+        /// The head of an answer has come, its end has not.
+        case answering
+        case over
+    }
 
     init(_ connection: HTTP2Connection) {
         self.connection = connection
         takeOutput(all: true)
     }
 
-    /// The first byte says in which pieces the rest arrives.
+    /// The first byte says in which pieces the rest arrives, the second what the owner does between them.
     func feed(_ input: [UInt8]) {
         var reader = InputReader(input)
         let pieceBytes = Int(reader.byte()) * 16 + 1
+        let habits = reader.byte()
         while !reader.isAtEnd, connection.failure == nil {
             receive(reader.bytes(pieceBytes))
             openRequests()
-            takeOutput(all: connection.outputByteCount % 2 == 0)
+            if habits & 1 != 0 { giveUpOldest() }
+            if habits & 2 != 0 { connection.ping(now) }
+            if habits & 4 == 0 { takeOutput(all: connection.outputByteCount % 2 == 0) }
         }
+        settleAll()
+    }
+
+    /// An answer is late: nothing more is to be heard of its stream.
+    private func giveUpOldest() {
+        var oldest: StreamReference?
+        connection.forEachOpenStream { stream, _ in
+            if stream.id < oldest?.id ?? .max { oldest = stream }
+        }
+        guard connection.role == .client, let oldest else { return }
+        // The peer can have acted on what has gone out; that is also in the output.
+        precondition(!connection.isSent(oldest.id) || connection.isWritten(oldest.id))
+        connection.reset(oldest.id, .cancel)
+        end(oldest, at: .open, .answering)
+    }
+
+    /// The connection is lost or closed: those that are open are told by it, and no others are left.
+    private func settleAll() {
         takeOutput(all: true)
+        guard connection.role == .client else { return }
+        connection.forEachOpenStream { stream, _ in end(stream, at: .open, .answering) }
+        precondition(fates.values.allSatisfy { $0 == .over }, "a request is in flight for ever")
+        precondition(fates.count == requestCount)
+    }
+
+    private func end(_ stream: StreamReference, at expected: Fate...) {
+        guard connection.role == .client else { return }
+        guard let fate = fates[stream.tag] else { preconditionFailure("a stream that nobody has opened") }
+        precondition(expected.contains(fate), "what became of a request is told twice")
+        fates[stream.tag] = .over
     }
 
     func receive(_ bytes: [UInt8]) {
@@ -70,6 +111,7 @@ private final class FuzzedConnection {
         guard connection.role == .client else { return }
         while connection.availableStreamCount > 0, requestCount < Self.maximumRequestCount {
             requestCount += 1
+            fates[UInt64(requestCount)] = .open
             connection.openRequest(Self.requestHeaders, path: Self.path.span, tag: UInt64(requestCount), now: now)
             connection.add(Self.apnsID, Array("id \(requestCount)".utf8))
             connection.finish(body: requestCount % 4 == 0 ? Self.body : [0x7B, 0x7D])
@@ -105,15 +147,24 @@ extension FuzzedConnection: HTTP2Handler {
         if connection.role == .client {
             // RFC 9113 §8.3.2: a response has a status. Interim ones are passed over.
             precondition((200...999).contains(section.status) || section.status == 0)
+            precondition(fates[stream.tag] == .open, "a request is answered once, while it is open")
+            fates[stream.tag] = .answering
         }
-        if isLast { answer(stream) }
+        if isLast { complete(stream) }
     }
 
     func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
-        if isLast { answer(stream) }
+        if connection.role == .client { precondition(fates[stream.tag] == .answering, "a body without a head") }
+        if isLast { complete(stream) }
+    }
+
+    private func complete(_ stream: StreamReference) {
+        end(stream, at: .answering)
+        answer(stream)
     }
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) {
+        end(stream, at: .open, .answering)
         precondition(!connection.isSent(stream.id), "a stream that has ended is closed")
     }
 

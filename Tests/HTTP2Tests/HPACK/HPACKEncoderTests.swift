@@ -103,6 +103,35 @@ import Testing
         #expect(output.copy == hex("3f 13 3f e1 1f"))
     }
 
+    /// A connection's life: prepared headers by turns, among them a secret and some too large for a small table, single fields, and a
+    /// peer that changes its table now and then, also several times at once.
+    @Test(arguments: UInt64(1)...40)
+    func `what went in comes out, however the table changes`(seed: UInt64) throws {
+        var random = SeededGenerator(state: seed)
+        var pair = Pair()
+        let prepared = (0..<20).map { number in
+            PreparedHeaders([
+                .init(":method", "POST"), .init("apns-topic", "com.example.App\(number % 7)"),
+                .init(
+                    "authorization", "bearer \(number % 3)", indexing: number % 2 == 0 ? .neverIndexed : .incremental),
+                .init("x", String(repeating: "x", count: number * 15)),
+            ])
+        }
+        for _ in 0..<300 {
+            for _ in 0..<([0, 0, 0, 0, 1, 2, 3].randomElement(using: &random)!) {
+                pair.setTableSize([0, 31, 64, 100, 300, 1000, 4096, 1 << 20].randomElement(using: &random)!)
+            }
+            let headers = prepared.randomElement(using: &random)!
+            let fields = (0..<Int.random(in: 0...3, using: &random)).map { number in
+                (FieldName(application: number % 2 * 2), String(random.next() % 1000))
+            }
+            let expected =
+                headers.fields.map { String(decoding: $0.name + Array(": ".utf8) + $0.value, as: UTF8.self) }
+                + fields.map { ($0.0 == Peer.apnsID ? "apns-id: " : "apns-expiration: ") + $0.1 }
+            #expect(try pair.write(headers, fields).lines == expected)
+        }
+    }
+
     @Test func `a larger table than the initial one is not used`() throws {
         var pair = Pair()
         pair.setTableSize(65_536)
