@@ -43,6 +43,30 @@ import Transport
         #expect(highest == 100)
     }
 
+    @Test func `P19: that rises while others are in flight is used within 100 milliseconds`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        // The best of a few tries, since a busy machine may have other things to do in one of them.
+        var best = Duration.seconds(60)
+        for _ in 0..<20 where best > .milliseconds(100) {
+            let held = Held()
+            let time = try await Stage(
+                maximumStreams: 1, settings: settings, respond: { held.requests.append($0) }
+            ).run { _, scene in
+                scene.sender.send(count: 51)
+                await held.until(count: 1)
+                #expect(scene.server.connections[0].openCount == 1)
+                let begun = ContinuousClock.now
+                // Nothing is answered: it is the limit alone that lets the others go.
+                scene.server.connections[0].allow(1000)
+                await held.until(count: 51)
+                return begun.duration(to: .now)
+            }
+            best = min(best, time)
+        }
+        #expect(best <= .milliseconds(100))
+    }
+
     @Test func `cases 23 and P19: falls with the limit, without an error`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
@@ -249,15 +273,18 @@ import Transport
     }
 
     @Test func `cases 25 and P20: a stream that was refused is untouched`() async throws {
-        let (tally, repeated) = try await Stage(respond: { request in
-            if request.streamID == 3 { request.connection.reset(3, .refusedStream) } else { request.answer() }
+        let (tally, repeated, connections) = try await Stage(respond: { request in
+            guard request.streamID == 3 else { return request.answer() }
+            request.connection.reset(3, .refusedStream)
+            request.connection.resetAgain(3, .streamClosed)
         }).run { _, scene in
             scene.sender.send(count: 3)
             await scene.sender.untilAnswered(3)
-            return (scene.sender.tally, scene.sender.repeatedCount)
+            return (scene.sender.tally, scene.sender.repeatedCount, scene.server.connections.count)
         }
         #expect(tally == ["accepted": 3])
         #expect(repeated == 1)
+        #expect(connections == 1)
     }
 
     @Test func `cases 54 and P29: a server that cannot be reached is tried again ever more seldom`() async throws {
@@ -366,10 +393,25 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `An answer replaces the connection` {
+    @Test(arguments: [(500, "InternalServerError"), (503, "ServiceUnavailable"), (429, "TooManyRequests")])
+    func `case 33: not when APNs is overloaded, however often it says so`(status: Int, reason: String) async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        let (tally, connectionCount) = try await Stage(
+            settings: settings, respond: { $0.answer(status, body: "{\"reason\":\"\(reason)\"}") }
+        ).run { _, scene in
+            scene.sender.send(count: 500)
+            await scene.sender.untilAnswered(500)
+            return (scene.sender.tally, scene.server.connections.count)
+        }
+        #expect(tally == ["\(status) \(reason)": 500])
+        #expect(connectionCount == 1)
+    }
+
     @Test(arguments: [
         (503, "Shutdown"), (403, "ExpiredProviderToken"), (400, "IdleTimeout"), (429, "TooManyProviderTokenUpdates"),
     ])
-    func `when it says so, once`(status: Int, reason: String) async throws {
+    func `cases 12, 14 and 34: when it says so, once`(status: Int, reason: String) async throws {
         let held = Held()
         let (tally, connectionCount) = try await Stage(respond: { request in
             if request.connection === request.firstConnection {

@@ -120,9 +120,9 @@ import Transport
 
 @Suite(.timeLimit(.minutes(1))) struct `A gateway reads answers` {
     private func results(
-        count: Int = 1, _ respond: @escaping @Sendable (MockAPNs.Request) -> Void
+        count: Int = 1, settings: GatewaySettings = .brisk, _ respond: @escaping @Sendable (MockAPNs.Request) -> Void
     ) async throws -> [UInt64: String] {
-        try await Stage(respond: respond).run { _, scene in
+        try await Stage(settings: settings, respond: respond).run { _, scene in
             scene.sender.send(count: count)
             await scene.sender.untilAnswered(count)
             return scene.sender.results
@@ -141,10 +141,15 @@ import Transport
 
     @Test func `cases 1 and P17: of 200 with a body that nobody asked for`() async throws {
         #expect(try await results { $0.answer(200, body: "junk") } == [0: "accepted"])
+        #expect(try await results { $0.answer(200) } == [0: "accepted"], "the head ends the stream")
     }
 
-    @Test func `case 47: by ten thousand without running out of window`() async throws {
-        let results = try await results(count: 10_000) { $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#) }
+    @Test func `case 47: by ten thousand on one connection without running out of window`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.maximumConnections = 1
+        let results = try await results(count: 10_000, settings: settings) {
+            $0.answer(400, body: #"{"reason":"BadDeviceToken"}"#)
+        }
         #expect(results.count == 10_000)
     }
 

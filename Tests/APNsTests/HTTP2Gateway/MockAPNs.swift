@@ -129,6 +129,16 @@ extension MockAPNs {
             flush()
         }
 
+        /// RST_STREAM for a stream that is closed already, which HTTP/2 would not send by itself.
+        func resetAgain(_ streamID: UInt32, _ code: ErrorCode) {
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(4) << 8 | 3)  // length 4, RST_STREAM
+            bytes.append(0)
+            bytes.append(bigEndian: streamID)
+            bytes.append(bigEndian: code.rawValue)
+            bytes.withBytes { _ = stream.write($0) }
+        }
+
         func goAway(last: UInt32? = nil, _ code: ErrorCode = .noError, debug: String = "") {
             http.goAway(code, lastStreamID: last, debugData: Array(debug.utf8))
             flush()

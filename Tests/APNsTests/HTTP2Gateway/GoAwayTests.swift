@@ -1,0 +1,71 @@
+import HTTP2
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import APNs
+
+/// How a gateway leaves a server that goes away in good order; what else GOAWAY may say is in ConnectionsTests.
+@Suite(.timeLimit(.minutes(1))) struct `A server that goes away in good order` {
+    /// RFC 9113 §6.8: first 2^31-1, so that what is on its way is let in, then the last stream that was.
+    @Test
+    func
+        `cases 26 and P21: in two steps, takes no new streams after the first, and what lies above the second is sent again`()
+        async throws
+    {
+        let held = Held()
+        let (streams, tally, repeated) = try await Stage(respond: { request in
+            if request.connection.number == 0 { held.requests.append(request) } else { request.answer() }
+        }).run { actor, scene in
+            scene.sender.send(count: 10)
+            await held.until(count: 10)
+            let leaving = scene.server.connections[0]
+            leaving.goAway(last: 0x7FFF_FFFF)
+            while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(1)) }
+            // Goes over another connection, since this one is being left.
+            scene.sender.send(count: 20, from: 10)
+            await scene.sender.untilAnswered(20)
+            let streams = held.requests.map(\.streamID)
+            // Streams 1 to 13 were let in, 15 to 19 were not.
+            leaving.goAway(last: 13)
+            await scene.sender.untilAnswered(23)
+            for request in held.requests.prefix(7) { request.answer() }
+            await scene.sender.untilAnswered(30)
+            return (streams, scene.sender.tally, scene.sender.repeatedCount)
+        }
+        #expect(streams == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19])
+        #expect(tally == ["accepted": 30])
+        #expect(repeated == 3)
+    }
+
+    @Test func `P21: while nothing is in flight, is replaced when there is something to send`() async throws {
+        let (tally, outages, connections) = try await Stage().run { _, scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+            scene.server.connections[0].goAway()
+            scene.server.connections[0].cut()
+            scene.sender.send(count: 5, from: 5)
+            await scene.sender.untilAnswered(10)
+            return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+        }
+        #expect(tally["accepted"].map { $0 >= 5 } == true)
+        #expect((tally["accepted"] ?? 0) + (tally["unanswered"] ?? 0) == 10)
+        #expect(outages == 0)
+        #expect(connections == 2)
+    }
+
+    @Test func `case 28: because it shuts down, is replaced at once and blames nobody`() async throws {
+        let (tally, outages, refusals) = try await Stage(respond: { request in
+            guard request.connection.number == 0, request.streamID > 20 else { return request.answer() }
+            request.connection.goAway(last: 19, debug: #"{"reason":"Shutdown"}"#)
+        }).run { _, scene in
+            scene.sender.send(count: 50)
+            await scene.sender.untilAnswered(50)
+            return (scene.sender.tally, scene.sender.outages.count, scene.sender.refusedCredentials.count)
+        }
+        #expect(tally == ["accepted": 50])
+        #expect(outages == 0)
+        #expect(refusals == 0)
+    }
+}

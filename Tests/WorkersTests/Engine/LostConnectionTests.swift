@@ -1,0 +1,60 @@
+import APNs
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A connection that is cut with hundreds in flight` {
+    /// Sends a campaign to a thousand devices over one connection, which is cut once at a certain request, and returns how it ended.
+    private func sendAndCut(
+        at request: Int, options: String
+    ) async throws -> (progress: [String: Int], seen: Snapshot) {
+        let result = Locked<(progress: [String: Int], seen: Snapshot)?>(nil)
+        try await EngineFixture.run { configuration in
+            configuration.streamLimit = 500
+            configuration.streamLimitBeforeToken = 500
+            // No answer comes before the cut.
+            configuration.rules = Rules(
+                latency: .seconds(2) ... .seconds(2), connections: ConnectionRules(resetAfter: request))
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1000, settings: "update pushq.queue set connections = 1")
+            try await fixture.withEngine { settings in
+                settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
+                settings.connections.stableTime = .zero
+            } _: { _ in
+                try await fixture.startCampaign(queue, options: options)
+                try await eventually("the cut") {
+                    await fixture.simulator.snapshot().abandoned > 0
+                }
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let ended = (progress: try await fixture.progress(), seen: await fixture.simulator.snapshot())
+            result.withLock { $0 = ended }
+        }
+        return try #require(result.withLock { $0 })
+    }
+
+    @Test func `cases 30 and P22: is made good with the same apns-ids`() async throws {
+        let (progress, seen) = try await sendAndCut(at: 500, options: "")
+        #expect(progress["delivered"] == 1000)
+        #expect(progress["unknown"] == 0)
+        #expect(seen.distinct == 1000, "those that were sent again are known again")
+        #expect(seen.repeated >= 400)
+        #expect(seen.arrived == seen.distinct + seen.repeated)
+    }
+
+    @Test func `cases 30 and P22: is told of, and not made good, where nobody may be sent to twice`() async throws {
+        let (progress, seen) = try await sendAndCut(at: 80, options: ", at_most_once => true")
+        let (delivered, unknown) = (progress["delivered"] ?? 0, progress["unknown"] ?? 0)
+        #expect(unknown >= 60)
+        #expect(delivered + unknown == 1000)
+        #expect(seen.repeated == 0)
+        #expect(seen.arrived == seen.distinct)
+        #expect(seen.accepted == delivered)
+    }
+}
