@@ -3,7 +3,8 @@ package struct Rules: Sendable, Equatable {
     /// How many different token prefixes the outcomes may name.
     package static let maximumPrefixCount = 64
 
-    /// How long an answer takes: each time something between the two, evenly spread.
+    /// How long an answer takes: each time something between the two, evenly spread. Over the binary interface, which answers nothing
+    /// but errors, it is from a bad notification to its error packet; what arrives meanwhile is thrown away.
     package var latency: ClosedRange<Duration> = .zero ... .zero
     /// Tried in order; the first that applies decides. When none does, the push is accepted.
     package var outcomes: [OutcomeRule] = []

@@ -2,7 +2,8 @@ import QueueCore
 import Transport
 
 /// One client's connection of the binary interface: takes notifications in silence, until one is refused. Then it names that
-/// one, and closes; what the client has sent behind it is never looked at. Lives on the simulator's loop.
+/// one, after the rules' latency, and closes; what the client has sent behind it is read and never looked at. Lives on the
+/// simulator's loop.
 ///
 /// A push to a dead device is taken, and the device reported by the feedback service. The interface has no `apns-id`: what
 /// stands for it in counts and record is a hash of token and payload, so that a push that is sent again is known again.
@@ -15,7 +16,18 @@ final class BinarySession {
     private var parser = BinaryNotification.Parser()
     private var count = 0
     private var lastAccepted: UInt32 = 0
+    /// The last word that is due: from here on nothing is looked at.
+    private var farewell: Farewell?
     private var isClosed = false
+
+    /// An error packet, and the refusal that it tells, if it tells one.
+    private struct Farewell {
+        let status: UInt8
+        /// Nil in command 0, where the connection only ends.
+        let identifier: UInt32?
+        var refused: (id: RequestID, reply: Int)?
+        var timer: Timer?
+    }
 
     init(number: Int, stream: TLSConnection, topic: String, simulation: Simulation) {
         self.number = number
@@ -77,9 +89,8 @@ final class BinarySession {
     }
 
     private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ reply: Int, code: UInt8) -> Bool {
-        note(id, reply)
         // A shutdown names the last one that was taken.
-        finish(code, code == 10 ? lastAccepted : notification.identifier)
+        finish(code, code == 10 ? lastAccepted : notification.identifier, refused: (id, reply))
         return false
     }
 
@@ -102,11 +113,27 @@ final class BinarySession {
         return false
     }
 
+    /// Has the last word said when the rules' latency has passed.
+    private func finish(_ status: UInt8, _ identifier: UInt32?, refused: (id: RequestID, reply: Int)? = nil) {
+        farewell = Farewell(status: status, identifier: identifier, refused: refused)
+        let delay = simulation.decider.latency()
+        guard delay > 0 else { return sayFarewell() }
+        farewell?.timer = simulation.loop.schedule(after: .microseconds(delay)) { [self] in
+            simulation.refreshClock()
+            sayFarewell()
+        }
+    }
+
     /// Says the last word and closes. Without an identifier, as in command 0, there is none.
-    private func finish(_ status: UInt8, _ identifier: UInt32?) {
+    private func sayFarewell() {
+        guard !isClosed, let farewell else { return }
+        self.farewell?.refused = nil
+        if let (id, reply) = farewell.refused { note(id, reply) }
+        // Ahead of the packet: whatever ends this process, what a client was told is on record.
         simulation.recorder?.flush()
-        if let identifier {
-            let bytes = [8, status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
+        if let identifier = farewell.identifier {
+            let bytes =
+                [8, farewell.status] + (0..<4).map { UInt8(truncatingIfNeeded: identifier >> (24 - 8 * UInt32($0))) }
             // Six bytes on a connection on which nothing was ever written: there is room for them.
             _ = stream.write(bytes.span)
         }
@@ -117,13 +144,18 @@ final class BinarySession {
     private func end() {
         guard !isClosed else { return }
         isClosed = true
+        farewell?.timer?.cancel()
+        if let (id, _) = farewell?.refused {
+            simulation.tally.abandoned += 1
+            simulation.recorder?.abandoned(id, connection: number, now: simulation.now)
+        }
         simulation.remove(self)
     }
 }
 
 extension BinarySession: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
-        guard !isClosed else { return }
+        guard !isClosed, farewell == nil else { return }
         simulation.refreshClock()
         do throws(BinaryNotification.Unreadable) {
             try parser.take(bytes) { take($0) }
@@ -137,6 +169,16 @@ extension BinarySession: ByteStreamHandler {
     func closed(_ error: TransportError?) {
         simulation.refreshClock()
         end()
+    }
+}
+
+/// What tells pushes of the binary interface apart in the simulator's record.
+package enum BinaryRecord {
+    /// What stands there for the `apns-id` of a push.
+    package static func id(token: [UInt8], payload: [UInt8]) -> String {
+        var text: [UInt8] = []
+        RequestID(token: token, payload: payload).write(into: &text)
+        return String(decoding: text, as: UTF8.self)
     }
 }
 

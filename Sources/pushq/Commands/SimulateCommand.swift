@@ -14,6 +14,9 @@ struct SimulateCommand: Command {
         Rules say what happens to requests that break none of Apple's, as JSON: {"latency_ms": [5, 50], "outcomes": \
         [{"token_prefix": "dead", "reason": "Unregistered"}, {"share": 0.01, "reason": "BadDeviceToken"}, \
         {"probability": 0.02, "reason": "TooManyRequests", "times": 2}], "go_away": {"after_requests": 100000}}
+
+        Over the binary interface a refusal is an error packet, which ends the connection: the latency passes before it, \
+        and what has come behind the refused push by then is thrown away.
         """
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",

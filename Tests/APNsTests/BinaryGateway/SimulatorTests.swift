@@ -9,10 +9,10 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `The simulator's binary interface` {
-    /// Sends so many pushes and returns what became of them, and what the simulator counted.
+    /// Sends so many pushes and returns what became of them, what the simulator counted, and how long the first answer took.
     private func send(
         _ count: Int, grace: Duration = .seconds(2), rules: Rules
-    ) async throws -> (tally: [String: Int], seen: Snapshot) {
+    ) async throws -> (tally: [String: Int], seen: Snapshot, firstAnswer: Duration) {
         let folder = FileManager.default.temporaryDirectory.appending(path: "binary-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = Simulator.Configuration(folder: folder)
@@ -21,7 +21,7 @@ import Transport
         let simulator = try await Simulator.start(configuration)
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
-        let tally = try await loop.run { _ in
+        let (tally, firstAnswer) = try await loop.run { _ in
             var binary = BinarySettings()
             binary.grace = grace
             let gateway = try BinaryGateway(
@@ -31,16 +31,19 @@ import Transport
                 identity: try simulator.authority.clientCertificate(topic: "com.example.App").identity,
                 settings: .brisk, binary: binary, loop: loop)
             let sender = Sender(gateway)
+            let start = ContinuousClock.now
             sender.send(count: count)
+            await sender.untilAnswered(1)
+            let firstAnswer = start.duration(to: .now)
             await sender.untilAnswered(count)
             gateway.close()
-            return sender.tally
+            return (sender.tally, firstAnswer)
         }
-        return (tally, await simulator.stop())
+        return (tally, await simulator.stop(), firstAnswer)
     }
 
     @Test func `counts and takes what breaks no rule`() async throws {
-        let (tally, seen) = try await send(500, grace: .milliseconds(500), rules: Rules())
+        let (tally, seen, _) = try await send(500, grace: .milliseconds(500), rules: Rules())
         #expect(tally == ["accepted": 500])
         #expect(seen.accepted == 500)
         #expect(seen.topics == ["com.example.App": 500])
@@ -55,16 +58,30 @@ import Transport
         refusal: APNsSimulator.Refusal, result: String
     ) async throws {
         let rules = Rules(outcomes: [OutcomeRule(.refuse(.init(refusal)), tokenPrefix: "0000000000000007")])
-        let (tally, seen) = try await send(20, rules: rules)
+        let (tally, seen, _) = try await send(20, rules: rules)
         #expect(tally == ["accepted": 19, result: 1])
         #expect(seen.refused == [refusal.rawValue: 1])
         #expect(seen.arrived == 20)
         #expect(seen.connections == 2)
     }
 
+    @Test func `says what is wrong after the rules' latency, and looks at nothing meanwhile`() async throws {
+        let latency = Duration.milliseconds(300)
+        let rules = Rules(
+            latency: latency...latency,
+            outcomes: [OutcomeRule(.refuse(.init(.badDeviceToken)), tokenPrefix: "0000000000000007")])
+        // Silence would take longer: the first answer is the packet.
+        let (tally, seen, firstAnswer) = try await send(20, grace: .seconds(4), rules: rules)
+        #expect(tally == ["accepted": 19, "400 BadDeviceToken": 1])
+        #expect(firstAnswer >= latency)
+        #expect(firstAnswer < .seconds(4))
+        #expect(seen.arrived == 20)
+        #expect(seen.repeated == 0)
+    }
+
     @Test func `P46: shuts down after so many pushes, and what follows goes over another connection`() async throws {
         let rules = Rules(connections: ConnectionRules(goAwayAfter: 8))
-        let (tally, seen) = try await send(20, rules: rules)
+        let (tally, seen, _) = try await send(20, rules: rules)
         #expect(tally == ["accepted": 20])
         #expect(seen.accepted == 20)
         #expect(seen.repeated == 0)
