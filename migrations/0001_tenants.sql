@@ -79,6 +79,7 @@ create table pushq.queue (
   connections               smallint    not null default 4,    -- at the most, of one worker
   max_attempts              smallint    not null default 10,   -- answers per recipient before it has failed
   gateway                   text        not null default 'http2', -- the interface of APNs that it is sent over
+  feedback_every            interval    not null default '1 day', -- how often the binary interface's feedback service is asked
   derive_collapse_id        boolean     not null default true, -- an alert without a collapse ID gets the recipient's apns-id
   paused_at                 timestamptz,
   paused_reason             text,
@@ -89,6 +90,7 @@ create table pushq.queue (
   constraint queue_app_environment_once unique (tenant_id, app_id, environment),
   constraint queue_environment_known check (environment in ('production', 'sandbox')),
   constraint queue_gateway_known check (gateway in ('http2', 'binary')),
+  constraint queue_feedback_every_range check (feedback_every between interval '1 minute' and interval '30 days'),
   constraint queue_weight_range check (weight between 0.001 and 1000),
   constraint queue_connections_range check (connections between 1 and 100),
   constraint queue_max_attempts_range check (max_attempts between 1 and 100),

@@ -40,13 +40,14 @@ begin
   return problem;
 end $$;
 
--- When the feedback service was asked about a queue, and when it is next. A queue that was never asked about has no row.
+-- When the feedback service was asked about a queue. It is asked again when the queue's `feedback_every` has passed since, whoever
+-- asked and whatever was set then. A queue that was never asked about has no row.
 create table pushq.feedback_poll (
-  queue_id  int         not null,
-  next_at   timestamptz not null,
-  polled_at timestamptz,                                  -- when a list was last read to its end
-  failures  int         not null default 0,               -- in a row
-  problem   text,                                         -- what the last of them came to
+  queue_id   int         not null,
+  polled_at  timestamptz,                                 -- when a list was last read to its end
+  not_before timestamptz,                                 -- left alone till then: a worker reads its list, or could not
+  failures   int         not null default 0,              -- in a row
+  problem    text,                                        -- what the last of them came to
   constraint feedback_poll_pkey primary key (queue_id)
 );
 

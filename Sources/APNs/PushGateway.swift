@@ -49,6 +49,10 @@ package protocol PushGatewayHandler: AnyObject {
     /// There are free slots where there were none, or the gateway's ``PushGateway/state`` has changed.
     func capacityChanged(of gateway: any PushGateway)
 
+    /// The server has said, later than a gateway that confirms by silence waits, that it threw so many pushes away: they were told to
+    /// be delivered, and were not.
+    func deliveredTooSoon(_ count: Int, by gateway: any PushGateway)
+
     /// The server ended a connection because of the credential, not of a push.
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway)
 }

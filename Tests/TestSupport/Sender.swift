@@ -12,6 +12,8 @@ package final class Sender: PushGatewayHandler {
     package private(set) var batchSizes: [Int] = []
     /// What the server said against the credential.
     package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
+    /// Pushes of which the gateway has said that they were thrown away after all.
+    package private(set) var deliveredTooSoon = 0
     /// Each outage that the gateway has told of.
     package private(set) var outages: [Outage] = []
     /// How many untouched pushes were sent again.
@@ -88,6 +90,8 @@ package final class Sender: PushGatewayHandler {
         pump()
         wake()
     }
+
+    package func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) { deliveredTooSoon += count }
 
     package func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
         refusedCredentials.append((reason, detail))

@@ -54,6 +54,27 @@ final class SocketStream: Sendable {
         unsafe withLoopback(port) { unsafe Glibc.connect(descriptor, $0, $1) } == 0
     }
 
+    /// Has the kernel drop all that arrives, as if the line were cut: it is not even acknowledged. socket(7), SO_ATTACH_FILTER, with a
+    /// program of one instruction, `ret #0`. What was written before is awaited by the peer's acknowledgement: it would be sent
+    /// again and again, and be heard.
+    func cutLine() {
+        var waiting: CInt = 1
+        for _ in 0..<1000 where waiting > 0 {
+            guard unsafe ioctl(descriptor, UInt(TIOCOUTQ), &waiting) == 0, waiting > 0 else { break }
+            usleep(1000)
+        }
+        @unsafe struct Program {
+            let length: UInt16
+            let instructions: UnsafePointer<UInt64>
+        }
+        let returnNothing: UInt64 = 0x06
+        unsafe withUnsafePointer(to: returnNothing) { instruction in
+            var program = unsafe Program(length: 1, instructions: instruction)
+            unsafe setsockopt(
+                descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, socklen_t(MemoryLayout<Program>.size))
+        }
+    }
+
     func shutDown() {
         shutdown(descriptor, CInt(SHUT_RDWR))
     }

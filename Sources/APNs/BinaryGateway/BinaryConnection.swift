@@ -1,3 +1,4 @@
+import Cryptography
 import HTTP2
 import QueueCore
 import Transport
@@ -5,8 +6,8 @@ import Transport
 /// One connection of the binary interface: notifications out, and silence for an answer, until an error packet ends it.
 ///
 /// What an error packet says holds for all that was sent: what stands before the identified one was taken, and what stands
-/// behind it was thrown away (Apple archive, "Binary Provider API"). Silence is believed after a grace, and only of bytes that
-/// the peer's machine has acknowledged: a dead line is as silent as a content server.
+/// behind it was thrown away (Apple archive, "Binary Provider API"). Silence is believed after a grace, only of bytes that the
+/// peer's machine has acknowledged, and only up to where that was last heard: a dead line is as silent as a content server.
 final class BinaryConnection: PooledConnection {
     private enum Phase {
         case open
@@ -31,8 +32,12 @@ final class BinaryConnection: PooledConnection {
     private var answers: [Answer] = []
     private var isFlushDue = false
     private var isBlocked = false
+    /// Since when silence is awaited, and when the peer's machine last acknowledged something new or had nothing to acknowledge.
+    private var watchedSince: ContinuousClock.Instant
+    private var lastProgress: ContinuousClock.Instant
+    private var acknowledged: UInt64 = 0
     private var confirmTimer: Transport.Timer?
-    private var idleTimer: Transport.Timer?
+    private var clockTimer: Transport.Timer?
     private var drainTimer: Transport.Timer?
 
     let openedAt: ContinuousClock.Instant
@@ -47,15 +52,17 @@ final class BinaryConnection: PooledConnection {
         window = SentWindow(firstIdentifier: firstIdentifier)
         openedAt = stream.loop.now
         lastRequest = openedAt
+        watchedSince = openedAt
+        lastProgress = openedAt
         stream.handler = self
-        watchIdleness()
+        watchClocks()
     }
 
     private var loop: EventLoop { stream.loop }
 
     var freeSlots: Int {
         guard phase == .open, output.count < settings.maximumUnsentBytes else { return 0 }
-        return max(0, binary.windowSize - window.count)
+        return max(0, gateway.windowSize.current - window.count)
     }
 
     var inFlightCount: Int { window.count }
@@ -67,8 +74,12 @@ final class BinaryConnection: PooledConnection {
         binary.command.write(
             token: token, payload: body.span, identifier: window.next, expiration: push.binaryExpiration,
             priority: push.effectivePriority, to: &output)
-        window.add(ticket: ticket, end: output.endPosition)
         lastRequest = loop.now
+        if window.isEmpty {
+            watchedSince = lastRequest
+            stream.isProbing = true
+        }
+        window.add(ticket: ticket, end: output.endPosition)
         if output.count >= Self.flushBytes { flush() } else { scheduleFlush() }
     }
 
@@ -107,23 +118,51 @@ final class BinaryConnection: PooledConnection {
     /// Takes for delivered what has been silent for the grace. This process may have stood still for longer than that, so
     /// whatever has arrived meanwhile is heard first.
     private func confirm() {
+        let time = silenceIsBelievedUpTo
         stream.readNow()
-        guard phase != .closed else { return }
-        let grace = UInt64(binary.grace / .nanoseconds(1))
-        let now = loop.nowNanoseconds
-        guard now >= grace else { return }
-        // TLS makes bytes more, so this is rather too early a position than too late a one.
-        let acknowledged =
-            output.consumedPosition - min(output.consumedPosition, UInt64(stream.unacknowledgedByteCount))
+        guard phase != .closed, let time else { return }
+        noteAcknowledged()
         let hadNoSlots = freeSlots == 0
-        while let ticket = window.takeConfirmed(leftBy: now - grace, before: acknowledged) {
+        while let ticket = window.takeConfirmed(leftBy: time, before: acknowledged) {
             answers.append(Answer(ticket: ticket, result: .accepted))
         }
         guard !answers.isEmpty else { return }
         hasAnswered = true
+        if window.isEmpty { stream.isProbing = false }
+        gateway.windowSize.noteTaken(answers.count)
         deliverAnswers()
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
         closeIfDrained()
+    }
+
+    /// What left by this time, in the loop's nanoseconds, has been silent for long enough. The peer's machine is probed once a second,
+    /// and what it does not say is worth nothing from the moment on at which it was last heard: an error may be lost with the line.
+    private var silenceIsBelievedUpTo: UInt64? {
+        let heard = stream.sinceHeard + max(.zero, binary.grace - .seconds(1))
+        let age = UInt64(max(binary.grace, heard) / .nanoseconds(1))
+        let now = loop.nowNanoseconds
+        return now >= age ? now - age : nil
+    }
+
+    /// Asks the kernel how much the peer's machine has acknowledged.
+    private func noteAcknowledged() {
+        // TLS makes bytes more, so this is rather too early a position than too late a one.
+        let position = output.consumedPosition - min(output.consumedPosition, UInt64(stream.unacknowledgedByteCount))
+        guard position > acknowledged || position == output.endPosition else { return }
+        acknowledged = position
+        lastProgress = loop.now
+    }
+
+    /// Ends a connection whose peer has been gone, or has taken nothing, for as long as one of HTTP/2 is given to answer a PING.
+    private func endIfStalled() {
+        guard phase != .closed, !window.isEmpty else { return }
+        noteAcknowledged()
+        let patience = settings.pingAfterSilence + settings.pingTime
+        let silence = max(lastProgress.duration(to: loop.now), stream.sinceHeard)
+        guard min(silence, watchedSince.duration(to: loop.now)) >= patience else { return }
+        // This process may have stood still itself: what has arrived meanwhile is heard first.
+        stream.readNow()
+        end(.failed("\(stream.peer) takes nothing any more"))
     }
 
     // MARK: Errors
@@ -133,11 +172,18 @@ final class BinaryConnection: PooledConnection {
         hasAnswered = true
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
-        case .unknown: giveUpWindow()
-        case .confirmed: settleRest()
+        case .unknown:
+            gateway.windowSize.noteLoss()
+            giveUpWindow()
+        case .confirmed(let laterCount):
+            gateway.windowSize.noteError()
+            gateway.errorCameLate(thrownAway: laterCount + (packet.status.isAcceptance ? 0 : 1))
+            settleRest()
         case .waiting(let index):
             for _ in 0..<index { record(.accepted) }
             record(packet.status.isAcceptance ? .accepted : .refused(packet.refusal))
+            gateway.windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
+            gateway.windowSize.noteError()
             settleRest()
             // Only where it settled something: a server that does nothing but refuse is not to be called again and again.
             if packet.isAboutOneRecipient { ending = .usedUp }
@@ -171,11 +217,8 @@ final class BinaryConnection: PooledConnection {
         gateway.retired(self, ending)
     }
 
-    func close() {
-        guard phase != .closed else { return }
-        flush()
-        end(.unneeded)
-    }
+    /// What has not left stays here: it can still be given back as untouched.
+    func close() { end(.unneeded) }
 
     private func closeIfDrained() {
         if phase == .draining, window.isEmpty { close() }
@@ -187,18 +230,20 @@ final class BinaryConnection: PooledConnection {
         let wasOpen = phase == .open
         phase = .closed
         stream.close()
-        for timer in [confirmTimer, idleTimer, drainTimer] { timer?.cancel() }
+        for timer in [confirmTimer, clockTimer, drainTimer] { timer?.cancel() }
+        if case .failed = ending, !window.isEmpty { gateway.windowSize.noteLoss() }
         giveUpWindow()
         if wasOpen { gateway.retired(self, ending) }
         deliverAnswers()
         gateway.closed(self)
     }
 
-    private func watchIdleness() {
-        idleTimer = loop.schedule(after: settings.checkInterval) { [self] in
+    private func watchClocks() {
+        clockTimer = loop.schedule(after: settings.checkInterval) { [self] in
             if window.isEmpty, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle { retire(.unneeded) }
+            endIfStalled()
             closeIfDrained()
-            if phase != .closed { watchIdleness() }
+            if phase != .closed { watchClocks() }
         }
     }
 
@@ -227,7 +272,12 @@ extension BinaryConnection: ByteStreamHandler {
     }
 
     func closed(_ error: TransportError?) {
-        if let error, !hasAnswered { gateway.noteRefusedCertificate(error) }
-        end(.failed(error?.description ?? "\(stream.peer) closed the connection without a word"))
+        if let error, !hasAnswered {
+            // A server of TLS 1.3 looks at the certificate when the client has long begun to write, and at nothing else before.
+            if case .tls(_, .alert(let alert)) = error, alert.isAboutCertificate { settleRest() }
+            gateway.noteRefusedCertificate(error)
+        }
+        let ended = parser.isWithinPacket ? "in the middle of an error" : "without a word"
+        end(.failed(error?.description ?? "\(stream.peer) closed the connection \(ended)"))
     }
 }

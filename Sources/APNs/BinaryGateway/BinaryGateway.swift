@@ -17,7 +17,10 @@ package final class BinaryGateway: PoolingGateway {
     let binary: BinarySettings
     let context: TLSContext
     let isAuthenticatedByCertificate = true
+    var openingInterval: Duration { binary.openingInterval }
     var pool: ConnectionPool<BinaryConnection>
+    /// Errors of one connection say what the tokens are like that go over the others.
+    var windowSize: WindowSize
     /// Where a new connection starts to count; a test starts near the end.
     private let firstIdentifier: UInt32
 
@@ -40,6 +43,7 @@ package final class BinaryGateway: PoolingGateway {
         self.firstIdentifier = firstIdentifier
         context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
         pool = ConnectionPool(settings, budget: budget)
+        windowSize = WindowSize(most: binary.windowSize)
     }
 
     package func send(
@@ -60,6 +64,11 @@ package final class BinaryGateway: PoolingGateway {
 
     func begin(on stream: TLSConnection) -> BinaryConnection {
         BinaryConnection(stream: stream, gateway: self, firstIdentifier: firstIdentifier)
+    }
+
+    /// An error came for a push whose silence had been believed: so many that were told to be delivered were not.
+    func errorCameLate(thrownAway count: Int) {
+        if count > 0 { handler?.deliveredTooSoon(count, by: self) }
     }
 
     private func refuse(_ ticket: UInt64, _ reason: Reason) {

@@ -14,8 +14,8 @@ struct SentWindow {
     enum Place: Equatable {
         /// So many are older.
         case waiting(index: Int)
-        /// Its silence was taken for consent already: whatever waits was sent behind it.
-        case confirmed
+        /// Its silence was taken for consent already, and that of so many behind it; whatever waits was sent behind them.
+        case confirmed(laterCount: Int)
         /// It was never sent over this connection.
         case unknown
     }
@@ -78,7 +78,7 @@ struct SentWindow {
         // The identifier that comes next is 2^32 back, if it ever was.
         let stepsBack = age == 0 ? 1 << 32 : age
         if stepsBack <= UInt64(count) { return .waiting(index: count - Int(stepsBack)) }
-        return stepsBack <= issuedCount ? .confirmed : .unknown
+        return stepsBack <= issuedCount ? .confirmed(laterCount: Int(stepsBack) - 1 - count) : .unknown
     }
 
     /// Gives back the room of what was taken, once that is half of all.

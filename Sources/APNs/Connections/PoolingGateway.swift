@@ -13,6 +13,8 @@ protocol PoolingGateway: PushGateway {
     /// The TLS of all connections.
     var context: TLSContext { get }
     var isAuthenticatedByCertificate: Bool { get }
+    /// The least time from opening one connection to opening the next, where each one ends soon.
+    var openingInterval: Duration { get }
     var pool: ConnectionPool<Connection> { get set }
 
     /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when it does.
@@ -22,6 +24,8 @@ protocol PoolingGateway: PushGateway {
 // MARK: - PushGateway
 
 extension PoolingGateway {
+    var openingInterval: Duration { .zero }
+
     package var state: GatewayState { pool.state }
 
     package var freeSlots: Int {
@@ -77,6 +81,9 @@ extension PoolingGateway {
         else { return }
         if let outage = pool.reachability.outage, loop.now < outage.nextAttempt {
             return armAttempt(outage.nextAttempt)
+        }
+        if let lastOpening = pool.lastOpening, loop.now < lastOpening + openingInterval {
+            return armAttempt(lastOpening + openingInterval)
         }
         if let newest = pool.open.last, let lastOpening = pool.lastOpening {
             // Before its first answer nobody knows how many streams a connection will carry.

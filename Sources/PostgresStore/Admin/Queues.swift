@@ -55,14 +55,14 @@ extension Statement {
         """#)
 
     /// $1 queue; what is null stays: $2 weight; $3 connections; $4 attempts; $5 derive collapse IDs;
-    /// $6 gateway.
+    /// $6 gateway; $7 how often the feedback service is asked.
     static let setQueue = Statement(
         "set_queue",
         #"""
         update pushq.queue
         set weight = coalesce($2::float8::real, weight), connections = coalesce($3::int, connections),
             max_attempts = coalesce($4::int, max_attempts), derive_collapse_id = coalesce($5::boolean, derive_collapse_id),
-            gateway = coalesce($6, gateway)
+            gateway = coalesce($6, gateway), feedback_every = coalesce($7::interval, feedback_every)
         where id = pushq.queue_id($1)
         """#)
 
@@ -108,6 +108,8 @@ package struct QueueChange: Sendable {
     package var maxAttempts: Int?
     package var derivesCollapseID: Bool?
     package var gateway: GatewayKind?
+    /// How often the feedback service of the binary interface is asked: a minute to 30 days.
+    package var feedbackEvery: Duration?
 
     /// No change.
     package init() {}
@@ -142,7 +144,7 @@ extension PostgresConnection {
             [
                 .text(name.description), .float8(change.weight), .int4(change.connections.map(Int32.init)),
                 .int4(change.maxAttempts.map(Int32.init)), .bool(change.derivesCollapseID),
-                .text(change.gateway?.rawValue),
+                .text(change.gateway?.rawValue), .interval(change.feedbackEvery),
             ])
     }
 

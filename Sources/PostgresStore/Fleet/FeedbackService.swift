@@ -1,7 +1,10 @@
 import QueueCore
 
 extension Statement {
-    /// $1 the time after which it is due again, should this worker be lost with it.
+    /// $1 how long it is left to this worker, should that be lost with it.
+    ///
+    /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired the service
+    /// would only refuse.
     static let takeFeedbackPoll = Statement(
         "take_feedback_poll",
         #"""
@@ -9,13 +12,17 @@ extension Statement {
           select q.id
           from pushq.queue q
           join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id and c.kind = 'certificate'
+            and (c.not_after is null or c.not_after > now())
           left join pushq.feedback_poll p on p.queue_id = q.id
-          where q.gateway = 'binary' and (p.queue_id is null or p.next_at <= now())
-          order by p.next_at nulls first
+          where q.gateway = 'binary'
+            and (p.polled_at is null or p.polled_at + q.feedback_every <= now())
+            and (p.not_before is null or p.not_before <= now())
+          order by p.polled_at nulls first
           limit 1)
-        insert into pushq.feedback_poll as p (queue_id, next_at)
+        insert into pushq.feedback_poll as p (queue_id, not_before)
         select id, now() + $1::interval from due
-        on conflict on constraint feedback_poll_pkey do update set next_at = excluded.next_at where p.next_at <= now()
+        on conflict on constraint feedback_poll_pkey do update set not_before = excluded.not_before
+          where p.not_before is null or p.not_before <= now()
         returning p.queue_id
         """#)
 
@@ -24,15 +31,17 @@ extension Statement {
         "keep_feedback",
         #"""
         insert into pushq.feedback_record (queue_id, token, reported_at)
-        select $1, r.token, to_timestamp(r.reported_at) from unnest($2::bytea[], $3::bigint[]) as r(token, reported_at)
+        -- Nobody finds out today what happens tomorrow: such a time would also hit whoever registers again meanwhile.
+        select $1, r.token, least(to_timestamp(r.reported_at), now())
+        from unnest($2::bytea[], $3::bigint[]) as r(token, reported_at)
         """#)
 
-    /// $1 queue; $2 until it is asked about again.
+    /// $1 queue.
     static let noteFeedbackRead = Statement(
         "note_feedback_read",
         #"""
         update pushq.feedback_poll
-        set next_at = now() + $2::interval, polled_at = now(), failures = 0, problem = null
+        set polled_at = now(), not_before = null, failures = 0, problem = null
         where queue_id = $1
         """#)
 
@@ -42,7 +51,7 @@ extension Statement {
         #"""
         update pushq.feedback_poll
         set failures = failures + 1, problem = $2,
-            next_at = now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(failures, 10))
+            not_before = now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(failures, 10))
         where queue_id = $1
         returning failures
         """#)
@@ -54,7 +63,7 @@ extension Statement {
 
 extension PostgresConnection {
     /// Takes a queue about which the feedback service is due to be asked. Nil if there is none.
-    /// - Parameter lease: after so long it is due again, should nothing be noted of it.
+    /// - Parameter lease: for so long it is nobody else's, unless something is noted of it.
     package func takeFeedbackPoll(lease: Duration) async throws(PostgresError) -> Int32? {
         try await execute(.takeFeedbackPoll, [.interval(lease)]).first?.int4(0)
     }
@@ -67,8 +76,8 @@ extension PostgresConnection {
     }
 
     /// The list was read to its end.
-    package func noteFeedbackRead(of queueID: Int32, next: Duration) async throws(PostgresError) {
-        _ = try await execute(.noteFeedbackRead, [.int4(queueID), .interval(next)])
+    package func noteFeedbackRead(of queueID: Int32) async throws(PostgresError) {
+        _ = try await execute(.noteFeedbackRead, [.int4(queueID)])
     }
 
     /// The list could not be read. Returns how often that has been in a row.

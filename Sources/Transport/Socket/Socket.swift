@@ -83,6 +83,22 @@ final class Socket {
         return unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
     }
 
+    /// How long ago the peer's kernel was last heard of, by an acknowledgement or an answer to a probe; tcp(7), TCP_INFO. Zero if the
+    /// kernel does not tell.
+    var sinceHeard: Duration {
+        var info = tcp_info()
+        var byteCount = socklen_t(MemoryLayout<tcp_info>.size)
+        guard unsafe getsockopt(descriptor, CInt(IPPROTO_TCP), TCP_INFO, &info, &byteCount) == 0 else { return .zero }
+        return .milliseconds(Int64(info.tcpi_last_ack_recv))
+    }
+
+    /// Has the kernel ask the peer's for a sign of life while nothing else is exchanged, once a second; tcp(7), TCP_KEEPIDLE.
+    func setProbing(_ isProbing: Bool) {
+        set(CInt(IPPROTO_TCP), TCP_KEEPIDLE, 1)
+        set(CInt(IPPROTO_TCP), TCP_KEEPINTVL, 1)
+        set(SOL_SOCKET, SO_KEEPALIVE, isProbing ? 1 : 0)
+    }
+
     /// The port this side of the socket is bound to.
     var localPort: UInt16 {
         var storage = sockaddr_storage()

@@ -211,6 +211,14 @@ package final class TLSConnection {
     /// Bytes that `write(_:)` took and the peer's machine has not acknowledged, with what TLS added to them.
     package var unacknowledgedByteCount: Int { socket.unacknowledgedByteCount }
 
+    /// How long ago the peer's machine last gave a sign of life.
+    package var sinceHeard: Duration { socket.sinceHeard }
+
+    /// Whether the peer's machine is asked for a sign of life, once a second, while nothing else is exchanged.
+    package var isProbing = false {
+        didSet { if isProbing != oldValue { socket.setProbing(isProbing) } }
+    }
+
     // MARK: Closing
 
     /// Says good-bye (close_notify) as far as the kernel takes it, and closes. The handler is not called any more.

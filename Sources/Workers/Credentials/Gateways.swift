@@ -103,6 +103,8 @@ final class Gateways {
     /// Gateways that no queue uses any more and that await their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
+    /// It was said that a drain cannot end clean.
+    private var hasWarnedOfDrain = false
 
     /// Takes the answers of all gateways, and hears when one has room again.
     weak var handler: (any PushGatewayHandler)?
@@ -262,11 +264,20 @@ final class Gateways {
         guard let endpoint = settings.binaryEndpoint(queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
+        warnOfDrain()
         let gateway = try BinaryGateway(
             endpoint: endpoint, identity: identity, settings: limits(of: queue), binary: settings.binary, loop: loop,
             budget: budget)
         gateway.handler = handler
         return gateway
+    }
+
+    /// A drain that is shorter than the grace leaves everything uncertain that is in flight: said once, when it begins to matter.
+    private func warnOfDrain() {
+        let grace = settings.binary.grace
+        guard !hasWarnedOfDrain, settings.drain < grace + EngineSettings.drainMargin else { return }
+        hasWarnedOfDrain = true
+        report(.drainTooShort(drain: settings.drain, grace: grace))
     }
 
     private func limits(of queue: QueueSettings) -> GatewaySettings {

@@ -9,13 +9,15 @@ import Transport
 /// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did not live to
 /// act on is acted on by whoever has the duty next.
 ///
+/// It runs beside the other duties: a list may take ten minutes, and a host that is gone ten seconds for each queue.
+///
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    /// It looks once a minute for queues that are due.
-    var pause: Duration { min(.seconds(60), settings.feedbackInterval) }
+    /// It looks once a minute for queues that are due; how often each is due is the queue's setting.
+    let pause = Duration.seconds(60)
     let lease = Duration.seconds(300)
-    /// Queues are asked about for so long at one time: there are other duties.
+    /// Queues are asked about for so long at one time; then another worker may have its turn.
     private static let longest = Duration.seconds(30)
     /// A list that is being read is nobody else's for so long.
     private static let pollLease = Duration.seconds(900)
@@ -59,7 +61,7 @@ final class FeedbackDuty: Duty {
         else { return false }
         do {
             let count = try await read(queue)
-            try await store.connection().noteFeedbackRead(of: queueID, next: settings.feedbackInterval)
+            try await store.connection().noteFeedbackRead(of: queueID)
             if count > 0 { report(.feedbackRead(queue: queue.name.description, count: count)) }
         } catch let error as PostgresError {
             throw error

@@ -9,7 +9,8 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Part: CaseIterable {
-        case intake, fanOut, permits, retiring, flushing, queues, tokens, rescue, duties, presence, notifications, drain
+        case intake, fanOut, permits, retiring, flushing, queues, tokens, rescue, duties, feedback, presence,
+            notifications, drain
     }
 
     let loop: EventLoop
@@ -31,6 +32,8 @@ final class EngineParts {
     let permits: PermitTaker
     let rescuer: Rescuer
     let duties: DutyRunner
+    /// Nil where this worker could not ask the feedback service.
+    let feedback: DutyRunner?
     private let presence: Presence
     private let drainSignal: Signal
     /// Gateways of which it was said that they are out of reach.
@@ -64,20 +67,27 @@ final class EngineParts {
             dispatcher: dispatcher, settler: settler, report: report)
         permits = PermitTaker(loop: loop, store: store, settings: settings, dispatcher: dispatcher)
         rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
-        var all: [any Duty] = [
+        let all: [any Duty] = [
             SuspectsDuty(store: slowStore, report: report), UpkeepDuty(store: slowStore, report: report),
             CredentialsDuty(store: slowStore, report: report),
         ]
-        // A worker that does not know whom to ask leaves it to those that do.
-        if settings.feedbackEndpoint(.production) != nil {
-            all.append(
-                FeedbackDuty(store: slowStore, settings: settings, masterKey: masterKey, loop: loop, report: report))
-        }
         duties = DutyRunner(
             loop: loop, store: slowStore, owner: owner, duties: all, retry: settings.dutyRetry, report: report)
+        // A worker that does not know whom to ask, or has no key to the certificates, leaves it to those that do.
+        let canAsk = settings.feedbackEndpoint(.production) != nil && masterKey != nil
+        feedback = canAsk ? Self.feedback(slowStore, owner, settings, masterKey, loop, report) : nil
         presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
         drainSignal = Signal(loop: loop)
         connectParts()
+    }
+
+    private static func feedback(
+        _ store: EngineStore, _ owner: Int64, _ settings: EngineSettings, _ masterKey: MasterKey?, _ loop: EventLoop,
+        _ report: @escaping (EngineEvent) -> Void
+    ) -> DutyRunner {
+        let duty = FeedbackDuty(store: store, settings: settings, masterKey: masterKey, loop: loop, report: report)
+        return DutyRunner(
+            loop: loop, store: store, owner: owner, duties: [duty], retry: settings.dutyRetry, report: report)
     }
 
     /// Runs one part until ``stopIntake()`` and what follows from it have ended it.
@@ -92,6 +102,7 @@ final class EngineParts {
         case .tokens: await gateways.run()
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
+        case .feedback: await feedback?.run()
         case .presence: await presence.run()
         case .notifications: await notifications.run()
         case .drain: await drain()
@@ -150,6 +161,7 @@ final class EngineParts {
         permits.stop()
         rescuer.stop()
         duties.stop()
+        feedback?.stop()
         queues.stop()
         gateways.stop()
         for job in jobs.all where !job.isSettling { settler.close(job, .yielded(after: .zero)) }
@@ -157,6 +169,7 @@ final class EngineParts {
         while dispatcher.inFlight > 0 || intake.isRunning, ContinuousClock.now < deadline {
             await drainSignal.wait(atMost: min(.milliseconds(50), ContinuousClock.now.duration(to: deadline)))
         }
+        if dispatcher.inFlight > 0 { report(.leftInFlight(dispatcher.inFlight, drain: settings.drain)) }
         gateways.closeAll()
         settler.stop()
         presence.stop()
@@ -172,6 +185,10 @@ extension EngineParts: PushGatewayHandler {
     func capacityChanged(of gateway: any PushGateway) {
         noteReachability(of: gateway)
         dispatcher.schedule()
+    }
+
+    func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {
+        report(.deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: settings.binary.grace))
     }
 
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {

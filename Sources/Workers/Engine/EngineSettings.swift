@@ -14,8 +14,6 @@ package struct EngineSettings: Sendable {
     /// sends elsewhere than to Apple does not turn to Apple for these.
     package var binaryGateway: Endpoint?
     package var feedbackService: Endpoint?
-    /// How often the feedback service is asked about each queue.
-    package var feedbackInterval = Duration.seconds(24 * 3600)
     package var binary = BinarySettings()
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
@@ -49,6 +47,8 @@ package struct EngineSettings: Sendable {
     package var dutyRetry = Duration.seconds(30)
     /// How often it is looked whether a provider token is due, where none was found due before.
     package var tokenLook = Duration.seconds(30)
+    /// What a drain needs beyond the grace of the binary interface to end clean: silence is noticed, and what it came to is written.
+    static let drainMargin = Duration.seconds(1)
     /// How far ahead permits of a rate limit are taken: what a stalled worker holds of them is lost to the rate.
     package var permitHorizon = Duration.milliseconds(250)
 
@@ -90,6 +90,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case clockInDoubt(keyID: String, minutes: Int)
     case gatewayUnreachable(queue: String, reason: String)
     case gatewayReachable(queue: String)
+    case deliveredTooSoon(queue: String, count: Int, grace: Duration)
+    case drainTooShort(drain: Duration, grace: Duration)
+    case leftInFlight(Int, drain: Duration)
     case jobsRescued(Int)
     case leasesLost(Int)
     case leasesFound(Int)
@@ -121,6 +124,16 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
         case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
+        case .deliveredTooSoon(let queue, let count, let grace):
+            "\(count) pushes of \(queue) were recorded as delivered after \(grace) of silence, and an error that came later says that "
+                + "they were not: start workers with a longer --binary-grace"
+        case .drainTooShort(let drain, let grace):
+            "a drain of \(drain) is too short for the binary interface, whose pushes are delivered after \(grace) of silence: what "
+                + "is in flight when this worker stops will be sent again; start it with --drain "
+                + "\(Int(((grace + EngineSettings.drainMargin) / .seconds(1)).rounded(.up)))s or more"
+        case .leftInFlight(let count, let drain):
+            "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or unknown where the message says "
+                + "at most once"
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
         case .leasesLost(let count): "lost \(count) leases to other workers"
         case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"

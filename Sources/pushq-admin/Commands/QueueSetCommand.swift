@@ -23,6 +23,8 @@ struct QueueSetCommand: Command {
     var deriveCollapseId: Toggle?
     @Option("The interface it is sent over; binary is Apple's old one, for compatible services.") var gateway:
         GatewayKind?
+    @Option("How often the binary interface's feedback service is asked for dead devices: 1m to 30d; daily if not set.")
+    var feedbackEvery: Duration?
     @Option("The credential that it is sent with.", "NAME") var credential: String?
     var database = DatabaseOptions()
 
@@ -51,6 +53,10 @@ struct QueueSetCommand: Command {
             change.maxAttempts = try Self.bounded(command.attempts, 1...100, "--attempts")
             change.derivesCollapseID = command.deriveCollapseId.map { $0 == .on }
             change.gateway = command.gateway
+            change.feedbackEvery = command.feedbackEvery
+            if let interval = command.feedbackEvery, !Self.feedbackIntervals.contains(interval) {
+                throw UsageError("--feedback-every \(interval.shown) is not between 1m and 30d")
+            }
             guard !liftsRate || (rate == nil && burst == nil) else {
                 throw UsageError("--no-rate does not go with --rate or --burst")
             }
@@ -59,6 +65,8 @@ struct QueueSetCommand: Command {
                 throw UsageError("there is nothing to set")
             }
         }
+
+        private static let feedbackIntervals = Duration.seconds(60) ... .seconds(30 * 86_400)
 
         private static func bounded<Value>(
             _ value: Value?, _ range: ClosedRange<Value>, _ option: String
@@ -105,5 +113,6 @@ extension GatewayKind: ArgumentChoice {}
 extension QueueChange {
     fileprivate var isEmpty: Bool {
         weight == nil && connections == nil && maxAttempts == nil && derivesCollapseID == nil && gateway == nil
+            && feedbackEvery == nil
     }
 }

@@ -28,8 +28,9 @@ struct WorkCommand: Terminal.Command {
     @Option("The same for queues whose gateway is binary: where Apple's old interface is spoken.") var binaryGateway:
         HostAndPort?
     @Option("The same for the binary interface's feedback service.") var feedbackService: HostAndPort?
-    @Option("How often the feedback service is asked about a queue.") var feedbackEvery: Duration = .seconds(24 * 3600)
     @Option("The command of the binary interface that pushes are sent with: 0, 1 or 2.") var binaryCommand: Int = 2
+    @Option("How long a push over the binary interface has to be followed by silence before it is delivered.")
+    var binaryGrace: Duration = .seconds(2)
     @Option("A PEM file of certificate authorities that these are verified against, beside the system's.", "FILE")
     var ca: InputFile?
     @Option("How long to wait for what is in flight when told to stop.") var drain: Duration = .seconds(25)
@@ -68,15 +69,15 @@ struct WorkCommand: Terminal.Command {
         else {
             throw UsageError("--ca belongs to a --gateway")
         }
-        guard feedbackEvery >= .seconds(1) else {
-            throw UsageError("--feedback-every \(feedbackEvery.shown) is less than a second")
+        guard binaryGrace >= .milliseconds(100) else {
+            throw UsageError("--binary-grace \(binaryGrace.shown) is less than 100ms")
         }
         guard let command = UInt8(exactly: binaryCommand).flatMap(BinaryCommand.init) else {
             throw UsageError("--binary-command \(binaryCommand) is not 0, 1 or 2")
         }
         var settings = EngineSettings()
         settings.binary.command = command
-        settings.feedbackInterval = feedbackEvery
+        settings.binary.grace = binaryGrace
         settings.queues = queues
         settings.drain = drain
         settings.lease = lease

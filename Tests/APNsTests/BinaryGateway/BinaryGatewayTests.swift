@@ -122,9 +122,63 @@ import Transport
             await scene.sender.untilAnswered(10)
             scene.sender.send(count: 3, from: 10)
             await scene.sender.untilAnswered(13)
+            // The one at fault, and the eight behind it whose silence was believed.
+            #expect(scene.sender.deliveredTooSoon == 9)
         }
         #expect(scene.tally == ["accepted": 13])
         #expect(scene.ticketsByConnection == [Array(0..<13), Array(10..<13)])
+    }
+
+    @Test func `that is cut off in the middle says nothing`() async throws {
+        let stage = BinaryStage { $0.ticket == 4 ? .halfError : .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 5)
+            await scene.sender.untilAnswered(5)
+        }
+        #expect(scene.tally == ["unanswered": 5])
+    }
+
+    @Test func `that is followed by another is the one that counts`() async throws {
+        let stage = BinaryStage { arrival in
+            arrival.connection == 0 && arrival.ticket == 9 ? .errors(identifiers: [3, 7]) : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 10)
+            await scene.sender.untilAnswered(10)
+        }
+        #expect(scene.results[2] == "400 BadDeviceToken")
+        #expect(scene.tally == ["accepted": 9, "400 BadDeviceToken": 1])
+        #expect(scene.ticketsByConnection == [Array(0..<10), Array(3..<10)])
+    }
+
+    @Test func `makes the windows smaller, so that little is written in vain where many tokens are bad`() async throws {
+        let (count, bad) = (2000, 200)
+        let stage = BinaryStage { arrival in
+            guard arrival.ticket % 10 == 7, let identifier = arrival.notification.identifier else { return .silence }
+            return .error(status: 8, identifier: identifier)
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+        }
+        #expect(scene.tally == ["accepted": count - bad, "400 BadDeviceToken": bad])
+        // With a full window half of all would be written again for each of them: 200,000.
+        #expect(scene.repeatedCount < 10 * count)
+    }
+
+    @Test func `costs a connection, and those are opened one at a time`() async throws {
+        let (count, interval) = (8, Duration.milliseconds(50))
+        var stage = BinaryStage { arrival in
+            arrival.notification.identifier.map { .error(status: 8, identifier: $0) } ?? .close
+        }
+        stage.openingInterval = interval
+        let start = ContinuousClock.now
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+        }
+        #expect(scene.ticketsByConnection.count == count)
+        #expect(start.duration(to: .now) >= interval * (count - 1))
     }
 }
 
@@ -175,6 +229,45 @@ import Transport
         }
         #expect(scene.notes["open after a while"] ?? 0 > 0)
         #expect(scene.results.count == count)
+    }
+
+    @Test func `of a peer that takes nothing any more ends the connection`() async throws {
+        var settings = GatewaySettings.brisk
+        (settings.pingAfterSilence, settings.pingTime) = (.milliseconds(200), .milliseconds(200))
+        let (count, bytes) = (12_000, 2000)
+        let stage = BinaryStage(settings: settings, windowSize: count, grace: .milliseconds(50)) { arrival in
+            arrival.connection == 0 ? .hold : .silence
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(Sender.push(bytes: bytes), count: count)
+            await scene.sender.untilAnswered(count)
+        }
+        // What never left goes over the next connection.
+        #expect(scene.ticketsByConnection.count > 1)
+        #expect(scene.tally["unanswered"] ?? 0 > 0)
+    }
+
+    @Test func `of a line that has been cut is not believed, though all was acknowledged before`() async throws {
+        var settings = GatewaySettings.brisk
+        (settings.pingAfterSilence, settings.pingTime) = (.seconds(1), .seconds(3))
+        settings.maximumConnections = 1
+        let (impatient, stage) = (settings, BinaryStage(settings: settings) { _ in .silence })
+        _ = try await stage.run { scene in
+            let proxy = try SilentProxy(toPort: scene.server.port)
+            defer { proxy.close() }
+            let gateway = try BinaryGateway(
+                endpoint: Endpoint(parsing: proxy.address, authorities: scene.authorities), identity: scene.identity,
+                settings: impatient, loop: scene.loop)
+            defer { gateway.close() }
+            let sender = Sender(gateway)
+            sender.send(count: 10)
+            while scene.server.arrivals.count < 10 { await scene.loop.pause(.milliseconds(2)) }
+            proxy.cutLines()
+            // An error, as it would come to say that nobody behind the fifth was taken.
+            scene.server.connections[0].writeError(8, 5)
+            await sender.untilAnswered(10)
+            #expect(sender.tally == ["unanswered": 10])
+        }
     }
 
     @Test func `is awaited by a drain`() async throws {
@@ -263,6 +356,30 @@ import Transport
             await scene.sender.until { !scene.sender.refusedCredentials.isEmpty }
             #expect(scene.sender.refusedCredentials[0].reason == .named("BadCertificate"))
         }
+    }
+
+    @Test func `knows that nothing was looked at where its certificate is refused`() async throws {
+        let stage = BinaryStage(isKnown: false) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.resendsUntouched = false
+            scene.sender.send(count: 3)
+            await scene.sender.untilAnswered(3)
+        }
+        #expect(scene.tally == ["untouched": 3])
+    }
+
+    @Test func `gives back what has not left when it is closed`() async throws {
+        let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            scene.sender.resendsUntouched = false
+            scene.sender.send(count: 5, from: 1)
+            scene.gateway.close()
+            await scene.sender.untilAnswered(6)
+        }
+        #expect(scene.tally == ["accepted": 1, "untouched": 5])
+        #expect(scene.ticketsByConnection == [[0]])
     }
 
     @Test func `closes a connection that is idle, and opens one again`() async throws {

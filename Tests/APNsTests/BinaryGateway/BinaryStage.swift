@@ -13,6 +13,8 @@ struct BinaryStage: Sendable {
     var firstIdentifier: UInt32
     /// Whether the server knows the client's authority.
     var isKnown: Bool
+    /// The least time between two connections.
+    var openingInterval = Duration.zero
     let respond: @Sendable (MockBinaryServer.Arrival) -> MockBinaryServer.Reaction
 
     /// - Parameter grace: as it is in earnest, where an error is to come within it on a busy machine too.
@@ -53,6 +55,7 @@ final class BinaryScene {
     let loop: EventLoop
     let server: MockBinaryServer
     let identity: TLSIdentity
+    let authorities: TrustStore
     let gateway: BinaryGateway
     let sender: Sender
     fileprivate var notes: [String: Int] = [:]
@@ -63,10 +66,13 @@ final class BinaryScene {
         server = try MockBinaryServer(on: loop, clientsOf: authority, respond: stage.respond)
         let issuer = stage.isKnown ? authority : try CertificateAuthority.make(commonName: "Stranger")
         identity = try issuer.issueClient(.init(userID: "com.example.App"))
+        authorities = try TrustStore(adding: [authority.certificate])
+        var binary = stage.binary
+        binary.openingInterval = stage.openingInterval
         gateway = try BinaryGateway(
             endpoint: Endpoint(
-                host: "127.0.0.1", port: server.port, authorities: try TrustStore(adding: [authority.certificate])),
-            identity: identity, settings: stage.settings, binary: stage.binary, loop: loop,
+                host: "127.0.0.1", port: server.port, authorities: authorities),
+            identity: identity, settings: stage.settings, binary: binary, loop: loop,
             firstIdentifier: stage.firstIdentifier)
         sender = Sender(gateway)
     }

@@ -16,6 +16,10 @@ final class MockBinaryServer {
         case close
         /// As `error`, but with a reset for an end, and with no look at what the client has sent meanwhile.
         case errorAndReset(status: UInt8, identifier: UInt32)
+        /// The beginning of an error packet, and the end of the connection.
+        case halfError
+        /// Two error packets at once.
+        case errors(identifiers: [UInt32])
         /// Nothing more is read.
         case hold
     }
@@ -95,6 +99,12 @@ final class MockBinaryServer {
                 // The reset goes out with the last reference.
                 server.connections.removeAll { $0 === self }
                 stream.loop.atEndOfTurn { [server] in server.hasReset() }
+            case .halfError:
+                _ = stream.write([8, 8, 0].span)
+                stream.close()
+            case .errors(let identifiers):
+                for identifier in identifiers { writeError(8, identifier) }
+                stream.close()
             case .close: stream.close()
             case .hold: stream.pauseReading()
             }

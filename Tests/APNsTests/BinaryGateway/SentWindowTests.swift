@@ -26,7 +26,7 @@ import Testing
         #expect(window.place(of: 1) == .waiting(index: 3))
         #expect(window.place(of: 2) == .unknown)
         _ = window.takeOldest()
-        #expect(window.place(of: .max - 1) == .confirmed)
+        #expect(window.place(of: .max - 1) == .confirmed(laterCount: 0))
         #expect(window.place(of: .max - 2) == .unknown)
     }
 
@@ -59,6 +59,7 @@ import Testing
         }
         #expect(window.count == 300)
         #expect(window.place(of: 100_000) == .waiting(index: 299))
-        #expect(window.place(of: 99_700) == .confirmed)
+        #expect(window.place(of: 99_700) == .confirmed(laterCount: 0))
+        #expect(window.place(of: 99_600) == .confirmed(laterCount: 100))
     }
 }

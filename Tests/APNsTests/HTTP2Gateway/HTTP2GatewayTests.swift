@@ -202,6 +202,7 @@ private final class Keeper: PushGatewayHandler {
     }
 
     func capacityChanged(of gateway: any PushGateway) { wake() }
+    func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {}
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {}
 
     func until(_ isDue: @escaping () -> Bool) async {

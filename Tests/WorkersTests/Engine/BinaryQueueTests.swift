@@ -80,6 +80,97 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false])
+    func `loses and repeats nobody when its interface or its credential is changed with pushes in flight`(
+        toHTTP2: Bool
+    ) async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            // One is bad, and that is told when the change has been made: what came behind it goes over the other gateway.
+            $0.rules.latency = .milliseconds(800) ... .milliseconds(800)
+            $0.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.01, times: 1)]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 400, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("an arrival") { await fixture.simulator.snapshot().arrived > 0 }
+                if toHTTP2 {
+                    var change = QueueChange()
+                    change.gateway = .http2
+                    try await fixture.connection.setQueue(queue, to: change)
+                } else {
+                    let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
+                    let next = try fixture.certificate(for: queue, id: id)
+                    _ = try await fixture.connection.replaceCredential(id, by: next)
+                }
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let progress = try await fixture.progress()
+            let seen = await fixture.simulator.snapshot()
+            #expect((progress["delivered"] ?? 0) + (progress["rejected"] ?? 0) == 400)
+            #expect(progress["rejected"] ?? 0 > 0)
+            // Over either interface, everybody arrived once.
+            #expect(seen.arrived == 400)
+            #expect(seen.connections > 1)
+        }
+    }
+
+    @Test func `sends a push that may be sent only once again after an error, and not after a loss`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+            $0.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.02)]
+            $0.rules.connections.resetAfter = 150
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 600, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            try await fixture.connection.runScript(
+                """
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}',
+                  tokens => (select array_agg(encode(token, 'hex')) from pushq.device), at_most_once => true)
+                """)
+            try await fixture.withEngine { _ in
+                try await eventually(
+                    "the end of the send", within: .seconds(60),
+                    {
+                        try await fixture.number(
+                            "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)")
+                    }, until: { $0 == 0 })
+            }
+            let seen = await fixture.simulator.snapshot()
+            // Many ended behind an error packet, and are sent again; who was in flight when the line broke is not.
+            #expect(seen.repeated == 0)
+            #expect(seen.refused["BadDeviceToken"] ?? 0 > 3)
+            let sums = "select sum(delivered + rejected + unknown) from pushq.result"
+            #expect(try await fixture.number(sums) == 600)
+            #expect(try await fixture.number("select sum(unknown) from pushq.result") > 0)
+        }
+    }
+
+    @Test func `warns of a drain that is shorter than the grace, and says what that left uncertain`() async throws {
+        try await EngineFixture.run {
+            $0.binaryPort = 0
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 300, usesCertificate: true)
+            try await fixture.useBinaryInterface(for: queue)
+            try await fixture.withEngine({ $0.drain = .milliseconds(200) }) { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually(
+                    "all arrivals", within: .seconds(30), { await fixture.simulator.snapshot().arrived },
+                    until: { $0 == 300 })
+            }
+            #expect(fixture.events.contains("too short for the binary interface"))
+            #expect(fixture.events.contains("--drain 3s or more"))
+            #expect(fixture.events.contains("300 pushes had no answer yet"))
+            // Given back at once all the same, and sent again.
+            #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
+            try await fixture.withEngine { _ in try await fixture.waitForCampaigns() }
+            #expect(await fixture.simulator.snapshot().arrived == 600)
+            #expect(try await fixture.progress()["delivered"] == 300)
+            #expect(fixture.events.all.count { $0.contains("too short") } == 1)
+        }
+    }
+
     @Test func `stands still, and says why, when its credential is none for it`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0

@@ -1,0 +1,136 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+/// When the feedback service is asked about a queue: the queue's setting, and nobody's who asks.
+@Suite(.timeLimit(.minutes(1))) struct `The schedule of the feedback service` {
+    private static let queues = """
+        insert into pushq.tenant (name) values ('acme');
+        insert into pushq.app (tenant_id, bundle_id)
+        select id, 'com.acme.' || n from pushq.tenant, unnest('{a,b}'::text[]) n;
+        insert into pushq.credential (tenant_id, name, kind, environments, sealed)
+        select id, 'certificate', 'certificate', '{production}', '' from pushq.tenant;
+        insert into pushq.queue (tenant_id, app_id, environment, credential_id, gateway)
+        select a.tenant_id, a.id, 'production', c.id, 'binary' from pushq.app a, pushq.credential c order by a.id;
+        """
+
+    private func run(_ body: @escaping @Sendable (Clock) async throws -> Void) async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            try await store.runScript(Self.queues)
+            try await body(Clock(store: store))
+        }
+    }
+
+    /// A database in which time may pass for the schedule.
+    private struct Clock {
+        let store: PostgresConnection
+        private static let lease = Duration.seconds(900)
+
+        /// Takes all queues that are due, as one worker would.
+        func takeDue() async throws -> [Int32] {
+            var due: [Int32] = []
+            while let queue = try await store.takeFeedbackPoll(lease: Self.lease) { due.append(queue) }
+            return due.sorted()
+        }
+
+        func pass(_ interval: String) async throws {
+            try await store.runScript(
+                """
+                update pushq.feedback_poll
+                set polled_at = polled_at - interval '\(interval)', not_before = not_before - interval '\(interval)'
+                """)
+        }
+
+        func set(_ app: String, every interval: Duration) async throws {
+            var change = QueueChange()
+            change.feedbackEvery = interval
+            try await store.setQueue(QueueName(tenant: "acme", app: app, environment: .production), to: change)
+        }
+    }
+
+    @Test func `is each queue's own, and a changed setting holds at once`() async throws {
+        try await run { clock in
+            let both = try await clock.takeDue()
+            #expect(both.count == 2)
+            for queue in both { try await clock.store.noteFeedbackRead(of: queue) }
+            #expect(try await clock.takeDue() == [])
+            try await clock.set("com.acme.b", every: .seconds(6 * 3600))
+            try await clock.pass("5 hours 59 minutes")
+            #expect(try await clock.takeDue() == [])
+            try await clock.pass("2 minutes")
+            #expect(try await clock.takeDue() == [both[1]])
+            try await clock.store.noteFeedbackRead(of: both[1])
+            try await clock.set("com.acme.a", every: .seconds(3600))
+            #expect(try await clock.takeDue() == [both[0]])
+        }
+    }
+
+    @Test func `P53: gives a queue to another worker when the one that asked is gone`() async throws {
+        try await run { clock in
+            let both = try await clock.takeDue()
+            #expect(both.count == 2)
+            // Whoever took them is killed here, and nothing is noted.
+            try await clock.pass("14 minutes")
+            #expect(try await clock.takeDue() == [])
+            try await clock.pass("2 minutes")
+            #expect(try await clock.takeDue() == both)
+        }
+    }
+
+    @Test func `P54: backs off for the queue that cannot be asked about, and for no other`() async throws {
+        try await run { clock in
+            let (bad, good) = { ($0[0], $0[1]) }(try await clock.takeDue())
+            try await clock.store.noteFeedbackRead(of: good)
+            var waits: [Int] = []
+            for failure in 1...8 {
+                #expect(try await clock.store.noteFeedbackFailed(of: bad, problem: "refused") == failure)
+                let rows = try await clock.store.execute(
+                    Statement(
+                        "wait",
+                        "select round(extract(epoch from not_before - now()) / 60)::int8 from pushq.feedback_poll where queue_id = \(bad)"
+                    ))
+                let minutes = Int(rows.first?.int8(0) ?? 0)
+                waits.append(minutes)
+                try await clock.pass("\(minutes - 1) minutes 50 seconds")
+                #expect(try await clock.takeDue() == [])
+                try await clock.pass("20 seconds")
+                #expect(try await clock.takeDue() == [bad])
+            }
+            #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60])
+            try await clock.store.noteFeedbackRead(of: bad)
+            #expect(try await clock.store.noteFeedbackFailed(of: bad, problem: "refused") == 1)
+        }
+    }
+
+    @Test func `leaves out a queue whose certificate has expired, and one that is not sent over the binary interface`()
+        async throws
+    {
+        try await run { clock in
+            try await clock.store.runScript("update pushq.credential set not_after = now() - interval '1 minute'")
+            #expect(try await clock.takeDue() == [])
+            try await clock.store.runScript(
+                """
+                update pushq.credential set not_after = now() + interval '1 day';
+                update pushq.queue set gateway = 'http2' where id = (select min(id) from pushq.queue);
+                """)
+            #expect(try await clock.takeDue().count == 1)
+        }
+    }
+
+    @Test func `P52: takes a time that lies ahead for now, and 1970 for what it is`() async throws {
+        try await run { clock in
+            let queue = try await clock.takeDue()[0]
+            try await clock.store.keepFeedback(of: queue, tokens: [[1], [2]], times: [Int64(UInt32.max), 0])
+            let rows = try await clock.store.execute(
+                Statement(
+                    "times",
+                    "select extract(epoch from reported_at)::int8, reported_at <= now() from pushq.feedback_record order by token"
+                ))
+            #expect(rows.map { $0.bool(1) } == [true, true])
+            #expect(rows.last?.int8(0) == 0)
+        }
+    }
+}
