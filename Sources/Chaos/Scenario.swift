@@ -8,6 +8,8 @@ struct Scenario: Sendable {
     let name: String
     /// What a machine must have for it.
     var needs = "nothing"
+    /// It waits for what takes its time: left out of the short form, unless it is asked for by name.
+    var isLong = false
     /// How the rig is set up.
     var adjust: @Sendable (inout Rig.Settings, _ isShort: Bool) -> Void = { _, _ in }
     /// What may be repeated.
@@ -17,7 +19,7 @@ struct Scenario: Sendable {
     /// Breaks it. Campaigns that go on are awaited afterwards.
     let disturb: @Sendable (Trial) async throws -> Void
 
-    static var all: [Scenario] { workers + database + neighbours + statements + network }
+    static var all: [Scenario] { workers + database + neighbours + statements + network + binary }
 
     /// Runs it from an empty database to the comparison at the end.
     func run(on shared: PrivatePostgres, seed: UInt64, isShort: Bool) async throws -> Audit {

@@ -21,12 +21,12 @@ import Testing
     }
 
     private func audit(
-        _ record: PushRecord, _ ends: [APNsID: [Outcome]], leases: [LapsedLease] = [],
+        _ record: PushRecord, _ ends: [APNsID: [Outcome]], leases: [LapsedLease] = [], grace: Duration? = nil,
         _ expectation: Audit.Expectation = .init()
     ) -> Audit {
         Audit(
             record: record, outcomes: RecordedOutcomes(ends: ends, recipients: [Self.one, Self.two]), leases: leases,
-            lease: .seconds(3), expectation: expectation)
+            lease: .seconds(3), grace: grace, expectation: expectation)
     }
 
     private static let both: [(Int, APNsID, Int?)] = [(1, one, nil), (2, two, nil), (3, one, 200), (4, two, 200)]
@@ -70,6 +70,37 @@ import Testing
         let audit = audit(try record(events), Self.delivered, leases: [lease])
         #expect(audit.repeated == 2)
         #expect(audit.bound == 1)
+    }
+
+    @Test func `takes an answer over the binary interface for known when the grace has passed, or an error has come`()
+        throws
+    {
+        let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.one, Self.two])
+        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush was at 5 s.
+        let taken: [(Int, APNsID, Int?)] = [
+            (3100, Self.one, nil), (3100, Self.one, 200), (4100, Self.two, nil), (4100, Self.two, 200),
+        ]
+        #expect(audit(try record(taken), Self.delivered, leases: [lease]).bound == 0)
+        #expect(audit(try record(taken), Self.delivered, leases: [lease], grace: .seconds(2)).bound == 2)
+        // An error at 4.2 s says of both that they were taken.
+        let third = APNsID(root: 7, key: 3)
+        let refused = taken + [(4150, third, nil), (4200, third, 400)]
+        #expect(audit(try record(refused), Self.delivered, leases: [lease], grace: .seconds(2)).bound == 0)
+    }
+
+    @Test func `allows for the last grace of a connection of the binary interface that ended without an error`() throws
+    {
+        var lossy = Audit.Expectation()
+        lossy.losesConnections = true
+        let taken: [(Int, APNsID, Int?)] = [
+            (1000, Self.one, nil), (1000, Self.one, 200), (4000, Self.two, nil), (4000, Self.two, 200),
+        ]
+        let cut = try record(taken, connectionEndsAt: 5000)
+        #expect(audit(cut, Self.delivered, lossy).bound == 0)
+        #expect(audit(cut, Self.delivered, grace: .seconds(2), lossy).bound == 1)
+        let third = APNsID(root: 7, key: 3)
+        let ended = try record(taken + [(4500, third, nil), (5000, third, 400)], connectionEndsAt: 5000)
+        #expect(audit(ended, Self.delivered, grace: .seconds(2), lossy).bound == 0)
     }
 
     @Test func `allows for what was in flight when a connection was lost, if it is told to`() throws {

@@ -39,9 +39,10 @@ package struct Audit {
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
+    /// - Parameter grace: of the binary interface, if the pushes went over it.
     package init(
         record: PushRecord, outcomes: RecordedOutcomes, leases: [LapsedLease], lease: Duration,
-        expectation: Expectation
+        grace: Duration? = nil, expectation: Expectation
     ) {
         var problems: [String: [APNsID]] = [:]
         for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys) {
@@ -58,8 +59,9 @@ package struct Audit {
             bound = 0
             return
         }
-        let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, deafness: expectation.deafness) : 0
-        bound = Self.unflushed(record, leases, leaseMicroseconds) + atLoss
+        let knowledge = Knowledge(record: record, grace: grace.map { Int($0 / .microseconds(1)) })
+        let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, knowledge, expectation.deafness) : 0
+        bound = Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss
     }
 
     /// What is wrong with one recipient; nil if nothing is.
@@ -79,15 +81,39 @@ package struct Audit {
         }
     }
 
+    /// When a worker can have known what became of an arrival.
+    private struct Knowledge {
+        let record: PushRecord
+        /// In microseconds; nil over HTTP/2.
+        let grace: Int?
+
+        /// When it was answered; over the binary interface when the silence behind it had lasted for the grace, or an error packet had
+        /// come, which speaks for all before it. Nil if it was not.
+        func time(of arrival: PushRecord.Arrival) -> Int? {
+            guard let answeredAt = arrival.answeredAt, let grace, arrival.status == 200 else {
+                return arrival.answeredAt
+            }
+            return min(answeredAt + grace, record.refusedAt[arrival.connection] ?? .max)
+        }
+
+        /// Whether its connection ended with an error packet, which leaves nothing open.
+        func isSettledByPacket(_ arrival: PushRecord.Arrival) -> Bool {
+            grace != nil && record.refusedAt[arrival.connection] != nil
+        }
+    }
+
     /// Pushes that may have reached their device under a lease that ran out, and whose answer no flush of it can have known: a flush
     /// sets the lease's end, so that this tells when the last one was.
-    private static func unflushed(_ record: PushRecord, _ leases: [LapsedLease], _ lease: Int) -> Int {
+    private static func unflushed(
+        _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ knowledge: Knowledge
+    ) -> Int {
         leases.reduce(0) { sum, lapsed in
             let flushedBefore = lapsed.deadline - lease - flushSlack
             return sum
                 + lapsed.uncertain.count { id in
                     record.pushes[id]?.contains {
-                        $0.mayHaveReachedDevice && $0.at <= lapsed.deadline && ($0.answeredAt ?? .max) > flushedBefore
+                        $0.mayHaveReachedDevice && $0.at <= lapsed.deadline
+                            && (knowledge.time(of: $0) ?? .max) > flushedBefore
                     } ?? false
                 }
         }
@@ -106,12 +132,17 @@ package struct Audit {
         return Double(waits.max() ?? next ?? 0) / 1e6
     }
 
-    private static func inFlightAtLoss(_ record: PushRecord, deafness: [ClosedRange<Int>]) -> Int {
+    /// Pushes of which a connection that was cut may have told nothing. Answers count from being written to being known: while that
+    /// went on, they may have been swallowed.
+    private static func inFlightAtLoss(
+        _ record: PushRecord, _ knowledge: Knowledge, _ deafness: [ClosedRange<Int>]
+    ) -> Int {
         record.pushes.values.joined().filter(\.mayHaveReachedDevice).count { arrival in
-            guard let answeredAt = arrival.answeredAt, let end = record.connectionEnds[arrival.connection] else {
-                return true
-            }
-            return answeredAt > end - readSlack || deafness.contains { $0.contains(answeredAt) }
+            guard let answeredAt = arrival.answeredAt, let known = knowledge.time(of: arrival),
+                let end = record.connectionEnds[arrival.connection]
+            else { return true }
+            if deafness.contains(where: { $0.overlaps(answeredAt...known) }) { return true }
+            return known > end - readSlack && !knowledge.isSettledByPacket(arrival)
         }
     }
 }

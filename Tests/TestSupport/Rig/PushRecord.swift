@@ -22,13 +22,20 @@ package struct PushRecord {
 
     /// The arrivals of each push, in order.
     package private(set) var pushes: [APNsID: [Arrival]] = [:]
+    /// When a connection was told that a push is refused. Over the binary interface that ends it, and says of all pushes before that
+    /// they were taken.
+    package private(set) var refusedAt: [Int: Int] = [:]
     /// When each connection was gone.
     package private(set) var connectionEnds: [Int: Int] = [:]
     /// When each arrival was, ascending.
     package private(set) var arrivals: [Int] = []
 
+    private let names: [String: APNsID]
+
     /// Reads the files of the runs, the earliest first.
-    package init(files: [String]) throws {
+    /// - Parameter names: of pushes whose `apns-id` in the record is made up; see ``BinaryNames``.
+    package init(files: [String], names: [String: APNsID] = [:]) throws {
+        self.names = names
         var firstConnection = 0
         for file in files {
             let text = try String(contentsOfFile: file, encoding: .utf8)
@@ -77,13 +84,14 @@ package struct PushRecord {
     }
 
     private mutating func note(_ event: Line, on connection: Int) {
-        guard let id = event.apnsID.flatMap({ APNsID($0) }) else { return }
+        guard let id = event.apnsID.flatMap({ names[$0] ?? APNsID($0) }) else { return }
         if event.event == "arrived" {
             pushes[id, default: []].append(Arrival(at: event.at, connection: connection))
             arrivals.append(event.at)
         } else if event.event == "answered",
             let index = pushes[id]?.lastIndex(where: { $0.connection == connection && $0.answeredAt == nil })
         {
+            if event.status != 200 { refusedAt[connection] = event.at }
             pushes[id]![index].answeredAt = event.at
             pushes[id]![index].status = event.status ?? 0
             pushes[id]![index].reason = event.reason ?? ""

@@ -1,3 +1,4 @@
+import APNs
 import Cryptography
 import Foundation
 package import LocalStack
@@ -28,8 +29,12 @@ package final class Rig {
 
         package init() {}
 
-        fileprivate func allSimulatorArguments(app: String) -> [String] {
-            let ports = ["--binary-port", "0", "--feedback-port", "0", "--client-certificate", app]
+        /// - Parameter ready: of the run before, whose ports are kept.
+        fileprivate func allSimulatorArguments(app: String, after ready: SimulatorProcess.Ready? = nil) -> [String] {
+            let ports = [
+                "--binary-port", "\(ready?.binaryPort ?? 0)", "--feedback-port", "\(ready?.feedbackPort ?? 0)",
+                "--client-certificate", app,
+            ]
             return (isBinary ? ports : []) + simulatorArguments
         }
     }
@@ -148,7 +153,8 @@ package final class Rig {
     package func restartSimulator(rules: String? = nil) async throws {
         await simulator.stop()
         try await simulator.start(
-            rules: rules ?? settings.rules, arguments: settings.allSimulatorArguments(app: queue.app))
+            rules: rules ?? settings.rules,
+            arguments: settings.allSimulatorArguments(app: queue.app, after: simulator.ready))
     }
 
     // MARK: Workers
@@ -156,7 +162,7 @@ package final class Rig {
     /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy.
     @discardableResult
     package func startWorker(
-        database url: String? = nil, gateway: String? = nil, _ arguments: [String] = []
+        database url: String? = nil, gateway: String? = nil, binaryGateway: String? = nil, _ arguments: [String] = []
     ) throws -> WorkerProcess {
         let name = "worker-\(workers.count + 1)"
         let log = "\(folder)/\(name).log"
@@ -164,7 +170,7 @@ package final class Rig {
             [
                 "work", "--gateway", gateway ?? simulator.ready.address, "--ca", simulator.ready.ca, "--name", name,
                 "--lease", "\(settings.lease.components.seconds)s",
-            ] + (simulator.ready.binary.map { ["--binary-gateway", $0] } ?? [])
+            ] + ((binaryGateway ?? simulator.ready.binary).map { ["--binary-gateway", $0] } ?? [])
                 + (simulator.ready.feedback.map { ["--feedback-service", $0] } ?? []) + arguments,
             environment: [
                 "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
@@ -202,7 +208,7 @@ package final class Rig {
 
     /// Starts a campaign to all devices.
     package func startCampaign(key: String = "campaign", options: String = "") async throws {
-        try await run(#"select pushq.start_campaign('\#(queue)', '\#(key)', '{"aps":{"alert":"x"}}'\#(options))"#)
+        try await run(#"select pushq.start_campaign('\#(queue)', '\#(key)', '{"aps":{"alert":"\#(key)"}}'\#(options))"#)
     }
 
     /// Recipients of all campaigns with an outcome.
@@ -230,11 +236,16 @@ package final class Rig {
     /// Stops the simulator, so that its record is whole, and compares it with the database.
     package func audit(_ expectation: Audit.Expectation = .init()) async throws -> Audit {
         await simulator.stop()
+        let store = try await store.current()
+        let names = settings.isBinary ? try await BinaryNames(from: store) : nil
         // Reading half a million lines takes longer than a loop may be kept from its timers.
-        let record = try await Task.detached { [files = simulator.records] in try PushRecord(files: files) }.value
-        let outcomes = try await RecordedOutcomes(from: try await store.current())
-        let leases = try await LapsedLease.all(in: try await store.current())
+        let record = try await Task.detached { [files = simulator.records] in
+            try PushRecord(files: files, names: names?.all() ?? [:])
+        }.value
+        let outcomes = try await RecordedOutcomes(from: store)
+        let leases = try await LapsedLease.all(in: store)
         return Audit(
-            record: record, outcomes: outcomes, leases: leases, lease: settings.lease, expectation: expectation)
+            record: record, outcomes: outcomes, leases: leases, lease: settings.lease,
+            grace: settings.isBinary ? BinarySettings().grace : nil, expectation: expectation)
     }
 }

@@ -25,7 +25,14 @@ package final class SimulatorProcess {
             case clientCertificate = "client_certificate"
         }
 
-        package var port: UInt16 { address.split(separator: ":").last.flatMap { UInt16($0) } ?? 0 }
+        package var port: UInt16 { Self.port(of: address) }
+        /// Of the binary interface and its feedback service; 0 without them.
+        package var binaryPort: UInt16 { binary.map(Self.port) ?? 0 }
+        package var feedbackPort: UInt16 { feedback.map(Self.port) ?? 0 }
+
+        private static func port(of address: String) -> UInt16 {
+            address.split(separator: ":").last.flatMap { UInt16($0) } ?? 0
+        }
     }
 
     private let folder: String

@@ -1,0 +1,109 @@
+import LocalStack
+import TestSupport
+
+/// The same over the binary interface, where silence is the answer and each error ends its connection.
+extension Scenario {
+    static var binary: [Scenario] {
+        [
+            Scenario(
+                name: "binary-kill-worker", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
+                disturb: { trial in
+                    try await trial.begin(workers: 3)
+                    for _ in 0..<(trial.isShort ? 6 : 20) {
+                        try await trial.pause(between: 0.1, and: 1)
+                        try await trial.keepBusy()
+                        await trial.killOne()
+                    }
+                }),
+            Scenario(
+                name: "binary-bad-tokens", adjust: { useBinary(&$0, badShare: $1 ? 0.01 : 0.05) },
+                disturb: { trial in
+                    try await trial.begin()
+                    for _ in 0..<2 {
+                        try await trial.pause(between: 0.5, and: 2)
+                        await trial.killOne()
+                    }
+                }),
+            Scenario(
+                name: "binary-deploy", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
+                expectation: .clean,
+                disturb: { trial in
+                    try await trial.begin(workers: 1)
+                    for _ in 0..<(trial.isShort ? 2 : 10) {
+                        try await trial.keepBusy()
+                        try await trial.rig.startWorker().says("started")
+                        guard await trial.running[0].drain() == .code(0) else {
+                            throw NeverHappened(description: "a worker did not drain")
+                        }
+                        trial.faultIsOver()
+                        try await trial.pause(.seconds(1))
+                    }
+                }),
+            Scenario(
+                name: "binary-apns-killed", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
+                expectation: .lossy,
+                disturb: { trial in
+                    try await trial.begin()
+                    for _ in 0..<(trial.isShort ? 2 : 6) {
+                        try await trial.pause(between: 0.3, and: 1)
+                        await trial.rig.simulator.kill()
+                        try await trial.pause(between: 0.1, and: 1)
+                        try await trial.rig.restartSimulator()
+                        trial.faultIsOver()
+                        try await trial.keepBusy()
+                    }
+                }),
+            Scenario(
+                name: "binary-apns-resets",
+                adjust: { settings, _ in
+                    useBinary(&settings, badShare: 0)
+                    settings.rules = #"{"latency_ms": [50, 100], "reset": {"after_requests": 1500}}"#
+                }, expectation: .lossy,
+                disturb: { trial in
+                    try await trial.begin()
+                    try await trial.pause(.seconds(trial.isShort ? 3 : 20))
+                    for worker in trial.running { _ = await worker.drain() }
+                    try await trial.rig.restartSimulator(rules: #"{"latency_ms": [50, 100]}"#)
+                    trial.faultIsOver()
+                    try trial.rig.startWorker()
+                }),
+            Scenario(
+                name: "half-open-binary", isLong: true,
+                adjust: { settings, _ in
+                    useBinary(&settings, badShare: 0.002)
+                    // More than the windows of both workers hold, so that the line is cut with one full.
+                    settings.devices = 30_000
+                }, expectation: .lossy,
+                disturb: { trial in
+                    let proxy = try SilentProxy(toPort: trial.rig.simulator.ready.binaryPort)
+                    try trial.rig.startWorker(binaryGateway: proxy.address)
+                    try await trial.begin(workers: 1)
+                    try await trial.pause(between: 0, and: 0.5)
+                    proxy.cutLines()
+                    trial.noteDeafness()
+                    // Until acknowledgements and probes have been missing for as long as a PING may be over HTTP/2.
+                    try await trial.rig.waitUntilFinished(within: .seconds(150))
+                    trial.faultIsOver()
+                    try await trial.startCampaign()
+                    try await trial.rig.waitUntilFinished()
+                    proxy.close()
+                }),
+        ]
+    }
+
+    private static func useBinary(_ settings: inout Rig.Settings, badShare: Double) {
+        settings.isBinary = true
+        settings.rules =
+            #"{"latency_ms": [50, 100], "outcomes": [{"share": \#(badShare), "reason": "BadDeviceToken"}]}"#
+    }
+}
+
+extension Trial {
+    /// Kills a worker and starts another in its place.
+    fileprivate func killOne() async {
+        guard let worker = running.randomElement(using: &random) else { return }
+        await worker.kill()
+        faultIsOver()
+        _ = try? rig.startWorker()
+    }
+}

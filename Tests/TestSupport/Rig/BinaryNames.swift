@@ -1,0 +1,32 @@
+import APNsSimulator
+import PostgresStore
+import QueueCore
+
+/// Pushes of the binary interface carry no `apns-id`: in the simulator's record a hash of token and payload stands for it. This tells
+/// whose each is; campaigns must differ in their payloads.
+struct BinaryNames: Sendable {
+    private let payloads: [(root: Int64, payload: [UInt8])]
+    private let tokens: [(device: Int64, token: [UInt8])]
+
+    private static let messages = Statement("messages", "select root_id, payload::text from pushq.message")
+    private static let devices = Statement("devices", "select id, token from pushq.device")
+
+    /// Reads the messages and devices of a database.
+    init(from store: PostgresConnection) async throws {
+        payloads = try await store.execute(Self.messages, [], within: .seconds(60)).map { row in
+            (row.int8(0), Array(row.text(1).utf8))
+        }
+        tokens = try await store.execute(Self.devices, [], within: .seconds(60)).map { ($0.int8(0), $0.bytes(1)) }
+    }
+
+    /// Every push there can be, by what stands for it in the record.
+    func all() -> [String: APNsID] {
+        var names: [String: APNsID] = [:]
+        for (root, payload) in payloads {
+            for (device, token) in tokens {
+                names[BinaryRecord.id(token: token, payload: payload)] = APNsID(root: root, key: device)
+            }
+        }
+        return names
+    }
+}
