@@ -75,7 +75,10 @@ let package = Package(
         // Figures for docs/performance.md.
         .executableTarget(
             name: "bench",
-            dependencies: ["LocalStack", "APNsSimulator", "PostgresStore", "QueueCore", "Transport", "Cryptography"],
+            dependencies: [
+                "LocalStack", "APNs", "APNsSimulator", "PostgresStore", "QueueCore", "Transport", "Cryptography",
+                "TestSupport",
+            ],
             path: "bench", exclude: ["README.md"], swiftSettings: settings),
 
         // Tests mirror the sources.

@@ -9,6 +9,7 @@ enum Bench {
             ("idle-push", { try await SinglePushes.measure(besideCampaignOf: 0) }),
             ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 600_000) }),
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
+            ("binary-errors", { try await BinaryErrors.measure() }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first
