@@ -51,6 +51,7 @@ create table pushq.lease (                                -- held: hundreds to t
   deadline        timestamptz not null,                   -- alone decides who may write
   dispatched      smallint    not null,
   outcomes        bytea       not null,                   -- a byte for each recipient, 0 = no answer yet
+  flush           bigint      not null default 0,         -- the holder's number of the last one: an older one that comes late is void
   lane            smallint    not null,
   run_at          timestamptz not null,
   send_by         timestamptz not null,

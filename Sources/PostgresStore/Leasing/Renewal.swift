@@ -7,16 +7,17 @@ extension Statement {
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         """#
 
-    /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless.
+    /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless; and numbered,
+    /// since one that was given up may still be carried out after its repetition, and would take the mark back below what was sent since.
     static let flush = Statement(
         "flush",
         #"""
         with kept as (
           update pushq.lease l
-          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $7::interval
+          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $7::interval, flush = $8
           from unnest($1::int[], $2::bigint[], $3::int[], $4::smallint[], $5::bytea[])
             as f(queue_id, job_id, epoch, dispatched, outcomes)
-          where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6
+          where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6 and l.flush <= $8
           returning l.queue_id, l.job_id, l.campaign_id)
         """# + keptLeases)
 
@@ -143,8 +144,9 @@ package struct KeptLeases: Sendable {
 
 extension PostgresConnection {
     /// Writes progress and renews the leases for the time `lease`.
+    /// - Parameter number: grows with every flush of this owner; one below the last that was written changes nothing.
     package func flush(
-        _ jobs: [LeaseProgress], owner: Int64, lease: Duration
+        _ jobs: [LeaseProgress], owner: Int64, lease: Duration, number: Int64
     ) async throws(PostgresError) -> KeptLeases {
         let rows = try await execute(
             .flush,
@@ -152,7 +154,7 @@ extension PostgresConnection {
                 .int4Array(jobs.map(\.key.queueID)), .int8Array(jobs.map(\.key.jobID)),
                 .int4Array(jobs.map(\.key.epoch)),
                 .int2Array(jobs.map { Int16($0.dispatched) }), .byteaArray(jobs.map(\.outcomes)),
-                .int8(owner), .interval(lease),
+                .int8(owner), .interval(lease), .int8(number),
             ])
         return KeptLeases(rows)
     }

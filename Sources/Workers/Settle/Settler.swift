@@ -28,6 +28,8 @@ final class Settler {
     private let flushSignal: Signal
     private var generator = SystemRandomNumberGenerator()
     private var isStopping = false
+    /// The number of the last flush.
+    private var flushNumber: Int64 = 0
 
     /// Called for each job whose lease is renewed and whose mark has perhaps been moved: it may go on.
     var mayGoOn: (HeldJob) -> Void = { _ in }
@@ -155,7 +157,10 @@ final class Settler {
             let marks = dirty.map { $0.nextMark(window: settings.atMostOnceWindow) }
             let progress = zip(dirty, marks).map { $0.progress(mark: $1) }
             for job in dirty { job.isDirty = false }
-            let kept = await store.attempt { try await $0.flush(progress, owner: owner, lease: settings.lease) }
+            flushNumber += 1
+            let kept = await store.attempt {
+                try await $0.flush(progress, owner: owner, lease: settings.lease, number: flushNumber)
+            }
             if kept == nil { for job in dirty { job.isDirty = true } }
             if let kept { note(kept, of: dirty, marks: marks, sentAt: sentAt) }
         }

@@ -122,7 +122,8 @@ import Transport
         try await withLease { _, queue, job in
             try await queue.run("update pushq.lease set deadline = now() + interval '1 second'")
             let kept = try await queue.connection.flush(
-                [LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 66, 0])], owner: 1, lease: .seconds(15))
+                [LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 66, 0])], owner: 1, lease: .seconds(15),
+                number: 1)
             #expect(kept.jobIDs == [job.key.jobID])
             #expect(kept.stopped.isEmpty)
             #expect(try await queue.number("select dispatched from pushq.lease") == 2)
@@ -130,6 +131,22 @@ import Transport
             #expect(
                 try await queue.number("select count(*) from pushq.lease where deadline > now() + interval '10 s'") == 1
             )
+        }
+    }
+
+    @Test func `is not taken back by a flush that was given up and comes after its repetition`() async throws {
+        try await withLease { _, queue, job in
+            let store = queue.connection
+            let newer = LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 1, 0])
+            _ = try await store.flush([newer], owner: 1, lease: .seconds(15), number: 8)
+            let older = LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 0, 0])
+            #expect(try await store.flush([older], owner: 1, lease: .seconds(15), number: 7).jobIDs.isEmpty)
+            #expect(try await queue.number("select dispatched from pushq.lease where outcomes = '\\x010100'") == 3)
+            // The worker before counted for itself.
+            try await store.yield([YieldedLease(progress: newer)], owner: 1)
+            let again = try #require(try await queue.claim(owner: 2).first)
+            let first = LeaseProgress(key: again.key, dispatched: 3, outcomes: [1, 1, 1])
+            #expect(try await store.flush([first], owner: 2, lease: .seconds(15), number: 1).jobIDs.count == 1)
         }
     }
 
@@ -145,7 +162,9 @@ import Transport
                 #expect(try await queue.connection.rescue(grace: .seconds(2)) == 1)
             }
             let progress = LeaseProgress(key: key, dispatched: 3, outcomes: [1, 1, 1])
-            #expect(try await queue.connection.flush([progress], owner: owner, lease: .seconds(1)).jobIDs.isEmpty)
+            #expect(
+                try await queue.connection.flush([progress], owner: owner, lease: .seconds(1), number: 1).jobIDs.isEmpty
+            )
             #expect(try await queue.connection.renew([key], owner: owner, lease: .seconds(1)).jobIDs.isEmpty)
             try await queue.connection.yield([YieldedLease(progress: progress)], owner: owner)
             let settled = SettledJob(
@@ -166,7 +185,8 @@ import Transport
     @Test func `that ran out goes back with its progress, once its grace is over`() async throws {
         try await withLease { _, queue, job in
             _ = try await queue.connection.flush(
-                [LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 0, 0])], owner: 1, lease: .seconds(15))
+                [LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 0, 0])], owner: 1, lease: .seconds(15),
+                number: 1)
             #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 second'")
             #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)

@@ -28,7 +28,7 @@ import Transport
     {
         try await withLease { _, _, queue, job in
             try await queue.run(Self.pause)
-            let kept = try await queue.connection.flush([progress(job)], owner: 1, lease: .seconds(15))
+            let kept = try await queue.connection.flush([progress(job)], owner: 1, lease: .seconds(15), number: 1)
             #expect(kept.paused == [job.key.jobID])
             try await queue.connection.yield([YieldedLease(progress: progress(job))], owner: 1)
             #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 1)
@@ -116,7 +116,7 @@ import Transport
             let settled = queue.settled(jobs[0], other: [0: .rejected(.unregistered)], reports: [report])
             #expect(try await store.retire([settled], owner: 1).count == 1)
             let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
-            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15)).jobIDs.count == 2)
+            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).jobIDs.count == 2)
             try await store.yield([YieldedLease(progress: progress[1])], owner: 1)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
             #expect(try await store.rescue(grace: .zero) == 1)

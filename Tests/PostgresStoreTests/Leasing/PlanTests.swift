@@ -105,7 +105,7 @@ import Transport
                         LeaseProgress(
                             key: $0.key, dispatched: 1, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
                     },
-                    owner: 1, lease: .seconds(15))
+                    owner: 1, lease: .seconds(15), number: 1)
             }
             #expect(flushed < 1000, "flush")
             let retired = try await rowsScanned(in: queue) {

@@ -151,7 +151,7 @@ private final class CarelessWorker: CarelessPlayer {
             let progress = held.map {
                 LeaseProgress(key: $0.key, dispatched: 1, outcomes: outcomes(of: $0, zeros: true))
             }
-            let kept = try await store.flush(progress, owner: owner, lease: .milliseconds(200))
+            let kept = try await store.flush(progress, owner: owner, lease: .milliseconds(200), number: 1)
             held.removeAll { !kept.jobIDs.contains($0.key.jobID) }
         case 6:
             guard let job = held.popLast() else { return }

@@ -11,11 +11,15 @@ struct LeaseModel {
     struct Rules {
         /// Writes change nothing unless the lease is there with the writer's epoch.
         var checksEpoch = true
+        /// A flush that was given up changes nothing once a later one of the same holder was written.
+        var ordersFlushes = true
         var isAtMostOnce = false
         /// How often workers may die, leases run out and jobs be given back: without a bound there is no last epoch.
         var mostKills = 1
         var mostRescues = 2
         var mostYields = 1
+        /// How many flushes may be given up by their worker and arrive at any time after.
+        var mostLate = 0
     }
 
     enum Fate: UInt8 { case waiting, delivered, unknown }
@@ -44,6 +48,15 @@ struct LeaseModel {
         var inFlight: Set<Int> = []
     }
 
+    /// A flush without an answer: the worker goes on, and the server may still carry it out.
+    struct LateFlush: Hashable {
+        var epoch: UInt8
+        var mark: Int
+        var fates: [Fate]
+        /// A later one was written.
+        var isOutdated = false
+    }
+
     struct State: Hashable {
         var database = Database()
         var workers = [Worker?](repeating: nil, count: LeaseModel.workers)
@@ -52,6 +65,8 @@ struct LeaseModel {
         var kills = 0
         var rescues = 0
         var yields = 0
+        var late: LateFlush?
+        var lates = 0
     }
 
     let rules: Rules
@@ -66,6 +81,7 @@ struct LeaseModel {
                 all.append(("worker \(index) claims", claimed))
             }
         }
+        if let late = state.late { all.append(("the late flush arrives", arrive(late, in: state))) }
         // Of a worker that is gone the lease always runs out; of one that is only slow, so often.
         if case .lease(let epoch) = state.database.place,
             state.rescues < rules.mostRescues || !state.workers.contains(where: { $0?.epoch == epoch })
@@ -104,6 +120,12 @@ struct LeaseModel {
             all.append(("worker \(index) hears of \(recipient)", next))
         }
         all.append(("worker \(index) flushes", flush(by: worker, at: index, in: state)))
+        if state.late == nil, state.lates < rules.mostLate {
+            var next = state
+            next.lates += 1
+            next.late = LateFlush(epoch: worker.epoch, mark: mark(of: worker), fates: worker.fates)
+            all.append(("worker \(index) gives a flush up", next))
+        }
         if worker.inFlight.isEmpty {
             if worker.fates.contains(.waiting) {
                 if state.yields < rules.mostYields {
@@ -145,10 +167,27 @@ struct LeaseModel {
             next.workers[index] = nil
             return next
         }
-        let mark = rules.isAtMostOnce ? min(Self.recipients, max(worker.mark, worker.next + 1)) : Self.recipients
+        let mark = mark(of: worker)
         next.database.mark = mark
         next.database.fates = worker.fates
         next.workers[index]?.mark = mark
+        if next.late?.epoch == worker.epoch { next.late?.isOutdated = true }
+        return next
+    }
+
+    /// The mark that a flush commits.
+    private func mark(of worker: Worker) -> Int {
+        rules.isAtMostOnce ? min(Self.recipients, max(worker.mark, worker.next + 1)) : Self.recipients
+    }
+
+    private func arrive(_ late: LateFlush, in state: State) -> State {
+        var next = state
+        next.late = nil
+        guard case .lease(let epoch) = state.database.place, epoch == late.epoch || !rules.checksEpoch,
+            !late.isOutdated || !rules.ordersFlushes
+        else { return next }
+        next.database.mark = late.mark
+        next.database.fates = late.fates
         return next
     }
 

@@ -58,6 +58,32 @@ import Testing
         #expect(states > 1000, "the model has become too small to find anything")
     }
 
+    /// With one flush that may come at any time, or never; fewer of the other troubles, since all together are too many states.
+    private func explore(isAtMostOnce: Bool, ordersFlushes: Bool) -> (
+        states: Int, violation: String?, everyoneCanEnd: Bool
+    ) {
+        var rules = LeaseModel.Rules()
+        rules.isAtMostOnce = isAtMostOnce
+        rules.ordersFlushes = ordersFlushes
+        rules.mostLate = 1
+        rules.mostYields = 0
+        rules.mostRescues = 1
+        return explore(rules)
+    }
+
+    @Test(arguments: [false, true])
+    func `keeps its promise when a flush that was given up comes late`(isAtMostOnce: Bool) {
+        let (states, violation, everyoneCanEnd) = explore(isAtMostOnce: isAtMostOnce, ordersFlushes: true)
+        #expect(violation == nil)
+        #expect(everyoneCanEnd)
+        #expect(states > 1000, "the model has become too small to find anything")
+    }
+
+    @Test func `breaks its promise when a flush that comes late undoes a later one`() {
+        let violation = explore(isAtMostOnce: true, ordersFlushes: false).violation
+        #expect(violation?.contains("sent to twice") == true)
+    }
+
     @Test func `breaks its promise when epochs are not checked`() {
         var rules = LeaseModel.Rules()
         rules.isAtMostOnce = true
