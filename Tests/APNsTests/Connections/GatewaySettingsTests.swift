@@ -1,7 +1,8 @@
-import APNs
 import Foundation
 import QueueCore
 import Testing
+
+@testable import APNs
 
 @Suite struct `The gateway's times and limits` {
     @Test func `are those of the page on APNs`() throws {
@@ -19,5 +20,11 @@ import Testing
             let row = "| `\(child.label ?? "")` | \(value) |"
             #expect(page.contains(row), "docs/apns.md should have a row that begins: \(row)")
         }
+    }
+
+    /// Silence and the missing answer to the PING are each noticed a look at the clocks late at the most.
+    @Test func `case 31: find a server that has gone silent within 30 seconds`() {
+        let settings = GatewaySettings()
+        #expect(settings.pingAfterSilence + settings.pingTime + settings.checkInterval * 2 <= .seconds(30))
     }
 }
