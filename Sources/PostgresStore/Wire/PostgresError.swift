@@ -53,6 +53,11 @@ package enum PostgresError: Error, Equatable {
         }
     }
 
+    /// Whether the server does not let this program in.
+    package var isLockedOut: Bool {
+        if case .refused = self { true } else { false }
+    }
+
     /// Whether it is worth waiting and trying again: nothing has to be changed by anybody first.
     package var isPassing: Bool {
         switch self {

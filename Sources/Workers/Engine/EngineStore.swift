@@ -40,14 +40,15 @@ final class EngineStore {
     }
 
     /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated. Returns nil for a
-    /// refusal that repeating will not change, which is reported, and past the end of a drain.
+    /// refusal that repeating will not change, which is reported, and past the end of a drain. That the worker is not let in is waited
+    /// out: its password may be changed here before it is there, and what it has to write is known to nobody else.
     @discardableResult
     func persist<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
         var attempt = 0
         while true {
             do {
                 return try await body(connection())
-            } catch let error as PostgresError where error.isPassing && !isPastEnd {
+            } catch let error as PostgresError where (error.isPassing || error.isLockedOut) && !hasGivenUp {
                 attempt += 1
                 note(error)
                 await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
@@ -58,7 +59,8 @@ final class EngineStore {
         }
     }
 
-    private var isPastEnd: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
+    /// Whether the end of a drain has passed.
+    var hasGivenUp: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
 
     /// Reports a refusal, once: a full disk among them, which the operator has to know of. That PostgreSQL is out of reach is its
     /// connection's to report.

@@ -96,26 +96,33 @@ final class Settler {
             job.endWaitingAsClosed()
             ended.append(job.settled { delay(of: $0, drawn: &delays) })
         }
-        let isWritten = await write(ended: ended, back: back)
+        let unwritten = await end(ended).union(await giveBack(back))
         for job in batch {
-            if !isWritten { jobs.noteAbandoned(job) }
+            if unwritten.contains(job.claim.key) { jobs.noteAbandoned(job) }
             jobs.remove(job)
         }
     }
 
-    /// Returns whether everything was written.
-    private func write(ended: [SettledJob], back: [YieldedLease]) async -> Bool {
-        var isWritten = true
-        if !ended.isEmpty {
-            let kept = await store.persist { try await $0.retire(ended, owner: owner) }
-            if let kept, kept.count < ended.count { report(.leasesLost(ended.count - kept.count)) }
-            isWritten = kept != nil
+    /// Ends jobs. Returns those whose end could not be written.
+    ///
+    /// What PostgreSQL refuses for good it refuses because of one of them, which must not take the others with it: halves are tried
+    /// on their own.
+    private func end(_ ended: [SettledJob]) async -> Set<LeaseKey> {
+        guard !ended.isEmpty else { return [] }
+        if let kept = await store.persist({ try await $0.retire(ended, owner: owner) }) {
+            if kept.count < ended.count { report(.leasesLost(ended.count - kept.count)) }
+            return []
         }
-        if !back.isEmpty {
-            let given: Void? = await store.persist { try await $0.yield(back, owner: owner) }
-            isWritten = isWritten && given != nil
-        }
-        return isWritten
+        guard ended.count > 1, !store.hasGivenUp else { return Set(ended.map(\.key)) }
+        let half = ended.count / 2
+        return await end(Array(ended[..<half])).union(await end(Array(ended[half...])))
+    }
+
+    /// Gives jobs back. Returns those for which that could not be written.
+    private func giveBack(_ back: [YieldedLease]) async -> Set<LeaseKey> {
+        guard !back.isEmpty else { return [] }
+        let given: Void? = await store.persist { try await $0.yield(back, owner: owner) }
+        return given == nil ? Set(back.map(\.progress.key)) : []
     }
 
     /// One delay for each kind of retry and settle, so that 1 % failures of many jobs become one job and not many tiny ones.
