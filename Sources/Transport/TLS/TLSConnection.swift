@@ -176,9 +176,11 @@ package final class TLSConnection {
     /// everything is left with the caller; `closed(_:)` tells.
     package func write(_ bytes: Span<UInt8>) -> Int {
         guard isOpen, !bytes.isEmpty else { return 0 }
+        // What went out before a failure went out: who takes it for unsent would send it twice.
+        var byteCount = 0
         do {
-            return try unsafe bytes.withUnsafeBufferPointer { bytes throws(CryptographyError) in
-                unsafe try write(UnsafeRawBufferPointer(bytes))
+            try unsafe bytes.withUnsafeBufferPointer { bytes throws(CryptographyError) in
+                unsafe try write(UnsafeRawBufferPointer(bytes), counting: &byteCount)
             }
         } catch {
             // Not from within the caller's own call: its state is in the middle of something.
@@ -188,12 +190,11 @@ package final class TLSConnection {
                 readBursts()
                 close(telling: error)
             }
-            return 0
         }
+        return byteCount
     }
 
-    private func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> Int {
-        var byteCount = 0
+    private func write(_ bytes: UnsafeRawBufferPointer, counting byteCount: inout Int) throws(CryptographyError) {
         var isBlocked = false
         while byteCount < bytes.count, !isBlocked {
             switch unsafe try session.write(UnsafeRawBufferPointer(rebasing: bytes[byteCount...])) {
@@ -205,7 +206,6 @@ package final class TLSConnection {
             isWriteBlocked = isBlocked
             watchForWhatIsNeeded()
         }
-        return byteCount
     }
 
     /// Bytes that `write(_:)` took and the peer's machine has not acknowledged, with what TLS added to them.
