@@ -46,6 +46,13 @@ import Testing
         #expect(audit.lost == 1)
     }
 
+    @Test func `takes unknown for an answer only where a lost lease left somebody uncertain`() throws {
+        let ends = [Self.one: [Outcome.delivered], Self.two: [.unknown]]
+        #expect(audit(try record(Self.both), ends).lost == 1)
+        let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.two])
+        #expect(audit(try record(Self.both), ends, leases: [lease]).lost == 0)
+    }
+
     @Test func `finds who is said to be delivered and never arrived`() throws {
         let audit = audit(try record([(1, Self.one, nil), (2, Self.one, 200)]), Self.delivered)
         #expect(audit.lost == 1)

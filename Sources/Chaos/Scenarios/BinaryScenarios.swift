@@ -6,7 +6,7 @@ extension Scenario {
     static var binary: [Scenario] {
         [
             Scenario(
-                name: "binary-kill-worker", adjust: { settings, _ in useBinary(&settings, badShare: 0) },
+                name: "binary-kill-worker", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
                 disturb: { trial in
                     try await trial.begin(workers: 3)
                     for _ in 0..<(trial.isShort ? 6 : 20) {

@@ -44,9 +44,11 @@ package struct Audit {
         record: PushRecord, outcomes: RecordedOutcomes, leases: [LapsedLease], lease: Duration,
         grace: Duration? = nil, expectation: Expectation
     ) {
+        let uncertain = leases.reduce(into: Set()) { $0.formUnion($1.uncertain) }
         var problems: [String: [APNsID]] = [:]
         for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys) {
-            if let problem = Self.problem(of: id, record, outcomes) { problems[problem, default: []].append(id) }
+            let problem = Self.problem(of: id, record, outcomes, isUncertain: uncertain.contains(id))
+            if let problem { problems[problem, default: []].append(id) }
         }
         sent = record.pushes.count
         recorded = outcomes.ends.values.count { $0.count == 1 }
@@ -65,8 +67,11 @@ package struct Audit {
     }
 
     /// What is wrong with one recipient; nil if nothing is.
+    ///
+    /// - Parameter isUncertain: a lost lease left it without an outcome. If its device has been deactivated by the time that the job
+    ///   is claimed again, it is not sent to again, and nobody knows what APNs had answered.
     private static func problem(
-        of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes
+        of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes, isUncertain: Bool
     ) -> String? {
         let arrivals = record.pushes[id] ?? []
         guard let ends = outcomes.ends[id], let end = ends.first else { return "without an outcome" }
@@ -77,6 +82,7 @@ package struct Audit {
         case .rejected:
             let text = end.reason?.text
             return answers.contains { $0.reason == text } ? nil : "rejected without APNs having said so"
+        case .unknown where isUncertain: return nil
         default: return answers.isEmpty ? nil : "answered for good, but \(end.kind?.rawValue ?? "?")"
         }
     }
