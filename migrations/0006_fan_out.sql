@@ -7,6 +7,7 @@ declare
   f    pushq.fan_out;
   made int;
 begin
+  perform pushq.fit_plans();
   select * into f
   from pushq.fan_out o
   where o.queue_id = queue and o.campaign_id = campaign and not o.done and not o.paused and o.start_at <= now()

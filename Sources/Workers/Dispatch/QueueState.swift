@@ -18,6 +18,8 @@ final class QueueState {
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
+    /// Whether it is one of the dispatcher's: jobs of it are held.
+    var isActive = false
     /// Requests in flight.
     var inFlight = 0
     /// Set while this worker will not send for it, whatever the settings of a moment ago say.
@@ -67,6 +69,9 @@ final class QueueState {
             }
         }
     }
+
+    /// Whether its gateway has a connection that takes pushes, now or in a moment.
+    var isConnected: Bool { gateway?.state == .open }
 
     /// Drops the messages that were kept prepared.
     func forgetMessages() { pushes = [:] }

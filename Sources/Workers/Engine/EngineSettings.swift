@@ -30,6 +30,9 @@ package struct EngineSettings: Sendable {
     package var rescueGrace = Duration.seconds(2)
     /// Requests that wait for their answer at one time, over all connections.
     package var inFlight = 10_000
+    /// Recipients held and not sent to, over all queues: each has a part of it, and a job at the least. What is held of a recipient
+    /// takes some 60 bytes.
+    package var mostHeld = 400_000
     /// How long a drain waits for what is in flight.
     package var drain = Duration.seconds(25)
     /// How far a job that is sent at most once may run ahead of its committed mark.

@@ -11,8 +11,11 @@ final class Intake {
     private static let stock = 2_000...40_000
     /// Jobs of one queue and lane claimed by one statement, at the most.
     private static let mostJobs: Int32 = 200
-    /// Lanes claimed from by one statement, at the most: with ten thousand queues that have work, one for all takes seconds.
-    private static let mostQuotas = 500
+    /// Lanes that one look comes to and one claim takes from, at the most: where ten thousand queues have work, a look at all takes
+    /// 50 ms and a claim from all seconds. Each look begins where the one before ended, so that all have their turn.
+    private static let mostLanes: Int32 = 500
+    /// Recipients that one claim brings, where many lanes share it; 2 µs each, and 60 bytes.
+    private static let mostClaimed = 100_000
     /// Jobs of a campaign made by one step: 20,000 recipients.
     private static let jobsOfStep = 40
     /// Looks in a row with something to claim, after which producers are spared the notification.
@@ -47,8 +50,8 @@ final class Intake {
     private var lostAnAnswer = false
     private var lastAudit = ContinuousClock.now
     private var openFanOuts: [ReadyWork.FanOut] = []
-    /// Where in the order of queues the next claim begins when there are too many for one.
-    private var nextQuota = 0
+    /// Where the next look begins.
+    private var place = LanePlace.start
 
     init(
         loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
@@ -92,9 +95,7 @@ final class Intake {
     func run() async {
         while !isStopping {
             do {
-                let begun = ContinuousClock.now
-                let found = try await look()
-                await rest(found, after: begun.duration(to: .now))
+                await rest(try await look())
             } catch {
                 store.note(error)
                 lostAnAnswer = true
@@ -109,6 +110,10 @@ final class Intake {
     /// What a look found.
     private struct Found {
         var claimedJobs = 0
+        /// How long it took to look, without the claim.
+        var lookTime = Duration.zero
+        /// There may be more work than it came to.
+        var isPartial = false
         /// Until something that cannot be claimed yet is due.
         var nextDue = Duration.seconds(3600)
     }
@@ -116,21 +121,26 @@ final class Intake {
     private func look() async throws(PostgresError) -> Found {
         try await auditLeases()
         queues.measureRates()
-        let work = try await store.connection().ready(countingTo: Self.mostReadyJobs)
+        let begun = ContinuousClock.now
+        let work = try await store.connection().ready(
+            after: place, pairs: Self.mostLanes, countingTo: Self.mostReadyJobs)
+        var found = Found(lookTime: begun.duration(to: .now), isPartial: work.end != nil)
         try await queues.learn(Set(work.jobs.map(\.queueID) + work.fanOuts.map(\.queueID)))
-        var found = Found()
+        place = work.end ?? .start
         let quotas = quotas(for: work, found: &found)
         openFanOuts = work.fanOuts.filter { $0.dueIn <= .zero && needsFanOut($0) }
         for fanOut in work.fanOuts where fanOut.dueIn > .zero { found.nextDue = min(found.nextDue, fanOut.dueIn) }
         if !openFanOuts.isEmpty { fanOutSignal.raise() }
         guard !quotas.isEmpty, !isStopping else { return found }
-        found.claimedJobs = try await claim(share(of: quotas))
+        found.claimedJobs = try await claim(quotas)
         return found
     }
 
     /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon.
     private func quotas(for work: ReadyWork, found: inout Found) -> [ClaimQuota] {
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
+        let isFull = dispatcher.active.reduce(0) { $0 + $1.unsent } >= settings.mostHeld * 4
+        let part = Self.mostClaimed / max(1, work.jobs.count)
         var quotas: [ClaimQuota] = []
         for lane in work.jobs {
             guard lane.dueIn <= .zero else {
@@ -139,7 +149,9 @@ final class Intake {
             }
             guard let queue = queues[lane.queueID], queue.mayWork, queue.canReachAPNs else { continue }
             queue.hasMoreWaiting = true
-            let missing = Double(target(of: queue) - queue.unsent(in: lane.lane))
+            // Held by thousands of queues that wait for a connection: further ones wait in the database, until some are through.
+            if isFull, lane.lane != .urgent, !queue.isConnected { continue }
+            let missing = Double(min(target(of: queue) - queue.unsent(in: lane.lane), part))
             guard missing > 0 else { continue }
             let size = queue.jobSize[Int(lane.lane.rawValue)]
             quotas.append(
@@ -150,20 +162,12 @@ final class Intake {
         return quotas
     }
 
-    /// As many as one claim may have: urgent ones, and the rest in turns.
-    private func share(of quotas: [ClaimQuota]) -> [ClaimQuota] {
-        guard quotas.count > Self.mostQuotas else { return quotas }
-        let urgent = quotas.filter { $0.lane == .urgent }.prefix(Self.mostQuotas / 2)
-        let rest = quotas.filter { $0.lane != .urgent }
-        let count = min(Self.mostQuotas - urgent.count, rest.count)
-        defer { nextQuota += count }
-        return urgent + (0..<count).map { rest[(nextQuota + $0) % rest.count] }
-    }
-
-    /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one.
+    /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one, but no more than its part of
+    /// what all may hold.
     private func target(of queue: QueueState) -> Int {
-        if let rate = queue.settings.rate { return max(1, min(Int(rate), Self.stock.upperBound)) }
-        return min(max(Int(queue.sendRate / 2), Self.stock.lowerBound), Self.stock.upperBound)
+        let part = max(1, settings.mostHeld / max(1, dispatcher.active.count))
+        if let rate = queue.settings.rate { return max(1, min(Int(rate), Self.stock.upperBound, part)) }
+        return min(max(Int(queue.sendRate / 2), Self.stock.lowerBound), Self.stock.upperBound, part)
     }
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) -> Int {
@@ -225,7 +229,7 @@ final class Intake {
     /// A worker that finds little tells producers so and waits for their notification, looking ever more rarely. One that
     /// finds something time after time spares them the notification, and looks often, for urgent pushes; but no more often than
     /// makes a tenth of its time, since a look costs more where many queues have work.
-    private func rest(_ found: Found, after look: Duration) async {
+    private func rest(_ found: Found) async {
         busyLooks = found.claimedJobs > 0 || !openFanOuts.isEmpty ? busyLooks + 1 : 0
         if busyLooks > 0 {
             idleWait = .zero
@@ -233,7 +237,10 @@ final class Intake {
                 isAsleep = false
                 await store.attempt { try await $0.wakeUp(owner) }
             }
-            await signal.wait(atMost: max(settings.busyLook, look * 10))
+            await signal.wait(atMost: max(settings.busyLook, found.lookTime * 10))
+        } else if found.isPartial {
+            // What may be claimed comes later in the order.
+            await signal.wait(atMost: max(settings.busyLook, found.lookTime * 10))
         } else if !isAsleep {
             isAsleep = true
             // What was committed before this row was seen by no producer: look once more at once.

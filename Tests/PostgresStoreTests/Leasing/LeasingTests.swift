@@ -95,12 +95,40 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             try await queue.run("update pushq.job set run_at = now() + interval '1 hour'")
             #expect(try await queue.claim().isEmpty)
-            let work = try await queue.connection.ready(countingTo: 10)
+            let work = try await queue.connection.ready(pairs: 1000, countingTo: 10)
             #expect(work.jobs.map(\.lane) == [.bulk])
             let dueIn = try #require(work.jobs.first?.dueIn)
             #expect((.seconds(3590)...(.seconds(3600))).contains(dueIn))
             try await queue.run("update pushq.job set run_at = 'infinity'")
-            #expect(try await queue.connection.ready(countingTo: 10).jobs.isEmpty)
+            #expect(try await queue.connection.ready(pairs: 1000, countingTo: 10).jobs.isEmpty)
+        }
+    }
+
+    @Test func `comes by every queue and lane in turns where one look cannot come to all`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            // Those of a paused campaign are due never, and must not keep the look from going on behind them.
+            try await queue.run(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select 1 + i % 50, i, i % 3, case when i % 50 < 10 then 'infinity' else now() end, 'infinity', 0, 0, pushq.today(), 1
+                from generate_series(1, 1000) i
+                """)
+            var places: [LanePlace] = []
+            var place = LanePlace.start
+            for _ in 1...21 {
+                let work = try await queue.connection.ready(after: place, pairs: 7, countingTo: 1)
+                places += work.jobs.map { LanePlace($0.queueID, $0.lane) }
+                place = try #require(work.end)
+            }
+            // 150 pairs, 30 of which are due never; 147 looked at.
+            #expect(places.count >= 117)
+            #expect(places.allSatisfy { place in places.count { $0 == place } == 1 })
+            let behind = try await queue.connection.ready(after: places[50], pairs: 1000, countingTo: 1)
+            #expect(behind.end == nil)
+            #expect(behind.jobs.count == 120)
+            #expect(behind.jobs.first.map { LanePlace($0.queueID, $0.lane) } == places[51])
+            #expect(behind.jobs.last.map { LanePlace($0.queueID, $0.lane) } == places[50])
         }
     }
 }

@@ -8,7 +8,7 @@ import Transport
     /// The rows that PostgreSQL had to read of `job` in whole-table scans while `body` ran.
     private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count =
-            "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|body|device|channel|newest)'"
+            "select coalesce(sum(seq_tup_read), 0) from pg_stat_user_tables where relname ~ '^(job|lease|message|body|result|device|campaign_tally|channel|newest)'"
         try await queue.run("select pg_stat_force_next_flush()")
         let before = try await queue.number(count)
         try await body()
@@ -97,7 +97,9 @@ import Transport
             let claimed = try await rowsScanned(in: queue) { jobs = try await queue.claim(2) }
             #expect(jobs.count == 2)
             #expect(claimed < 1000, "claim")
-            let looked = try await rowsScanned(in: queue) { _ = try await queue.connection.ready(countingTo: 400) }
+            let looked = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.ready(pairs: 1000, countingTo: 400)
+            }
             #expect(looked < 1000, "ready")
             let flushed = try await rowsScanned(in: queue) {
                 _ = try await queue.connection.flush(
@@ -129,6 +131,65 @@ import Transport
             }
             #expect(back.count == 2)
             #expect(yielded < 1000, "yield")
+        }
+    }
+
+    /// What a worker is to see: a queue that has long been empty when it starts, and is full a moment later. Vacuum has left the
+    /// tables without a page, and autovacuum has not been there since.
+    @Test
+    func `are made anew when tables have grown since, so that a flood after a quiet time is no scan of everything`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                do $$
+                declare
+                  t regclass;
+                begin
+                  for t in select oid from pg_class where relnamespace = 'pushq'::regnamespace and relkind = 'r' loop
+                    execute format('alter table %s set (autovacuum_enabled = off)', t);
+                  end loop;
+                end $$
+                """)
+            try await queue.run("vacuum analyze")
+            // Every statement is prepared, and planned, for empty tables.
+            #expect(try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
+            #expect(try await queue.claim(10, lane: .normal).isEmpty)
+            _ = try await queue.connection.flush([], owner: 1, lease: .seconds(15))
+            _ = try await queue.connection.retire([], owner: 1)
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                insert into pushq.device (queue_id, token) select \(queue.id), int8send(i) from generate_series(1, 20000) i;
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', array[encode(int8send(i), 'hex')])
+                from generate_series(1, 3000) i;
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select 1000 + i, i, i % 3, now() - interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                from generate_series(1, 20000) i
+                """, within: .seconds(60))
+            var lanes = 0
+            let looked = try await rowsScanned(in: queue) {
+                lanes = try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.count
+            }
+            #expect(lanes == 1000)
+            #expect(looked < 1000, "ready")
+            var jobs: [ClaimedJob] = []
+            let claimed = try await rowsScanned(in: queue) { jobs = try await queue.claim(200, lane: .normal) }
+            #expect(jobs.count == 200)
+            #expect(jobs.allSatisfy { $0.activeIDs.count == 1 })
+            #expect(claimed < 1000, "claim")
+            let flushed = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.flush(
+                    jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }, owner: 1, lease: .seconds(15)
+                )
+            }
+            #expect(flushed < 1000, "flush")
+            let retired = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+            }
+            #expect(retired < 1000, "retire")
         }
     }
 }

@@ -1,0 +1,95 @@
+-- How a worker finds out what there is to do, with plans that fit.
+
+-- Has the statements of this session planned anew when a table has grown far beyond what it was when they were planned.
+--
+-- A prepared statement is planned once, and again only when statistics change. A worker prepares its statements while the queue is
+-- empty, and vacuum leaves emptied tables without a page: the cheapest plan is then to read each of them from end to end. When ten
+-- thousand jobs came at once, a look for work took 11 s with such plans and 50 ms with new ones; autovacuum comes a minute later.
+-- 20 µs a call. The sizes belong to the session whose plans they are about, behind a pooler too.
+create function pushq.fit_plans() returns void
+language plpgsql as $$
+declare
+  day     text     := to_char(pushq.today(), '_YYYYMMDD');
+  sizes   bigint[] := array[
+    pg_relation_size('pushq.job'), pg_relation_size('pushq.lease'), pg_relation_size('pushq.message'),
+    pg_relation_size('pushq.device'), pg_relation_size('pushq.campaign_tally'), pg_relation_size('pushq.channel'),
+    pg_relation_size('pushq.newest_update'),
+    coalesce(pg_relation_size(to_regclass('pushq.body' || day)), 0),
+    coalesce(pg_relation_size(to_regclass('pushq.result' || day)), 0)];
+  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0}');
+  lowest  bigint[] := array[]::bigint[];
+begin
+  for i in 1 .. cardinality(sizes) loop
+    -- Below eight pages no plan is bad.
+    if sizes[i] > 4 * greatest(planned[i], 16384) then
+      execute 'discard plans';
+      lowest := sizes;
+      exit;
+    end if;
+    -- Plans for a table that was emptied since are made for an empty one, as soon as vacuum has been there.
+    lowest := lowest || least(sizes[i], planned[i]);
+  end loop;
+  if lowest <> planned then
+    perform set_config('pushq.planned_sizes', lowest::text, false);
+  end if;
+end $$;
+
+-- Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made.
+--
+-- A loose scan of `job_ready`, one probe a pair: 0.9 ms for 150 pairs among 10,000 queues, where probing every queue and lane took
+-- 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`: whoever has it begin where it
+-- ended the last time comes by all of them in turns. In plpgsql, so that plans are looked after before they are used.
+create function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
+returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  from_queue int      := after_queue;
+  from_lane  smallint := after_lane;
+  to_queue   int      := 2147483647;
+  to_lane    smallint := 32767;
+  seen       int;
+begin
+  perform pushq.fit_plans();
+  loop
+    return query
+      with recursive due as (
+        (select j.queue_id, j.lane, j.run_at
+         from pushq.job j
+         where (j.queue_id, j.lane) > (from_queue, from_lane) and (j.queue_id, j.lane) <= (to_queue, to_lane)
+         order by j.queue_id, j.lane, j.run_at
+         limit 1)
+        union all
+        select n.queue_id, n.lane, n.run_at
+        from due d
+        cross join lateral (
+          select j.queue_id, j.lane, j.run_at
+          from pushq.job j
+          where (j.queue_id, j.lane) > (d.queue_id, d.lane) and (j.queue_id, j.lane) <= (to_queue, to_lane)
+          order by j.queue_id, j.lane, j.run_at
+          limit 1) n)
+      select d.queue_id, d.lane, null::bigint, 0,
+             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end
+      from due d
+      limit pairs;
+    get diagnostics seen = row_count;
+    pairs := pairs - seen;
+    -- Once around is enough.
+    exit when pairs <= 0 or from_queue < 0;
+    to_queue := after_queue;
+    to_lane := after_lane;
+    from_queue := -1;
+  end loop;
+  -- A queue's campaigns fan out one after the other.
+  return query
+    select f.queue_id, 2::smallint, f.campaign_id,
+           (select count(*)::int
+            from (
+              select from pushq.job j where j.queue_id = f.queue_id and j.lane = 2 and j.run_at <= now() limit count_to) r),
+           (extract(epoch from f.start_at - now()) * 1000000)::bigint
+    from (
+      select distinct on (o.queue_id) o.queue_id, o.campaign_id, o.start_at
+      from pushq.fan_out o
+      where not o.done and not o.paused
+      order by o.queue_id, o.start_at, o.campaign_id) f;
+end $$;
