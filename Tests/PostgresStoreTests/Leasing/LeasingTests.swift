@@ -111,7 +111,7 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-                select 1 + i % 50, i, i % 3, case when i % 50 < 10 then 'infinity' else now() end, 'infinity', 0, 0, pushq.today(), 1
+                select 1 + i % 50, i, i % 3, case when i % 50 < 10 then 'infinity' else now() end, now() + interval '1 day', 0, 0, pushq.today(), 1
                 from generate_series(1, 1000) i
                 """)
             var places: [LanePlace] = []

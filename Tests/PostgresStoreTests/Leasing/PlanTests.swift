@@ -166,7 +166,7 @@ import Transport
                 select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', array[encode(int8send(i), 'hex')])
                 from generate_series(1, 3000) i;
                 insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-                select 1000 + i, i, i % 3, now() - interval '1 hour', 'infinity', 0, 0, pushq.today(), 1
+                select 1000 + i, i, i % 3, now() - interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
                 from generate_series(1, 20000) i
                 """, within: .seconds(60))
             var lanes = 0

@@ -32,7 +32,7 @@ import Transport
                     return false
                 }
             }
-            _ = try await queue.connection.ready(countingTo: 10)
+            _ = try await queue.connection.ready(pairs: 1000, countingTo: 10)
             #expect(try await queue.claim(lane: .normal).isEmpty)
         }
     }
