@@ -157,7 +157,7 @@ import Transport
             // Every statement is prepared, and planned, for empty tables.
             #expect(try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
             #expect(try await queue.claim(10, lane: .normal).isEmpty)
-            _ = try await queue.connection.flush([], owner: 1, lease: .seconds(15))
+            _ = try await queue.connection.flush([], owner: 1, lease: .seconds(15), number: 1)
             _ = try await queue.connection.retire([], owner: 1)
             let producer = try await database.connect()
             try await producer.runScript(
@@ -182,7 +182,8 @@ import Transport
             #expect(claimed < 1000, "claim")
             let flushed = try await rowsScanned(in: queue) {
                 _ = try await queue.connection.flush(
-                    jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }, owner: 1, lease: .seconds(15)
+                    jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }, owner: 1,
+                    lease: .seconds(15), number: 2
                 )
             }
             #expect(flushed < 1000, "flush")
