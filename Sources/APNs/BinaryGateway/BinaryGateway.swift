@@ -15,7 +15,7 @@ package final class BinaryGateway: PoolingGateway {
     package let loop: EventLoop
     let settings: GatewaySettings
     let binary: BinarySettings
-    let context: TLSContext
+    let tls: ClientTLS
     let isAuthenticatedByCertificate = true
     var openingInterval: Duration { binary.openingInterval }
     var pool: ConnectionPool<BinaryConnection>
@@ -28,11 +28,13 @@ package final class BinaryGateway: PoolingGateway {
     private var refused: [Answer] = []
     private var refusals: [Reason: Refusal] = [:]
 
-    /// - Parameter budget: what it shares with other gateways of the loop; nil if it has nothing to share.
-    ///
-    /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
+    /// - Parameters:
+    ///   - identity: evaluated for each connection that finds no other: thousands of certificates take much memory.
+    ///   - budget: what it shares with other gateways of the loop; nil if it has nothing to share.
     package init(
-        endpoint: Endpoint, identity: TLSIdentity, settings: GatewaySettings = GatewaySettings(),
+        endpoint: Endpoint, identity: @escaping @autoclosure () throws -> TLSIdentity,
+        settings: GatewaySettings = GatewaySettings(),
         binary: BinarySettings = BinarySettings(), loop: EventLoop, budget: ConnectionBudget? = nil,
         firstIdentifier: UInt32 = 1
     ) throws(CryptographyError) {
@@ -41,8 +43,8 @@ package final class BinaryGateway: PoolingGateway {
         self.binary = binary
         self.loop = loop
         self.firstIdentifier = firstIdentifier
-        context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
-        pool = ConnectionPool(settings, budget: budget)
+        tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
+        pool = ConnectionPool(settings, budget: budget, loop: loop)
         windowSize = WindowSize(most: binary.windowSize)
     }
 

@@ -49,8 +49,8 @@ struct ConnectionPool<Connection: PooledConnection> {
     /// What it shares with others of the same loop.
     let budget: ConnectionBudget
 
-    init(_ settings: GatewaySettings, budget: ConnectionBudget? = nil) {
-        self.budget = budget ?? ConnectionBudget(limit: .max)
+    init(_ settings: GatewaySettings, budget: ConnectionBudget?, loop: EventLoop) {
+        self.budget = budget ?? ConnectionBudget(limit: .max, loop: loop)
         reachability = Reachability(backoff: settings.backoff)
     }
 

@@ -4,14 +4,14 @@ import Transport
 
 /// A gateway whose connections open when capacity is wanted, grow in number only while all are saturated, are replaced when they
 /// end, and close when idle: what is the same for every interface of APNs. A conformance says how a connection is begun.
-protocol PoolingGateway: PushGateway {
+protocol PoolingGateway: PushGateway, ConnectionSeeker {
     associatedtype Connection: PooledConnection
 
     var endpoint: Endpoint { get }
     var loop: EventLoop { get }
     var settings: GatewaySettings { get }
     /// The TLS of all connections.
-    var context: TLSContext { get }
+    var tls: ClientTLS { get }
     var isAuthenticatedByCertificate: Bool { get }
     /// The least time from opening one connection to opening the next, where each one ends soon.
     var openingInterval: Duration { get }
@@ -76,42 +76,45 @@ extension PoolingGateway {
 
 extension PoolingGateway {
     private func openIfNeeded() {
-        guard pool.isWanted, !pool.isClosed, !pool.isConnecting, pool.open.count < settings.maximumConnections,
-            pool.open.allSatisfy({ $0.freeSlots == 0 })
-        else { return }
-        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt {
-            return armAttempt(outage.nextAttempt)
-        }
-        if let lastOpening = pool.lastOpening, loop.now < lastOpening + openingInterval {
-            return armAttempt(lastOpening + openingInterval)
-        }
-        if let newest = pool.open.last, let lastOpening = pool.lastOpening {
-            // Before its first answer nobody knows how many streams a connection will carry.
-            guard newest.hasAnswered, lastOpening.duration(to: loop.now) >= settings.growthInterval else { return }
-        }
-        guard pool.budget.take(now: loop.now) else { return tryAgainSoon() }
-        connect()
+        guard wantsConnection else { return }
+        if let nextAttempt { return armAttempt(nextAttempt) }
+        if mayGrow { pool.budget.seek(self) }
     }
 
-    /// Others have all the connections there may be.
-    private func tryAgainSoon() {
-        if pool.attemptTimer?.isPending != true { armAttempt(loop.now + settings.growthInterval) }
+    /// When the next connection may be opened; nil for now.
+    private var nextAttempt: ContinuousClock.Instant? {
+        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
+        guard let next = pool.lastOpening.map({ $0 + openingInterval }), loop.now < next else { return nil }
+        return next
     }
 
-    private func connect() {
+    private var wantsConnection: Bool {
+        pool.isWanted && !pool.isClosed && !pool.isConnecting && pool.open.count < settings.maximumConnections
+            && pool.open.allSatisfy { $0.freeSlots == 0 }
+    }
+
+    /// Before its first answer nobody knows how many streams a connection will carry.
+    private var mayGrow: Bool {
+        guard let newest = pool.open.last, let lastOpening = pool.lastOpening else { return true }
+        return newest.hasAnswered && lastOpening.duration(to: loop.now) >= settings.growthInterval
+    }
+
+    var seeksConnection: Bool { wantsConnection && nextAttempt == nil && mayGrow }
+
+    func connect() {
         pool.isConnecting = true
         pool.lastOpening = loop.now
         loop.startTask { [self] in
-            do throws(TransportError) {
+            do {
                 let stream = try await TLSConnection.connect(
-                    host: endpoint.host, port: endpoint.port, context: context, loop: loop,
+                    host: endpoint.host, port: endpoint.port, context: tls.context(), loop: loop,
                     deadline: loop.now + settings.connectTime)
                 connected(stream)
             } catch {
                 pool.isConnecting = false
                 pool.budget.giveBack()
-                noteRefusedCertificate(error)
-                failed(error.description)
+                if let error = error as? TransportError { noteRefusedCertificate(error) }
+                failed("\(error)")
             }
         }
     }

@@ -21,32 +21,52 @@ package final class HTTP2Gateway: PoolingGateway {
     package let endpoint: Endpoint
     package let loop: EventLoop
     let settings: GatewaySettings
-    let context: TLSContext
+    let tls: ClientTLS
     let isAuthenticatedByCertificate: Bool
     var pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
     /// Where a new connection starts to count its streams; a test starts near the end.
     private let firstStreamID: UInt32
 
-    /// Opens nothing yet. Throws when the certificate or an authority cannot be used.
+    /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
     /// - Parameter budget: what it shares with other gateways of the loop; nil if it has nothing to share.
-    package init(
+    package convenience init(
         endpoint: Endpoint, credential: Credential, settings: GatewaySettings = GatewaySettings(), loop: EventLoop,
         budget: ConnectionBudget? = nil, firstStreamID: UInt32 = 1
     ) throws(CryptographyError) {
-        let (token, identity): (ProviderToken?, TLSIdentity?) =
+        let (token, identity): (ProviderToken?, (() throws -> TLSIdentity)?) =
             switch credential {
             case .token(let token): (token, nil)
-            case .certificate(let identity): (nil, identity)
+            case .certificate(let identity): (nil, { identity })
             }
+        try self.init(
+            endpoint: endpoint, token: token, identity: identity, settings: settings, loop: loop, budget: budget,
+            firstStreamID: firstStreamID)
+    }
+
+    /// The same with a provider certificate that `certificate` opens whenever there is a connection to be made and no other open:
+    /// thousands of them take much memory.
+    package convenience init(
+        endpoint: Endpoint, certificate: @escaping () throws -> TLSIdentity, settings: GatewaySettings, loop: EventLoop,
+        budget: ConnectionBudget? = nil
+    ) throws(CryptographyError) {
+        try self.init(
+            endpoint: endpoint, token: nil, identity: certificate, settings: settings, loop: loop, budget: budget,
+            firstStreamID: 1)
+    }
+
+    private init(
+        endpoint: Endpoint, token: ProviderToken?, identity: (() throws -> TLSIdentity)?, settings: GatewaySettings,
+        loop: EventLoop, budget: ConnectionBudget?, firstStreamID: UInt32
+    ) throws(CryptographyError) {
         self.endpoint = endpoint
         self.settings = settings
         self.loop = loop
         self.firstStreamID = firstStreamID
         isAuthenticatedByCertificate = identity != nil
-        context = try .client(trusting: endpoint.authorities, identity: identity)
+        tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: "h2")
         authorization = Authorization(authority: endpoint.authority, token: token)
-        pool = ConnectionPool(settings, budget: budget)
+        pool = ConnectionPool(settings, budget: budget, loop: loop)
     }
 
     // MARK: Sending

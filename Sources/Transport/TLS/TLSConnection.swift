@@ -26,6 +26,8 @@ package final class TLSConnection {
 
     private let socket: Socket
     private let session: TLSSession
+    /// Kept for as long as a connection uses it; who makes further ones need not keep it.
+    private let context: TLSContext
     private var phase: Phase = .closed
     private var isReadingPaused = false
     private var isWriteBlocked = false
@@ -38,6 +40,7 @@ package final class TLSConnection {
         self.socket = socket
         self.peer = peer
         self.loop = loop
+        self.context = context
         session = try TLSSession(context: context, descriptor: socket.descriptor, host: host)
     }
 

@@ -118,7 +118,7 @@ final class Gateways {
         self.settings = settings
         self.masterKey = masterKey
         self.report = report
-        budget = ConnectionBudget(limit: settings.mostConnections)
+        budget = ConnectionBudget(limit: settings.mostConnections, loop: loop)
         signal = Signal(loop: loop)
     }
 
@@ -229,7 +229,7 @@ final class Gateways {
         holders[version] = opened.holder
         guard let key = key(of: queue, broadcasts: broadcasts) else { return nil }
         if let entry = entries[key] { return entry.gateway }
-        let entry = try await entry(opened, for: queue, broadcasts: broadcasts)
+        let entry = try await entry(opened, of: credential, for: queue, broadcasts: broadcasts)
         unusable[Use(credential: version, gateway: queue.gateway)] = nil
         // Another queue may have made it while this one waited for the database.
         if let other = entries[key] {
@@ -240,33 +240,43 @@ final class Gateways {
         return entry.gateway
     }
 
+    /// Of a certificate nothing is kept open: its gateway opens it when it connects.
     private func entry(
-        _ opened: OpenedCredential, for queue: QueueSettings, broadcasts: Bool
+        _ opened: OpenedCredential, of stored: StoredCredential, for queue: QueueSettings, broadcasts: Bool
     ) async throws -> Entry {
+        let reopen: () throws -> TLSIdentity = { [masterKey] in
+            guard case .certificate(let identity) = try OpenedCredential(stored, under: masterKey) else {
+                throw CredentialProblem.noCertificate
+            }
+            return identity
+        }
         switch opened {
-        case .certificate(let identity) where queue.gateway == .binary:
-            return Entry(gateway: try binaryGateway(identity, for: queue), renewal: nil)
+        case .certificate where queue.gateway == .binary:
+            return Entry(gateway: try binaryGateway(reopen, for: queue), renewal: nil)
         case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
-        case .certificate(let identity):
-            return Entry(gateway: try gateway(.certificate(identity), for: queue, broadcasts: broadcasts), renewal: nil)
+        case .certificate:
+            return Entry(gateway: try gateway(reopen, for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
             guard let masterKey else { throw CredentialProblem.noMasterKey }
             let tokens = ProviderTokens(
                 store: store, masterKey: masterKey, signer: signer, lookInterval: settings.tokenLook, report: report)
-            let gateway = try gateway(.token(await tokens.current()), for: queue, broadcasts: broadcasts)
+            let gateway = try gateway(await tokens.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 tokens: tokens, gateway: gateway, responseTime: settings.connections.responseTime)
             return Entry(gateway: gateway, renewal: renewal)
         }
     }
 
-    private func binaryGateway(_ identity: TLSIdentity, for queue: QueueSettings) throws -> BinaryGateway {
+    private func binaryGateway(
+        _ certificate: @escaping () throws -> TLSIdentity, for queue: QueueSettings
+    ) throws -> BinaryGateway {
         guard let endpoint = settings.binaryEndpoint(queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
         warnOfDrain()
         let gateway = try BinaryGateway(
-            endpoint: endpoint, identity: identity, settings: limits(of: queue), binary: settings.binary, loop: loop,
+            endpoint: endpoint, identity: try certificate(), settings: limits(of: queue), binary: settings.binary,
+            loop: loop,
             budget: budget)
         gateway.handler = handler
         return gateway
@@ -287,13 +297,27 @@ final class Gateways {
     }
 
     private func gateway(
-        _ credential: HTTP2Gateway.Credential, for queue: QueueSettings, broadcasts: Bool
+        _ token: ProviderToken, for queue: QueueSettings, broadcasts: Bool
     ) throws -> HTTP2Gateway {
-        let ofItsOwn = broadcasts ? settings.broadcastGateway : nil
         let gateway = try HTTP2Gateway(
-            endpoint: ofItsOwn ?? settings.gateway ?? Endpoint(queue.name.environment), credential: credential,
+            endpoint: endpoint(of: queue, broadcasts: broadcasts), credential: .token(token),
             settings: limits(of: queue), loop: loop, budget: budget)
         gateway.handler = handler
         return gateway
+    }
+
+    private func gateway(
+        _ certificate: @escaping () throws -> TLSIdentity, for queue: QueueSettings, broadcasts: Bool
+    ) throws -> HTTP2Gateway {
+        let gateway = try HTTP2Gateway(
+            endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate,
+            settings: limits(of: queue), loop: loop, budget: budget)
+        gateway.handler = handler
+        return gateway
+    }
+
+    private func endpoint(of queue: QueueSettings, broadcasts: Bool) -> Endpoint {
+        let ofItsOwn = broadcasts ? settings.broadcastGateway : nil
+        return ofItsOwn ?? settings.gateway ?? Endpoint(queue.name.environment)
     }
 }

@@ -65,7 +65,8 @@ final class BinaryScene {
         let authority = try MockAPNs.authority.get()
         server = try MockBinaryServer(on: loop, clientsOf: authority, respond: stage.respond)
         let issuer = stage.isKnown ? authority : try CertificateAuthority.make(commonName: "Stranger")
-        identity = try issuer.issueClient(.init(userID: "com.example.App"))
+        let identity = try issuer.issueClient(.init(userID: "com.example.App"))
+        self.identity = identity
         authorities = try TrustStore(adding: [authority.certificate])
         var binary = stage.binary
         binary.openingInterval = stage.openingInterval

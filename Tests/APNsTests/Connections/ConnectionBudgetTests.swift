@@ -1,3 +1,4 @@
+import Cryptography
 import QueueCore
 import TestSupport
 import Testing
@@ -8,7 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(1))) struct `Connections that a worker has to share` {
     /// Gateways on one server that may have `limit` connections together.
     private func run<Success: Sendable>(
-        gateways count: Int, limit: Int, leastIdle: Duration = .zero,
+        gateways count: Int, limit: Int, leastIdle: Duration = .zero, perSecond: Double = 1000,
         respond: @escaping @Sendable (MockAPNs.Request) -> Void = { $0.answer() },
         _ body: @Sendable (isolated LoopActor, MockAPNs, [Sender], ConnectionBudget) async throws -> Success
     ) async throws -> Success {
@@ -16,7 +17,7 @@ import Transport
         defer { loop.shutDown() }
         return try await loop.run { actor in
             let server = try MockAPNs(on: loop, respond: respond)
-            let budget = ConnectionBudget(limit: limit, leastIdle: leastIdle)
+            let budget = ConnectionBudget(limit: limit, leastIdle: leastIdle, perSecond: perSecond, loop: loop)
             let endpoint = try server.endpoint
             let senders = try (0..<count).map { _ in
                 Sender(
@@ -85,6 +86,79 @@ import Transport
             senders[1].send(count: 1)
             #expect(senders.map(\.connectionCount) == [1, 0])
             #expect(server.connections.count == 1)
+        }
+    }
+
+    @Test func `go to whoever has waited longest`() async throws {
+        let held = Held()
+        try await run(gateways: 4, limit: 1) {
+            held.requests.append($0)
+        } _: { _, server, senders, _ in
+            senders[0].send(count: 1)
+            await held.until(count: 1)
+            for index in [2, 1, 3, 2] { senders[index].gateway.requestCapacity() }
+            for (number, index) in [0, 2, 1, 3].enumerated() {
+                if number > 0 { senders[index].send(count: 1) }
+                await held.until(count: 1)
+                held.requests.removeFirst().answer()
+                await senders[index].untilAnswered(1)
+                #expect(server.connections.count == number + 1)
+            }
+        }
+    }
+
+    @Test func `are opened no faster than the loop can bear, however many are wanted at one moment`() async throws {
+        try await run(gateways: 60, limit: 100, perSecond: 50) { _, server, senders, budget in
+            let begun = ContinuousClock.now
+            for sender in senders { sender.send(count: 1) }
+            #expect(budget.count == 20, "at once")
+            for sender in senders { await sender.untilAnswered(1) }
+            #expect(begun.duration(to: .now) >= .milliseconds(700), "40 more at 50 a second: 0.8 s")
+            #expect(server.connections.count == 60)
+        }
+    }
+
+    @Test func `hold certificates and contexts only while they are open`() async throws {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        try await loop.run { actor in
+            let server = try MockAPNs(on: loop) { $0.answer() }
+            defer { server.close() }
+            let identity = try CertificateAuthority.make(commonName: "Client").issueClient(.init(userID: "com.example"))
+            var openings = 0
+            let gateway = try HTTP2Gateway(
+                endpoint: try server.endpoint,
+                certificate: {
+                    openings += 1
+                    return identity
+                },
+                settings: .brisk, loop: loop)
+            let sender = Sender(gateway)
+            #expect(openings == 0)
+            sender.send(count: 1)
+            await sender.untilAnswered(1)
+            #expect(openings == 1)
+            #expect(gateway.tls.isInUse)
+            gateway.close()
+            try await eventually("the certificate to be given up") { !gateway.tls.isInUse }
+        }
+    }
+
+    @Test func `that cannot be made count as failed attempts, and are tried again`() async throws {
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        try await loop.run { actor in
+            let server = try MockAPNs(on: loop) { $0.answer() }
+            defer { server.close() }
+            let gateway = try HTTP2Gateway(
+                endpoint: try server.endpoint,
+                certificate: { throw CryptographyError.unreadable(what: "certificate", reason: "it is gone") },
+                settings: .brisk, loop: loop)
+            let sender = Sender(gateway)
+            sender.send(count: 1)
+            await sender.until { sender.outages.count >= 2 }
+            #expect(sender.outages.allSatisfy { $0.error.contains("it is gone") })
+            gateway.close()
         }
     }
 }
