@@ -111,6 +111,12 @@ final class BenchStack: Sendable {
         return try minder.start(command)
     }
 
+    /// The last lines that workers have written.
+    func workerLog() -> String {
+        let text = (try? String(contentsOfFile: "\(folder)/worker.log", encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").suffix(10).joined(separator: "\n")
+    }
+
     /// When each push of a send arrived at the simulator, in microseconds since 1970.
     func arrivals() async throws -> [APNsID: Int] {
         await simulator.flushRecord()

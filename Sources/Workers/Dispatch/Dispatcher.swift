@@ -49,7 +49,8 @@ final class Dispatcher {
     /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
     func add(_ job: HeldJob) {
         let queue = job.queue
-        if !active.contains(where: { $0 === queue }) {
+        if !queue.isActive {
+            queue.isActive = true
             share.join(&queue.turn)
             active.append(queue)
         }
@@ -80,7 +81,10 @@ final class Dispatcher {
     private func dispatch() {
         guard !isStopped else { return }
         let now = loop.now
-        active.removeAll { $0.inFlight == 0 && !$0.hasJobs }
+        active.removeAll { queue in
+            queue.isActive = queue.inFlight > 0 || queue.hasJobs
+            return !queue.isActive
+        }
         for queue in active where queue.hasJobs(in: .urgent) && queue.mayWork {
             let sent = send(from: queue, lanes: [.urgent], most: .max, now: now)
             share.serve(&queue.turn, units: sent)
@@ -91,7 +95,8 @@ final class Dispatcher {
 
     /// Lets the queues take turns until none has anybody to send to, or nothing more fits.
     private func shareOut(now: ContinuousClock.Instant) {
-        var contenders = active.filter { $0.mayWork }
+        // With ten thousand queues most of them wait for a connection.
+        var contenders = active.filter { $0.hasJobs && $0.mayWork && $0.roomForPushes() > 0 }
         while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
             var first = 0
             for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {

@@ -70,8 +70,8 @@ final class QueueState {
         }
     }
 
-    /// Whether its gateway has a connection that takes pushes, now or in a moment.
-    var isConnected: Bool { gateway?.state == .open }
+    /// Whether a gateway of it has a connection that takes pushes, now or in a moment.
+    var isConnected: Bool { gateway?.state == .open || broadcastGateway?.state == .open }
 
     /// Drops the messages that were kept prepared.
     func forgetMessages() { pushes = [:] }

@@ -15,6 +15,8 @@ final class Queues {
     /// How often the settings of queues that are not in use are read.
     private static let idleRefresh = Duration.seconds(60)
     private static let forgottenAfter = Duration.seconds(3600)
+    /// Queues whose settings are read by one statement.
+    private static let mostRead = 100
 
     private let store: EngineStore
     private let settings: EngineSettings
@@ -146,7 +148,14 @@ final class Queues {
 
     // MARK: Settings
 
+    /// In parts: each brings its credential, and to open thousands of them in one turn of the loop takes seconds.
     private func read(_ ids: [Int32]) async throws(PostgresError) {
+        for start in stride(from: 0, to: ids.count, by: Self.mostRead) {
+            try await readPart(Array(ids[start..<min(start + Self.mostRead, ids.count)]))
+        }
+    }
+
+    private func readPart(_ ids: [Int32]) async throws(PostgresError) {
         let found = try await store.connection().queueSettings(ids)
         for settings in found { await apply(settings) }
         let gone = Set(ids).subtracting(found.map(\.queueID))
