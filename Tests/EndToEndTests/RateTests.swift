@@ -56,7 +56,8 @@ extension `Real processes` {
             // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it holds.
             let (first, last) = (200, times.count - 100)
             let rate = Double(last - first) / (Double(times[last] - times[first]) / 1e6)
-            #expect((Self.rate * 0.98...Self.rate * 1.02).contains(rate), "\(rate) a second")
+            // A worker that a busy machine keeps waiting lets permits lapse; above the rate it never is.
+            #expect((Self.rate * 0.95...Self.rate * 1.02).contains(rate), "\(rate) a second")
         }
 
         /// Sends to the first `count` devices, a job after the other.

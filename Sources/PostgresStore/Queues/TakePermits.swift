@@ -23,8 +23,9 @@ extension Statement {
           -- After a quiet time as many are due at once as the burst allows. No permit was ever granted later than the horizon: a time
           -- beyond it is from before the clock was set back.
           cross join lateral (
-            select greatest(least(tat, clock_timestamp() + $3::interval + 1 / rate * interval '1 second'), clock_timestamp() - (greatest(burst - $4::float8 * rate, 0) - 1) / rate * interval '1 second')
-              as start) s)
+            select greatest(
+                     least(tat, clock_timestamp() + $3::interval + 1 / rate * interval '1 second'),
+                     clock_timestamp() - (greatest(burst - $4::float8 * rate, 0) - 1) / rate * interval '1 second') as start) s)
         update pushq.pace p
         set tat = r.start + r.granted / r.rate * interval '1 second'
         from room r

@@ -15,8 +15,11 @@ final class Queues {
     /// How often the settings of queues that are not in use are read.
     private static let idleRefresh = Duration.seconds(60)
     private static let forgottenAfter = Duration.seconds(3600)
-    /// Queues whose settings are read by one statement.
-    private static let mostRead = 100
+    /// Queues whose settings are read by one statement the first time. Each brings its credential, and to open thousands of them in one
+    /// turn of the loop takes seconds.
+    private static let mostLearned = 100
+    /// Those whose settings are read again by one statement.
+    private static let mostReadAgain = 2000
 
     private let store: EngineStore
     private let settings: EngineSettings
@@ -65,8 +68,7 @@ final class Queues {
             queue.lastWanted = now
             if queue.readAt + max(settings.settingsRefresh * 2, .seconds(1)) < now { new.append(id) }
         }
-        guard !new.isEmpty else { return }
-        try await read(new)
+        try await read(new, atMost: Self.mostLearned)
     }
 
     /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.
@@ -90,7 +92,7 @@ final class Queues {
             forgetUnused(now: now)
         }
         let ids = known.values.filter { isAll || $0.isInUse(since: now - Self.idleAfter) }.map(\.id)
-        if !ids.isEmpty { try await read(ids) }
+        try await read(ids, atMost: Self.mostReadAgain)
     }
 
     private func forgetUnused(now: ContinuousClock.Instant) {
@@ -148,10 +150,9 @@ final class Queues {
 
     // MARK: Settings
 
-    /// In parts: each brings its credential, and to open thousands of them in one turn of the loop takes seconds.
-    private func read(_ ids: [Int32]) async throws(PostgresError) {
-        for start in stride(from: 0, to: ids.count, by: Self.mostRead) {
-            try await readPart(Array(ids[start..<min(start + Self.mostRead, ids.count)]))
+    private func read(_ ids: [Int32], atMost count: Int) async throws(PostgresError) {
+        for start in stride(from: 0, to: ids.count, by: count) {
+            try await readPart(Array(ids[start..<min(start + count, ids.count)]))
         }
     }
 

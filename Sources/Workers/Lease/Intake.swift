@@ -16,6 +16,8 @@ final class Intake {
     private static let mostLanes: Int32 = 500
     /// Recipients that one claim brings, where many lanes share it; 2 µs each, and 60 bytes.
     private static let mostClaimed = 100_000
+    /// Settings are read of queues whose work is due so soon: of ten thousand with something for tomorrow nobody has to know them today.
+    private static let soon = Duration.seconds(10)
     /// Jobs of a campaign made by one step: 20,000 recipients.
     private static let jobsOfStep = 40
     /// Looks in a row with something to claim, after which producers are spared the notification.
@@ -52,6 +54,9 @@ final class Intake {
     private var openFanOuts: [ReadyWork.FanOut] = []
     /// Where the next look begins.
     private var place = LanePlace.start
+    /// The next look comes to all lanes. So it is while there is nothing to claim: many lanes of which nothing is due yet are looked at
+    /// by one statement, and this worker may rest.
+    private var looksAtAll = false
 
     init(
         loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
@@ -123,11 +128,12 @@ final class Intake {
         queues.measureRates()
         let begun = ContinuousClock.now
         let work = try await store.connection().ready(
-            after: place, pairs: Self.mostLanes, countingTo: Self.mostReadyJobs)
+            after: place, pairs: looksAtAll ? .max : Self.mostLanes, countingTo: Self.mostReadyJobs)
         var found = Found(lookTime: begun.duration(to: .now), isPartial: work.end != nil)
-        try await queues.learn(Set(work.jobs.map(\.queueID) + work.fanOuts.map(\.queueID)))
-        place = work.end ?? .start
-        let quotas = quotas(for: work, found: &found)
+        let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
+        try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
+        let quotas = share(of: quotas(for: work, found: &found), end: work.end)
+        looksAtAll = quotas.isEmpty && (looksAtAll || found.isPartial)
         openFanOuts = work.fanOuts.filter { $0.dueIn <= .zero && needsFanOut($0) }
         for fanOut in work.fanOuts where fanOut.dueIn > .zero { found.nextDue = min(found.nextDue, fanOut.dueIn) }
         if !openFanOuts.isEmpty { fanOutSignal.raise() }
@@ -160,6 +166,14 @@ final class Intake {
                     jobs: min(Self.mostJobs, max(1, Int32(missing / max(size, 1))))))
         }
         return quotas
+    }
+
+    /// As many as one claim may have. The next look begins behind them.
+    private func share(of quotas: [ClaimQuota], end: LanePlace?) -> [ClaimQuota] {
+        let share = quotas.prefix(Int(Self.mostLanes))
+        let last = share.count < quotas.count ? share.last : nil
+        place = last.map { LanePlace($0.queueID, $0.lane) } ?? end ?? .start
+        return Array(share)
     }
 
     /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one, but no more than its part of

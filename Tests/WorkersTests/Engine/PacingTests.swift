@@ -35,7 +35,8 @@ import Transport
             // The burst at the beginning is not the rate's: it is measured from the 100th push on.
             let seconds = Double(times[1499] - times[100]) / 1e6
             let rate = 1399 / seconds
-            #expect((245...255).contains(rate), "\(rate) a second")
+            // A worker that a busy machine keeps waiting lets permits lapse; above the rate it never is.
+            #expect((237...255).contains(rate), "\(rate) a second")
         }
     }
 
@@ -130,9 +131,21 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(2))) struct `A worker with nothing to do` {
-    @Test func `makes at most five statements a second`() async throws {
+    /// - Parameter scheduled: queues with a push that is due tomorrow: more than one look comes to while there is work.
+    @Test(arguments: [0, 1200]) func `makes at most five statements a second`(scheduled: Int) async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 3)
+            try await fixture.connection.runScript(
+                """
+                with apps as (
+                  insert into pushq.app (tenant_id, bundle_id)
+                  select t.id, 'com.scheduled' || i from pushq.tenant t, generate_series(1, \(scheduled)) i
+                  returning tenant_id, id),
+                queues as (
+                  insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from apps returning id)
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select id, nextval('pushq.id'), 1, now() + interval '1 day', now() + interval '2 days', 0, 0, pushq.today(), 1 from queues
+                """)
             let statements = StatementCount()
             let proxy = try await DatabaseProxy { message in
                 if message.statementName != nil { statements.add() }
