@@ -112,6 +112,13 @@ final class Trial {
     /// Notes that answers on their way about now are swallowed.
     func noteDeafness() { expectation.deafness.append(Self.now - 300_000...Self.now + 300_000) }
 
+    /// Wakes a process that was stopped, while nobody else sends.
+    func noteWaking(_ wake: () async throws -> Void) async throws {
+        let begun = Self.now
+        try await wake()
+        expectation.waking = begun...Self.now
+    }
+
     /// In microseconds since 1970, as the simulator's record has it.
     static var now: Int { Int(Date.now.timeIntervalSince1970 * 1_000_000) }
 

@@ -82,8 +82,8 @@ import Testing
     @Test func `takes an answer over the binary interface for known when the grace has passed, or an error has come`()
         throws
     {
-        let lease = LapsedLease(deadline: 8_000_000, uncertain: [Self.one, Self.two])
-        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush was at 5 s.
+        let lease = LapsedLease(deadline: 10_500_000, uncertain: [Self.one, Self.two])
+        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush, at 7.5 s, may not know of what came after 4.5 s.
         let taken: [(Int, APNsID, Int?)] = [
             (3100, Self.one, nil), (3100, Self.one, 200), (4100, Self.two, nil), (4100, Self.two, 200),
         ]
@@ -108,6 +108,15 @@ import Testing
         let third = APNsID(root: 7, key: 3)
         let ended = try record(taken + [(4500, third, nil), (5000, third, 400)], connectionEndsAt: 5000)
         #expect(audit(ended, Self.delivered, grace: .seconds(2), lossy).bound == 0)
+    }
+
+    @Test func `allows for what a stopped process had in hand, a turn of its loop at the most`() throws {
+        let late = try record(Self.both + [(5000, Self.one, nil), (5100, Self.two, nil), (6000, Self.two, nil)])
+        var stopped = Audit.Expectation()
+        stopped.waking = 4_900_000...5_500_000
+        #expect(audit(late, Self.delivered, stopped).bound == 2)
+        let flood = try record(Self.both + (5000..<5300).map { ($0, Self.one, nil) })
+        #expect(audit(flood, Self.delivered, stopped).bound == 100)
     }
 
     @Test func `allows for what was in flight when a connection was lost, if it is told to`() throws {

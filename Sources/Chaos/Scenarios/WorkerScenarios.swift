@@ -34,9 +34,12 @@ extension Scenario {
                 sleeper.process.signal(SIGSTOP)
                 trial.faultIsOver()
                 try await trial.pause(trial.rig.settings.lease + .seconds(6))
+                try await trial.rig.waitUntilFinished()
+                try await trial.noteWaking {
+                    sleeper.process.signal(SIGCONT)
+                    try await sleeper.says("lost")
+                }
                 try await trial.startCampaign()
-                sleeper.process.signal(SIGCONT)
-                try await sleeper.says("lost")
             },
             Scenario(name: "deploy", expectation: .clean) { trial in
                 try await trial.begin(workers: 1)

@@ -10,6 +10,8 @@ package struct Audit {
         package var losesConnections = false
         /// Times in which answers were swallowed on their way, in microseconds since 1970.
         package var deafness: [ClosedRange<Int>] = []
+        /// From when a stopped process was woken until it had noticed; nobody else sent meanwhile. In microseconds since 1970.
+        package var waking: ClosedRange<Int>?
         /// When the last fault was over, in microseconds since 1970; nil if there was none.
         package var lastFault: Int?
 
@@ -24,8 +26,8 @@ package struct Audit {
     package let lost: Int
     /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
     package let repeated: Int
-    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, and what was in flight
-    /// on a connection to APNs when that was lost.
+    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, what was in flight on a
+    /// connection to APNs when that was lost, and what a stopped process had in hand.
     package let bound: Int
     /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an answer, counted
     /// from its holder's last sign of life; where no lease was lost, until the next push arrived.
@@ -35,7 +37,10 @@ package struct Audit {
 
     /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind other statements
     /// and to begin its transaction.
-    private static let flushSlack = 500_000
+    private static let flushSlack = 3_000_000
+    /// Pushes that a process may have had between its look at the clock and the kernel when it was stopped, at the most: one turn of its
+    /// loop. They go out when it is woken, and no fence can be closer to the wire.
+    private static let mostInHand = 100
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
@@ -63,7 +68,9 @@ package struct Audit {
         }
         let knowledge = Knowledge(record: record, grace: grace.map { Int($0 / .microseconds(1)) })
         let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, knowledge, expectation.deafness) : 0
-        bound = Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss
+        let inHand = expectation.waking.map { waking in record.arrivals.count(where: waking.contains) } ?? 0
+        bound =
+            Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss + min(inHand, Self.mostInHand)
     }
 
     /// What is wrong with one recipient; nil if nothing is.
