@@ -26,33 +26,10 @@ extension Scenario {
                 }),
             Scenario(
                 name: "binary-deploy", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
-                expectation: .clean,
-                disturb: { trial in
-                    try await trial.begin(workers: 1)
-                    for _ in 0..<(trial.isShort ? 2 : 10) {
-                        try await trial.keepBusy()
-                        try await trial.rig.startWorker().says("started")
-                        guard await trial.running[0].drain() == .code(0) else {
-                            throw NeverHappened(description: "a worker did not drain")
-                        }
-                        trial.faultIsOver()
-                        try await trial.pause(.seconds(1))
-                    }
-                }),
+                expectation: .clean, disturb: { try await $0.deploy(times: $0.isShort ? 2 : 10) }),
             Scenario(
                 name: "binary-apns-killed", adjust: { settings, _ in useBinary(&settings, badShare: 0.002) },
-                expectation: .lossy,
-                disturb: { trial in
-                    try await trial.begin()
-                    for _ in 0..<(trial.isShort ? 2 : 6) {
-                        try await trial.pause(between: 0.3, and: 1)
-                        await trial.rig.simulator.kill()
-                        try await trial.pause(between: 0.1, and: 1)
-                        try await trial.rig.restartSimulator()
-                        trial.faultIsOver()
-                        try await trial.keepBusy()
-                    }
-                }),
+                expectation: .lossy, disturb: { try await $0.killSimulators(awayAtMost: 1) }),
             Scenario(
                 name: "binary-apns-resets",
                 adjust: { settings, _ in

@@ -6,17 +6,7 @@ import TestSupport
 extension Scenario {
     static var network: [Scenario] {
         [
-            Scenario(name: "apns-killed", expectation: .lossy) { trial in
-                try await trial.begin()
-                for _ in 0..<(trial.isShort ? 2 : 6) {
-                    try await trial.pause(between: 0.3, and: 1)
-                    await trial.rig.simulator.kill()
-                    try await trial.pause(between: 0.1, and: 2)
-                    try await trial.rig.restartSimulator()
-                    trial.faultIsOver()
-                    try await trial.keepBusy()
-                }
-            },
+            Scenario(name: "apns-killed", expectation: .lossy) { try await $0.killSimulators(awayAtMost: 2) },
             Scenario(
                 name: "apns-resets",
                 adjust: { settings, _ in settings.rules = storm(#""reset": {"after_requests": 400}"#) },
@@ -75,5 +65,20 @@ extension Scenario {
         try await trial.rig.restartSimulator(rules: storm(#""outcomes": []"#))
         trial.faultIsOver()
         for _ in 0..<2 { try trial.rig.startWorker() }
+    }
+}
+
+extension Trial {
+    /// Kills the simulator again and again, and starts it anew after `most` seconds or less.
+    func killSimulators(awayAtMost most: Double) async throws {
+        try await begin()
+        for _ in 0..<(isShort ? 2 : 6) {
+            try await pause(between: 0.3, and: 1)
+            await rig.simulator.kill()
+            try await pause(between: 0.1, and: most)
+            try await rig.restartSimulator()
+            faultIsOver()
+            try await keepBusy()
+        }
     }
 }

@@ -42,16 +42,7 @@ extension Scenario {
                 try await trial.startCampaign()
             },
             Scenario(name: "deploy", expectation: .clean) { trial in
-                try await trial.begin(workers: 1)
-                for _ in 0..<(trial.isShort ? 4 : 20) {
-                    try await trial.keepBusy()
-                    try await trial.rig.startWorker().says("started")
-                    guard await trial.running[0].drain() == .code(0) else {
-                        throw NeverHappened(description: "a worker did not drain")
-                    }
-                    trial.faultIsOver()
-                    try await trial.pause(.seconds(1))
-                }
+                try await trial.deploy(times: trial.isShort ? 4 : 20)
             },
             Scenario(name: "shut-down", expectation: .clean) { trial in
                 for _ in 0..<(trial.isShort ? 2 : 10) {
@@ -82,5 +73,21 @@ extension Audit.Expectation {
         var expectation = Self()
         expectation.losesConnections = true
         return expectation
+    }
+}
+
+extension Trial {
+    /// Sends with one worker, and puts a new one in its place again and again.
+    func deploy(times: Int) async throws {
+        try await begin(workers: 1)
+        for _ in 0..<times {
+            try await keepBusy()
+            try await rig.startWorker().says("started")
+            guard await running[0].drain() == .code(0) else {
+                throw NeverHappened(description: "a worker did not drain")
+            }
+            faultIsOver()
+            try await pause(.seconds(1))
+        }
     }
 }
