@@ -132,22 +132,3 @@ end $$;
 -- The day by which history is partitioned: the same for every session, whatever its time zone.
 create function pushq.today() returns date
 language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date $$;
-
--- What sessions of workers need, bound to this role in this database and not sent by the client, so that a transaction pooler may
--- stand between.
-do $$
-declare
-  setting text;
-begin
-  foreach setting in array array[
-    -- The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is planned anew
-    -- (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
-    'plan_cache_mode = force_generic_plan',
-    -- A client drops a connection past its deadline; this ends what the server still does for it.
-    'client_connection_check_interval = ''5s''',
-    -- A transaction that was left open holds back vacuum on the hot tables.
-    'idle_in_transaction_session_timeout = ''60s''']
-  loop
-    execute format('alter role %I in database %I set %s', current_user, current_database(), setting);
-  end loop;
-end $$;

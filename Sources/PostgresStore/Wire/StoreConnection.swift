@@ -21,6 +21,7 @@ package final class StoreConnection {
     private let applicationName: String
     private let loop: EventLoop
     private let backoff: Backoff
+    private let prepare: ((PostgresConnection) async throws(PostgresError) -> Void)?
     private var generator = SystemRandomNumberGenerator()
 
     private var connection: PostgresConnection?
@@ -33,13 +34,16 @@ package final class StoreConnection {
     private var isClosed = false
 
     /// Connects to nothing yet.
+    /// - Parameter prepare: called with each new connection before anybody gets it. What it throws counts as a failed attempt.
     package init(
-        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, backoff: Backoff = .store
+        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, backoff: Backoff = .store,
+        prepare: ((PostgresConnection) async throws(PostgresError) -> Void)? = nil
     ) {
         self.address = address
         self.applicationName = applicationName
         self.loop = loop
         self.backoff = backoff
+        self.prepare = prepare
         nextAttempt = .now
     }
 
@@ -131,13 +135,23 @@ package final class StoreConnection {
             if pause > .zero { try? await Task.sleep(for: pause) }
             guard !isClosed else { return }
             do throws(PostgresError) {
-                opened(
-                    try await PostgresConnection.connect(
-                        to: address, as: applicationName, on: loop, within: Self.attemptLimit))
+                opened(try await connect())
             } catch {
                 failed(error)
             }
         }
+    }
+
+    private func connect() async throws(PostgresError) -> PostgresConnection {
+        let new = try await PostgresConnection.connect(
+            to: address, as: applicationName, on: loop, within: Self.attemptLimit)
+        do throws(PostgresError) {
+            try await prepare?(new)
+        } catch {
+            new.close()
+            throw error
+        }
+        return new
     }
 
     private func opened(_ new: PostgresConnection) {

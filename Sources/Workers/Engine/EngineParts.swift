@@ -47,8 +47,10 @@ final class EngineParts {
         self.settings = settings
         self.owner = owner
         self.report = report
-        let main = StoreConnection(to: database, as: "pushq work", on: loop)
-        let slow = StoreConnection(to: database, as: "pushq work (fan-out, upkeep)", on: loop)
+        let session = WorkerSession(report: report)
+        let main = StoreConnection(to: database, as: "pushq work", on: loop, prepare: session.prepare)
+        let slow = StoreConnection(
+            to: database, as: "pushq work (fan-out, upkeep)", on: loop, prepare: session.prepare)
         connections = [main, slow]
         main.onLost = { report(.storeLost($0.description)) }
         store = EngineStore(main, loop: loop, report: report)

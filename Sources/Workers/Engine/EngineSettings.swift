@@ -1,4 +1,5 @@
 package import APNs
+package import PostgresStore
 import QueueCore
 
 /// How a worker works. Every bound of the engine is here.
@@ -86,6 +87,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case storeLost(String)
     case storeBack
     case storeRefused(String)
+    case sessionLacks(SessionLack)
     case queuePaused(queue: String, reason: String)
     case queueWithoutCredential(queue: String)
     case credentialUnreadable(queue: String, reason: String)
@@ -115,6 +117,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .storeLost(let reason): "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
+        case .sessionLacks(let lack):
+            "the pooler before PostgreSQL does not let a worker set what its sessions need, and role \(lack.role) lacks "
+                + "\(lack.settings.joined(separator: ", ")); work will be slower. Set it for the role with: "
+                + "pushq-admin migrate --worker-role \(lack.role)"
         case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
         case .queueWithoutCredential(let queue):
             "\(queue) has no credential; set one with: pushq-admin credential add"

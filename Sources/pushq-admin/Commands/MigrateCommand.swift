@@ -8,20 +8,35 @@ struct MigrateCommand: Command {
         Safe to run again, and from several machines at once: one does it, the others wait. A schema newer than the \
         program is left alone.
         """
-    static let examples = ["migrate", "migrate --database-url postgres://pushq@db.internal/pushq"]
+    static let examples = [
+        "migrate", "migrate --worker-role pushq_worker",
+        "migrate --database-url postgres://pushq@db.internal/pushq",
+    ]
 
     @Flag("Say what would be applied, and change nothing.") var dryRun
+    @Option(
+        "Also set for this database role what the sessions of workers need. Only workers behind a transaction pooler need it; give them a role that no producer uses.",
+        "ROLE")
+    var workerRole: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let dryRun = dryRun
+        let (dryRun, role) = (dryRun, workerRole)
         let report = try await database.session { store in
             let migrator = Migrator(store)
-            return dryRun ? try await migrator.dryRun() : try await migrator.run()
+            guard !dryRun else { return try await migrator.dryRun() }
+            let report = try await migrator.run()
+            if let role { try await store.setUpWorkerRole(role) }
+            return report
         }
-        let lines = report.applied.map { "\(dryRun ? "would apply" : "applied") \($0)" }
+        var lines = report.applied.map { "\(dryRun ? "would apply" : "applied") \($0)" }
+        if lines.isEmpty { lines = ["the schema is up to date"] }
+        if let role { lines.append("\(dryRun ? "would set" : "set") what workers need for role \(role)") }
         console.show(
-            lines.isEmpty ? "the schema is up to date" : lines.joined(separator: "\n"),
-            json: ["applied": .array(report.applied.map(JSON.string)), "dry_run": .bool(dryRun)])
+            lines.joined(separator: "\n"),
+            json: [
+                "applied": .array(report.applied.map(JSON.string)), "dry_run": .bool(dryRun),
+                "worker_role": role.map(JSON.string) ?? .null,
+            ])
     }
 }

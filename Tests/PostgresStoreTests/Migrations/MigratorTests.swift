@@ -24,6 +24,17 @@ struct `Migrating` {
         }
     }
 
+    @Test func `changes nothing for the role that migrates, which producers may share`() async throws {
+        try await withEmptyDatabase { _, database in
+            _ = try await Migrator(try await database.connect()).run()
+            let settings = Statement(
+                "role_settings",
+                "select count(*) from pg_db_role_setting where setdatabase = (select oid from pg_database where datname = "
+                    + "current_database())")
+            #expect(try await database.connect().execute(settings).first?.int8(0) == 0)
+        }
+    }
+
     @Test func `a dry run changes nothing`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()

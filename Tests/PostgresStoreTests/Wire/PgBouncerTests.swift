@@ -39,6 +39,37 @@ struct `Behind PgBouncer in transaction mode` {
         }
     }
 
+    @Test func `a worker sets nothing on a session that others use after it, and hears what its role lacks`()
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let direct = try await database.connect()
+            let pooler = try await PgBouncer(poolSize: 1)
+            let address = try pooler.address(of: database)
+            let worker = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            let lack = try await worker.prepareWorkerSession()
+            #expect(lack?.role == TestServer.superuser)
+            #expect(lack?.settings.contains("plan_cache_mode = force_generic_plan") == true)
+            #expect(lack?.settings.contains("idle_in_transaction_session_timeout = 1min") == true)
+            // The server of the test has the compiler off.
+            #expect(lack?.settings.count == WorkerSettings.all.count - 1)
+            let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
+            #expect(try await producer.execute(Self.planMode).first?.text(0) == "auto")
+            for client in [worker, producer] { client.close() }
+            await pooler.end()
+
+            try await direct.setUpWorkerRole(TestServer.superuser)
+            let next = try await PgBouncer(poolSize: 1)
+            let prepared = try await PostgresConnection.connect(
+                to: try next.address(of: database), as: "test", on: database.loop)
+            #expect(try await prepared.prepareWorkerSession() == nil)
+            prepared.close()
+            await next.end()
+        }
+    }
+
+    private static let planMode = Statement("plan_mode", "select current_setting('plan_cache_mode')")
+
     @Test func `transactions and COPY stay whole, and migrations are applied once`() async throws {
         try await withEmptyDatabase { actor, database in
             let pooler = try await PgBouncer()

@@ -1,0 +1,49 @@
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(5)))
+struct `The session of a worker` {
+    private static let shown = Statement("shown", "select current_setting($1)")
+
+    @Test func `has what its statements need, whatever the server and the role are set to, and nobody else's has`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let operatorsOwn = try await database.connect()
+            try await operatorsOwn.runScript(
+                """
+                alter database \(database.name) set jit = on;
+                alter database \(database.name) set plan_cache_mode = force_custom_plan;
+                alter database \(database.name) set search_path = public
+                """)
+            let worker = try await database.connect()
+            #expect(try await worker.prepareWorkerSession() == nil)
+            for (name, value) in WorkerSettings.all {
+                #expect(try await worker.execute(Self.shown, [.text(name)]).first?.text(0) == value, "\(name)")
+            }
+            let other = try await database.connect()
+            #expect(try await other.execute(Self.shown, [.text("jit")]).first?.text(0) == "on")
+            #expect(
+                try await other.execute(Self.shown, [.text("plan_cache_mode")]).first?.text(0) == "force_custom_plan")
+        }
+    }
+
+    @Test func `of a role that was set up for it needs nothing more, and a time limit of one's own is one`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.setUpWorkerRole(TestServer.superuser)
+            let next = try await database.connect()
+            for (name, value) in WorkerSettings.all {
+                #expect(try await next.execute(Self.shown, [.text(name)]).first?.text(0) == value, "\(name)")
+            }
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.setUpWorkerRole("nobody here")
+            }
+            #expect(error?.serverError?.message == #"role "nobody here" does not exist"#)
+        }
+    }
+}
