@@ -50,10 +50,10 @@ extension Statement {
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b
-        -- Active devices only: the worker merges two sorted lists, and what is missing is suppressed. Where the job's range is
-        -- dense, one range scan (0.5 to 0.8 µs a recipient); where it is sparse, probes (1.9). Of Live Activities, to devices or
-        -- to a channel, what a newer update took the place of is missing, too. Each job meets one of the branches: the conditions
-        -- on its message are looked at once.
+        -- Active devices only: a recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs
+        -- a recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is
+        -- sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too.
+        -- Each job meets one of the branches: the conditions on its message are looked at once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
@@ -155,10 +155,8 @@ package struct ClaimedJob: Sendable {
     package var isPaused = false
     /// The recipients, ascending.
     package let deviceIDs: [Int64]
-    /// Those of them that are active, ascending.
-    package let activeIDs: [Int64]
-    /// The token of each active one.
-    package let tokens: ByteArrays
+    /// The token of each recipient that may be sent to.
+    package let tokens: RecipientTokens
 }
 
 extension PostgresConnection {
@@ -192,12 +190,14 @@ extension PostgresConnection {
 extension ClaimedJob {
     fileprivate init?(_ row: Row) {
         guard let message = StoredMessage(row, from: 15) else { return nil }
+        let deviceIDs = row.int8Array(12)
         self.init(
             key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
             lane: Lane(rawValue: row.int2(3)) ?? .bulk, message: message,
             rootID: row.int8(4), attempt: Int(row.int2(5)), rescues: Int(row.int2(6)),
             isAtMostOnce: row.bool(7), uncertainBelow: Int(row.int2(8)), outcomes: row.optionalBytes(9) ?? [],
             sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11), isPaused: row.bool(22),
-            deviceIDs: row.int8Array(12), activeIDs: row.optionalInt8Array(13) ?? [], tokens: row.byteArrays(14))
+            deviceIDs: deviceIDs,
+            tokens: RecipientTokens(of: deviceIDs, among: row.optionalInt8Array(13) ?? [], row.byteArrays(14)))
     }
 }

@@ -147,7 +147,7 @@ final class Dispatcher {
         var sent = 0
         while sent < most, let recipient = job.takeRecipient() {
             let taken = gateway.send(
-                push, to: tokens.bytes.span.extracting(tokens.range(at: recipient.token)),
+                push, to: tokens.bytes.span.extracting(recipient.token),
                 apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]), body: nil,
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {

@@ -88,9 +88,8 @@ final class HeldJob {
     /// Answers in a row that blamed the message, and not one that took it.
     private var messageFaults = 0
 
-    /// The next recipient that has not been looked at, and its place among the active ones.
+    /// The next recipient that has not been looked at.
     private var next: Ordinal = 0
-    private var nextActive = 0
     /// Recipients to be sent to again, within this lease.
     private var resend: [Ordinal] = []
 
@@ -108,7 +107,14 @@ final class HeldJob {
         committedMark =
             claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
-        suppressInactive()
+        suppressUnreachable()
+    }
+
+    /// Gives an outcome to recipients whose device is not active any more, or whose update a newer one took the place of.
+    private func suppressUnreachable() {
+        for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
+            record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
+        }
     }
 
     /// Whether nothing more is sent for it.
@@ -133,20 +139,20 @@ final class HeldJob {
 
     // MARK: Sending
 
-    /// Takes the next recipient to send to: its ordinal and the place of its token. Nil when there is none at this moment.
-    func takeRecipient() -> (ordinal: Ordinal, token: Int)? {
+    /// Takes the next recipient to send to: its ordinal, and where its token lies in the claim's. Nil when there is none at this moment.
+    func takeRecipient() -> (ordinal: Ordinal, token: Range<Int>)? {
         guard !isClosed else { return nil }
         while !resend.isEmpty {
             // In the order of the first time. There are 500 at the most, so moving the rest up is cheap.
             let ordinal = resend.removeFirst()
-            guard outcomes[ordinal] == 0 else { continue }
-            return (ordinal, placeOfToken(of: ordinal))
+            guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
+            return (ordinal, token)
         }
         while next < committedMark {
             let ordinal = next
             next += 1
-            guard outcomes[ordinal] == 0 else { continue }
-            return (ordinal, advanceToken(to: ordinal))
+            guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
+            return (ordinal, token)
         }
         return nil
     }
@@ -307,36 +313,5 @@ final class HeldJob {
         let texts = Dictionary(
             uniqueKeysWithValues: notes.map { (String($0.key), $0.value.replacing("\0", with: "\u{FFFD}")) })
         return (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) }
-    }
-
-    // MARK: Tokens
-
-    /// Both lists are sorted, so inactive devices are found in one pass.
-    private func suppressInactive() {
-        guard claim.activeIDs.count < claim.deviceIDs.count else { return }
-        var active = 0
-        for ordinal in outcomes.indices {
-            while active < claim.activeIDs.count, claim.activeIDs[active] < claim.deviceIDs[ordinal] { active += 1 }
-            let isActive = active < claim.activeIDs.count && claim.activeIDs[active] == claim.deviceIDs[ordinal]
-            guard !isActive else { continue }
-            record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
-        }
-    }
-
-    private func advanceToken(to ordinal: Ordinal) -> Int {
-        let device = claim.deviceIDs[ordinal]
-        while claim.activeIDs[nextActive] < device { nextActive += 1 }
-        return nextActive
-    }
-
-    private func placeOfToken(of ordinal: Ordinal) -> Int {
-        let device = claim.deviceIDs[ordinal]
-        var low = 0
-        var high = claim.activeIDs.count - 1
-        while low < high {
-            let middle = (low + high) / 2
-            if claim.activeIDs[middle] < device { low = middle + 1 } else { high = middle }
-        }
-        return low
     }
 }

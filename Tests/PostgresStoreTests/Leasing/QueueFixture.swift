@@ -23,6 +23,9 @@ struct QueueFixture {
         id = try await connection.execute(Statement("queue", "select id from pushq.queue")).first!.int4(0)
     }
 
+    /// The token of the device that was made as number `index`, from 1.
+    static func token(_ index: Int) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: index >> (56 - 8 * $0)) } }
+
     /// Runs a query that gives one number.
     func number(_ sql: String) async throws -> Int {
         let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
@@ -63,4 +66,12 @@ struct QueueFixture {
         for (ordinal, outcome) in other { outcomes[ordinal] = outcome.rawValue }
         return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil)
     }
+}
+
+extension ClaimedJob {
+    /// The token that the claim brought for a recipient; nil if it may not be sent to.
+    func token(of ordinal: Int) -> [UInt8]? { tokens.range(of: ordinal).map { Array(tokens.bytes[$0]) } }
+
+    /// The recipients that may be sent to.
+    var activeIDs: [Int64] { deviceIDs.indices.filter { token(of: $0) != nil }.map { deviceIDs[$0] } }
 }

@@ -51,7 +51,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             #expect(job.message.isBroadcast && job.message.pushType == .liveactivity)
             #expect(job.message.priority == .immediate && job.message.expiration == .oneAttempt)
             #expect(job.deviceIDs.count == 1 && job.activeIDs == job.deviceIDs)
-            #expect(job.tokens == ByteArrays([Array(channel.text.utf8)]))
+            #expect(job.token(of: 0) == Array(channel.text.utf8))
             #expect(try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)?.total == 1)
         }
     }
@@ -188,7 +188,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             #expect(try await queue.connection.rescue(grace: .zero) == 1)
             let rescued = try #require(try await claimed(queue).first)
             #expect(rescued.rescues == 1 && rescued.uncertainBelow == 1)
-            #expect(rescued.tokens == ByteArrays([Array(channel.text.utf8)]))
+            #expect(rescued.token(of: 0) == Array(channel.text.utf8))
             let failure = queue.settled(rescued, other: [0: .failed(.named("ServiceUnavailable"))])
             #expect(try await queue.connection.retire([failure], owner: 1).count == 1)
 

@@ -8,12 +8,25 @@ import Testing
 @Suite struct `A held job` {
     @Test func `is sent in order, each recipient with its own token`() {
         let job = JobFixture.job(recipients: 5, inactive: [20, 40])
-        var sent: [(ordinal: Int, token: UInt8)] = []
-        while let recipient = job.takeRecipient() {
-            sent.append((recipient.ordinal, job.claim.tokens[recipient.token][0]))
-        }
-        #expect(sent.map(\.ordinal) == [0, 2, 4])
-        #expect(sent.map(\.token) == [1, 3, 5])
+        #expect(job.sendAll() == [0, 2, 4])
+        let tokens = JobFixture.job(recipients: 5, inactive: [20, 40]).takeTokens()
+        #expect(tokens == [0: [1, 0], 2: [3, 0], 4: [5, 0]])
+    }
+
+    /// Of the devices 10 to 50: those that are inactive, and who else is in their range.
+    private static let neighbourhoods: [(inactive: Set<Int64>, strangers: Set<Int64>)] = [
+        ([20], [25]), ([20, 30], [35]), ([30], [11, 12, 13, 14]), ([], [5, 15, 55]), ([10, 50], [5, 55]),
+        ([10, 20, 30, 40, 50], [15, 25, 35, 45, 49]),
+    ]
+
+    @Test(arguments: neighbourhoods)
+    func `sends to nobody but its own recipients, whoever else is in their range`(
+        inactive: Set<Int64>, strangers: Set<Int64>
+    ) {
+        let job = JobFixture.job(recipients: 5, inactive: inactive, strangers: strangers)
+        let reachable = (0..<5).filter { !inactive.contains(Int64($0 + 1) * 10) }
+        #expect(job.outcomes.map(Outcome.init) == (0..<5).map { reachable.contains($0) ? .waiting : .suppressed })
+        #expect(job.takeTokens() == Dictionary(uniqueKeysWithValues: reachable.map { ($0, [UInt8($0 + 1), 0]) }))
     }
 
     @Test func `suppresses devices that are inactive when its turn comes`() {
@@ -30,15 +43,13 @@ import Testing
     }
 
     @Test func `finds the token again of a recipient that is sent to again`() {
-        let job = JobFixture.job(recipients: 200, inactive: [500, 990])
+        let job = JobFixture.job(recipients: 200, inactive: [500, 990], strangers: [505, 1005, 1995])
         _ = job.sendAll()
         for ordinal in [199, 0, 50, 97, 99] {
             job.noteEnded()
             AnswerRules.untouched(ordinal, of: job)
         }
-        var tokens: [Int: UInt8] = [:]
-        while let recipient = job.takeRecipient() { tokens[recipient.ordinal] = job.claim.tokens[recipient.token][0] }
-        #expect(tokens == [199: 200, 0: 1, 50: 51, 97: 98, 99: 100])
+        #expect(job.takeTokens() == [199: [200, 0], 0: [1, 0], 50: [51, 0], 97: [98, 0], 99: [100, 0]])
     }
 
     @Test func `does not send again to whom an earlier holder has had an answer for`() {

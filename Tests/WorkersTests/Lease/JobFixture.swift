@@ -14,27 +14,37 @@ enum JobFixture {
         return QueueState(settings: settings, now: .now)
     }
 
-    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number.
+    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number. The claim also brings the tokens of
+    /// `strangers`, as a range scan does.
     static func job(
-        recipients: Int, inactive: Set<Int64> = [], isAtMostOnce: Bool = false, uncertainBelow: Int = 0,
+        recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
+        uncertainBelow: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
         queue: QueueState = queue()
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
-        let active = devices.filter { !inactive.contains($0) }
+        let found = Set(devices).subtracting(inactive).union(strangers).sorted()
+        let tokens = ByteArrays(found.map { [UInt8($0 / 10), UInt8($0 % 10)] })
         let claim = ClaimedJob(
             key: LeaseKey(queueID: 1, jobID: 7, epoch: 1), lane: .bulk,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: .alert, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
             rootID: 5, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce, uncertainBelow: uncertainBelow,
-            outcomes: outcomes, sendWithin: .seconds(60), isStopped: false, deviceIDs: devices, activeIDs: active,
-            tokens: ByteArrays(active.map { [UInt8($0 / 10), 0xFF] }))
+            outcomes: outcomes, sendWithin: .seconds(60), isStopped: false, deviceIDs: devices,
+            tokens: RecipientTokens(of: devices, among: found, tokens))
         return HeldJob(claim, of: queue, slot: 0, claimedAt: .now, now: .now, window: window)
     }
 }
 
 extension HeldJob {
+    /// Takes recipients until there is none, and returns the token of each.
+    func takeTokens() -> [Int: [UInt8]] {
+        var tokens: [Int: [UInt8]] = [:]
+        while let recipient = takeRecipient() { tokens[recipient.ordinal] = Array(claim.tokens.bytes[recipient.token]) }
+        return tokens
+    }
+
     /// Sends to everybody who may be sent to and returns their ordinals.
     func sendAll() -> [Int] {
         var ordinals: [Int] = []

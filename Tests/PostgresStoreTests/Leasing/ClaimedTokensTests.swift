@@ -1,0 +1,77 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// What a claim brings, compared with a join that is too plain to be wrong: device by device, on jobs and devices made up at random.
+@Suite(.timeLimit(.minutes(2))) struct `The tokens that a claim brings` {
+    @Test(arguments: [1, 2, 3, 4] as [UInt64])
+    func `are those of the job's own active devices, whoever else is in their range`(seed: UInt64) async throws {
+        try await withDatabase { _, database in
+            var random = SeededGenerator(seed: seed)
+            let queue = try await QueueFixture(database, devices: 600)
+            for round in 1...12 {
+                try await changeDevices(of: queue, &random)
+                let campaign = try await queue.startCampaign(key: "all \(round)")
+                try await queue.fanOut(campaign)
+                var asked: [Int64: Set<[UInt8]>] = [:]
+                for _ in 1...6 {
+                    let devices = recipients(&random)
+                    asked[try await send(to: devices, of: queue)] = Set(devices.map(QueueFixture.token))
+                }
+                // What changes between the making of a job and its claim is what made tokens go astray.
+                try await changeDevices(of: queue, &random)
+                let devices = try await devices(of: queue)
+                let jobs = try await queue.claim(500, lane: .normal) + queue.claim(500)
+                #expect(Set(jobs.map(\.rootID)) == Set(asked.keys).union([campaign]))
+                for job in jobs {
+                    for (ordinal, id) in job.deviceIDs.enumerated() {
+                        let device = try #require(devices[id])
+                        #expect(job.token(of: ordinal) == (device.isActive ? device.token : nil), "seed \(seed)")
+                    }
+                }
+                for (root, tokens) in asked {
+                    let recipients = jobs.filter { $0.rootID == root }.flatMap(\.deviceIDs)
+                    #expect(recipients.count == tokens.count)
+                    #expect(Set(recipients.compactMap { devices[$0]?.token }) == tokens, "seed \(seed)")
+                }
+            }
+        }
+    }
+
+    /// Numbers of devices, as dense or sparse as chance has it.
+    private func recipients(_ random: inout SeededGenerator) -> [Int] {
+        let first = Int.random(in: 1...600, using: &random)
+        let last = Int.random(in: first...600, using: &random)
+        let step = Int.random(in: 1...9, using: &random)
+        let chosen = (first...last).filter { _ in Int.random(in: 0..<step, using: &random) == 0 }
+        return chosen.isEmpty ? [first] : chosen
+    }
+
+    /// Deactivates one device in five, about, and activates as many.
+    private func changeDevices(of queue: QueueFixture, _ random: inout SeededGenerator) async throws {
+        let salt = UInt16.random(in: 0...UInt16.max, using: &random)
+        try await queue.run(
+            """
+            update pushq.device
+            set active = hashint8(id + \(salt)) % 2 = 0,
+                inactive_since = case when hashint8(id + \(salt)) % 2 = 0 then null else now() end
+            where hashint8(id * 31 + \(salt)) % 5 < 2
+            """)
+    }
+
+    private func send(to devices: [Int], of queue: QueueFixture) async throws -> Int64 {
+        let statement = Statement(
+            "send to many", #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', $1::text[])"#)
+        let tokens = try devices.map { try DeviceToken(bytes: QueueFixture.token($0)).hex }
+        return try await queue.connection.execute(statement, [.textArray(tokens)]).first!.int8(0)
+    }
+
+    private func devices(of queue: QueueFixture) async throws -> [Int64: (token: [UInt8], isActive: Bool)] {
+        let rows = try await queue.connection.execute(
+            Statement("all devices", "select id, token, active from pushq.device"))
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0.int8(0), ($0.bytes(1), $0.bool(2))) })
+    }
+}
