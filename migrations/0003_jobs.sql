@@ -11,6 +11,7 @@ create table pushq.message (
   priority     smallint,                                  -- null: no header
   expiration   bigint,                                    -- null: no header; 0: one attempt; else seconds since 1970
   collapse_id  text,
+  user_key     text,                                      -- whom it is for; null: whoever holds the devices of its jobs
   at_most_once boolean     not null default false,
   created_at   timestamptz not null default now(),
   constraint message_pkey primary key (queue_id, id)

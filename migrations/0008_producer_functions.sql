@@ -35,7 +35,7 @@ end $$;
 -- Checks a message (0009_message_rules.sql, 0012_binary_interface.sql) and keeps it. Returns its id.
 create function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean
+  at_most_once boolean, user_key text default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -52,8 +52,8 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, at_most_once)
-  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $8)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key, at_most_once)
+  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8)
   returning id into new_id;
   return new_id;
 end $$;
@@ -66,7 +66,8 @@ begin
   return coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500);
 end $$;
 
--- Sends one message to some tokens, or to all devices of a user. Returns the root of the send, from which each recipient's
+-- Sends one message to some tokens, or to all devices of a user; a device that another user has registered by the time it is sent
+-- gets nothing. Returns the root of the send, from which each recipient's
 -- apns-id derives. With `key`, a repeated call returns the first one's root, and the same key for something else is an error.
 -- With `replace_waiting`, an update of a Live Activity takes the place of those that still wait for the same token.
 create function pushq.send(
@@ -115,7 +116,7 @@ begin
     end if;
   end if;
 
-  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once, user_key);
   if tokens is not null then
     -- A token sent to is a device. Sending never brings an inactive one back.
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;

@@ -50,7 +50,8 @@ extension Statement {
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b
-        -- Active devices only: a recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs
+        -- Active devices only, and of a message to a user only those that are still the user's: a phone may have changed hands
+        -- since. A recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs
         -- a recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is
         -- sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too.
         -- Each job meets one of the branches: the conditions on its message are looked at once.
@@ -62,16 +63,19 @@ extension Statement {
               from pushq.device d
               where b.last_device_id - b.first_device_id < 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
+                and (m.user_key is null or d.user_key = m.user_key)
               union all
               select d.id, d.token
               from pushq.device d
               where b.last_device_id - b.first_device_id >= 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
+                and (m.user_key is null or d.user_key = m.user_key)
               union all
               select d.id, d.token
               from pushq.device d
               where m.push_type = 'liveactivity' and not m.is_broadcast
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
+                and (m.user_key is null or d.user_key = m.user_key)
                 and t.message_id >= coalesce((
                   select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)
               union all

@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -21,6 +22,29 @@ import Transport
             _ = try await send("\(alert), array['00ff'], urgent => true", in: queue)
             #expect(try await queue.number("select count(*) from pushq.device") == 2)
             #expect(try await queue.number("select recipient_count from pushq.job where lane = 0") == 1)
+        }
+    }
+
+    @Test(arguments: [
+        "", #", push_type => 'liveactivity', payload => '{"aps":{"event":"update","timestamp":1,"content-state":{}}}'"#,
+    ])
+    func `send to a user's devices, and not to one that is another user's by the time it is sent`(options: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let register = Statement("register", "select pushq.register_device('\(QueueFixture.name)', $1, $2)")
+            // The ranges of both users' devices overlap, and are dense.
+            for (token, user) in [("a1", "ann"), ("b1", "bob"), ("a2", "ann"), ("b2", "bob"), ("a3", "ann")] {
+                _ = try await queue.connection.execute(register, [.text(token), .text(user)])
+            }
+            let message = options.isEmpty ? "payload => \(alert)" : String(options.dropFirst(2))
+            for user in ["ann", "bob"] { _ = try await send("user_key => '\(user)', \(message)", in: queue) }
+            _ = try await queue.connection.execute(register, [.text("a2"), .text("bob")])
+
+            let jobs = try await queue.claim(lane: .normal)
+            let tokens = jobs.map { job in job.deviceIDs.indices.map { job.token(of: $0) } }
+            #expect(tokens == [[[0xA1], nil, [0xA3]], [[0xB1], [0xB2]]])
         }
     }
 
