@@ -1,6 +1,6 @@
 -- What APNs takes, checked in the producer's transaction: a push that it refuses would be refused for every recipient.
 --
--- The rules are those of Sources/QueueCore/Message, error for error and word for word; a test sends one list of messages through
+-- The rules are those of Sources/QueueCore/MessageRules, error for error and word for word; a test sends one list of messages through
 -- both. Warnings are `pushq lint`'s alone. A key that Apple may have added since is never an error.
 
 -- What a documented key's value has to be; null for a key that is not documented.
