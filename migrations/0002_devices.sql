@@ -1,4 +1,8 @@
 -- Devices: one row for each token of a queue, kept for as long as the app is.
+--
+-- Only an app that reports a token registers it (`register_device`). A device that was imported, or that a send named first, has no time
+-- of registration: APNs' reports tell when a token died, and that is usually long before such a row was made. With the time of the
+-- row in its place a dead token would be kept for ever.
 
 create table pushq.device (
   queue_id        int         not null,
@@ -6,7 +10,7 @@ create table pushq.device (
   token           bytea       not null,
   user_key        text,
   active          boolean     not null default true,
-  registered_at   timestamptz not null default now(),     -- when the app last reported the token
+  registered_at   timestamptz,                            -- when the app last reported the token; null: it never has
   inactive_since  timestamptz,
   inactive_reason smallint,                               -- the code of a reason (QueueCore/Outcome/Reason.swift); null: by hand
   constraint device_pkey primary key (queue_id, id),
@@ -57,10 +61,10 @@ end $$;
 -- Registers a token when the app reports it: makes the device, or brings it back if it was inactive. Returns its id.
 create function pushq.register_device(queue text, token text, user_key text default null) returns bigint
 language sql as $$
-  insert into pushq.device as d (queue_id, token, user_key)
-  values (pushq.queue_id($1), pushq.token($2), $3)
+  insert into pushq.device as d (queue_id, token, user_key, registered_at)
+  values (pushq.queue_id($1), pushq.token($2), $3, now())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null,
-        registered_at = now(), user_key = coalesce(excluded.user_key, d.user_key)
+        registered_at = excluded.registered_at, user_key = coalesce(excluded.user_key, d.user_key)
   returning id
 $$;

@@ -37,7 +37,6 @@ extension `Real processes` {
                 $0.devices = 500
                 $0.isBinary = true
                 $0.rules = #"{"outcomes": [{"share": 0.1, "reason": "Unregistered"}]}"#
-                $0.sql = "update pushq.device set registered_at = now() - interval '1 minute'"
             } _: { rig in
                 // Whoever starts has the list to read, and no other duty first.
                 let onlyFeedback = """

@@ -4,6 +4,8 @@ import HTTP2
 struct Reply {
     let status: Int
     let reason: String
+    /// What a rule gives as the time at which the token died, in milliseconds since 1970.
+    let timestamp: Int?
     let headers: PreparedHeaders
     /// The body; when the time of the answer belongs into it, what stands before that.
     let body: [UInt8]
@@ -17,6 +19,7 @@ struct Reply {
     init(_ answer: OutcomeRule.Answer) {
         status = answer.status
         reason = answer.reason
+        timestamp = answer.timestamp
         var fields = [PreparedHeaders.Field(":status", String(answer.status))]
         if let retryAfter = answer.retryAfter { fields.append(.init("retry-after", retryAfter)) }
         headers = PreparedHeaders(fields)

@@ -34,7 +34,8 @@ package struct OutcomeRule: Sendable, Equatable {
         package var status: Int
         /// Sent as `{"reason":…}`; may be one that Apple does not document.
         package var reason: String
-        /// Milliseconds since 1970, sent beside the reason; for a 410 without one, the time of the answer.
+        /// Milliseconds since 1970, sent beside the reason; for a 410 without one, the time of the answer. Over the binary
+        /// interface the feedback service gives it, in whole seconds.
         package var timestamp: Int?
         /// Sent as `retry-after`; seconds or an HTTP date.
         package var retryAfter: String?

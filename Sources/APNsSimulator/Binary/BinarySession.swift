@@ -71,7 +71,8 @@ final class BinarySession {
         case 200: accept(notification, id)
         case 410:
             accept(notification, id)
-            simulation.feedback.add(notification.token ?? [], topic: topic, at: simulation.now / 1_000_000)
+            let time = answer.timestamp.map { $0 / 1000 } ?? simulation.now / 1_000_000
+            simulation.feedback.add(notification.token ?? [], topic: topic, at: time)
         default:
             let code = Refusal(rawValue: answer.reason)?.binaryStatus ?? (answer.isFinal ? 255 : 1)
             return refuse(notification, id, reply, code: code)

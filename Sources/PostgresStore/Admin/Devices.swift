@@ -58,7 +58,8 @@ package struct Device: Sendable {
     package let token: DeviceToken
     package let userKey: String?
     package let isActive: Bool
-    package let registeredAt: Date
+    /// When its app last reported the token; nil if it never has: it was imported, or a send named it first.
+    package let registeredAt: Date?
     /// Nil while it is active.
     package let inactiveSince: Date?
     /// Why APNs' answer made it inactive; nil if it is active, or was deactivated by hand.
@@ -115,7 +116,7 @@ extension Device {
         guard let token = try? DeviceToken(bytes: row.bytes(1)) else { return nil }
         self.init(
             id: row.int8(0), token: token, userKey: row.optionalText(2), isActive: row.bool(3),
-            registeredAt: row.time(4), inactiveSince: row.optionalTime(5),
+            registeredAt: row.optionalTime(4), inactiveSince: row.optionalTime(5),
             inactiveReason: row.optionalInt2(6).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
     }
 }

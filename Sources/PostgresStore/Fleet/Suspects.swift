@@ -54,7 +54,8 @@ extension Statement {
           set active = false, inactive_since = v.reported_at, inactive_reason = v.reason
           from (select distinct on (queue_id, device_id) * from verdict
                 where not queue_is_wrong order by queue_id, device_id, reported_at desc) v
-          where d.queue_id = v.queue_id and d.id = v.device_id and d.active and d.registered_at <= v.reported_at
+          where d.queue_id = v.queue_id and d.id = v.device_id and d.active
+            and coalesce(d.registered_at, '-infinity') <= v.reported_at
           returning d.id)
         select (select count(*) from dead) as deactivated, (select count(*) from judged where queue_is_wrong) as paused
         """#)

@@ -66,7 +66,7 @@ extension Statement {
                  cardinality(ids), attempt, rescues, at_most_once
           from again),
 
-        -- Dead devices: only those that have not registered again after the reported time.
+        -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (
           select distinct on (f.queue_id, x.device_id)
                  f.queue_id, x.device_id, x.reason, coalesce(x.reported_at, now()) as reported_at, x.suspect
@@ -78,7 +78,7 @@ extension Statement {
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
-          where d.active and not r.suspect and d.registered_at <= r.reported_at
+          where d.active and not r.suspect and coalesce(d.registered_at, '-infinity') <= r.reported_at
           for no key update of d skip locked),
         dead as (
           update pushq.device d

@@ -18,7 +18,7 @@ package struct Reason: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// The recipient is rejected; device and queue are untouched.
         case reject
-        /// The recipient is rejected and its device deactivated, unless it registered again after the reported time.
+        /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
         /// The recipient is rejected and its device suspect: whether it is deactivated depends on how many others of the
         /// queue fare alike, since a mass of them means that the environment or topic is wrong, not the devices.

@@ -4,11 +4,12 @@ import Terminal
 
 struct DeviceImportCommand: Command {
     static let name = "import"
-    static let summary = "Registers the devices of a CSV file, all or none."
+    static let summary = "Adds the devices of a CSV file, all or none."
     static let discussion = """
         The file has a header with a column 'token', and 'user_key' if there are user keys; or it holds bare tokens, one a \
         line. Devices that are there stay as they are, except for a new user key. Inactive ones stay inactive, unless \
-        --reactivate is given.
+        --reactivate is given. Only an app's own report is a registration: APNs may find an imported token dead since \
+        long before the import, and the device is then deactivated.
         """
     static let examples = [
         "device import acme/com.acme.shop/production devices.csv",

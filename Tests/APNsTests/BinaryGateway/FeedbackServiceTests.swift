@@ -99,7 +99,7 @@ import Transport
         (configuration.binaryPort, configuration.feedbackPort) = (0, 0)
         // The sender puts its ticket into the token: this is the fourth.
         configuration.rules.outcomes = [
-            OutcomeRule(.refuse(.init(.unregistered)), tokenPrefix: "0000000000000003")
+            OutcomeRule(.refuse(.init(.unregistered, timestamp: 1_700_000_000_999)), tokenPrefix: "0000000000000003")
         ]
         let simulator = try await Simulator.start(configuration)
         let loop = EventLoop(name: "test")
@@ -131,6 +131,7 @@ import Transport
         #expect(tally == ["accepted": 10])
         #expect(lists.map(\.count) == [0, 1, 0])
         #expect(lists[1].first?.token.prefix(8) == [0, 0, 0, 0, 0, 0, 0, 3])
+        #expect(lists[1].first?.time == 1_700_000_000)
     }
 }
 

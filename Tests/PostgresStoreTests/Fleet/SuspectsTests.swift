@@ -57,6 +57,15 @@ import Transport
         }
     }
 
+    @Test func `a device that no app has registered is judged by a report of 30 days ago, too`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await send(1000, badEvery: 100, in: queue)
+            try await queue.run("update pushq.feedback set reported_at = now() - interval '30 days'")
+            #expect(try await queue.connection.judgeSuspects().deactivated == 10)
+        }
+    }
+
     @Test func `a device that has registered again since stays`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)

@@ -98,6 +98,30 @@ import Transport
         }
     }
 
+    @Test func `deactivates a device that no app has registered, however long ago its token died`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let payload = #"'{"aps":{"alert":"x"}}'"#
+            try await queue.run(
+                """
+                select pushq.send('\(QueueFixture.name)', \(payload), tokens => '{aa}');
+                select pushq.start_campaign('\(QueueFixture.name)', 'listed', \(payload), array['\\xbb'::bytea]);
+                select pushq.register_device('\(QueueFixture.name)', 'cc');
+                """)
+            #expect(try await queue.number("select count(*) from pushq.device where registered_at is not null") == 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first { $0.deviceIDs.count == 3 })
+            let monthAgo = try await queue.number("select extract(epoch from now() - interval '30 days') * 1000000")
+            let reports = job.deviceIDs.map {
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: Int64(monthAgo))
+            }
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.unregistered)) })
+            _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
+            #expect(try await queue.number("select count(*) from pushq.device where not active") == 2)
+            #expect(try await queue.number("select count(*) from pushq.device where active and token = '\\xcc'") == 1)
+        }
+    }
+
     @Test func `keeps the raw text of a reason that nobody knows`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

@@ -72,7 +72,7 @@ extension PostgresConnection {
     /// An import of this many devices takes seconds; this is for a slow disk and a slow source.
     private static let importLimit = Duration.seconds(3600)
 
-    /// Registers the devices of a file, all or none. A broken line is an error that names it.
+    /// Imports the devices of a file, all or none; that registers none of them. A broken line is an error that names it.
     ///
     /// - Parameters:
     ///   - reactivates: whether devices that are inactive come back; else they are left alone.
