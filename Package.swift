@@ -29,9 +29,10 @@ let package = Package(
         .executable(name: "pushq-admin", targets: ["pushq-admin"]),
     ],
     targets: [
-        // The only doors to C.
+        // The only doors to C: two libraries, and what Swift's Glibc module leaves out of the C library.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(name: "CLinux"),
 
         // The domain, and protocol without I/O.
         layer("QueueCore"),
@@ -39,7 +40,7 @@ let package = Package(
 
         // What the machine gives: keys and TLS, sockets and the event loop.
         layer("Cryptography", on: ["COpenSSL"]),
-        layer("Transport", on: ["Cryptography"]),
+        layer("Transport", on: ["CLinux", "Cryptography"]),
 
         // What Apple defines, and what PostgreSQL holds.
         layer("APNs", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),

@@ -30,7 +30,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [("COpenSSL", "Sources/Cryptography/"), ("CPostgres", "Sources/PostgresStore/Wire/")])
+    @Test(arguments: [
+        ("COpenSSL", "Sources/Cryptography/"), ("CPostgres", "Sources/PostgresStore/Wire/"),
+        ("CLinux", "Sources/Transport/"),
+    ])
     func `C is reached through its door alone`(module: String, door: String) throws {
         try expect(module, onlyIn: [door])
     }

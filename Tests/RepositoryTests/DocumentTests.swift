@@ -12,6 +12,14 @@ import Testing
         }
     }
 
+    @Test func `are all found from the README`() throws {
+        let readme = try #require(repository.documents().first { $0.path == "README.md" })
+        let linked = Set(links(in: readme))
+        for document in try repository.documents() where document.path.hasPrefix("docs/") {
+            #expect(linked.contains(document.path), "README.md does not link to \(document.path)")
+        }
+    }
+
     @Test func `name scripts that are there`() throws {
         for document in try repository.documents() {
             for match in document.text.matches(of: /\bscripts\/[a-z-]+/) {

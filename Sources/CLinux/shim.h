@@ -1,5 +1,7 @@
-#ifndef PUSHQ_CLINUX_H
-#define PUSHQ_CLINUX_H
+#ifndef PUSHQ_CLINUX_SHIM_H
+#define PUSHQ_CLINUX_SHIM_H
+
+// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and two functions. It links nothing more.
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
