@@ -1,17 +1,22 @@
 package import Foundation
 package import LocalStack
 
-/// An executable of this package, built beside the program that runs now: the tests, or `Chaos`.
+/// An executable of this package, built beside the program that runs now: the tests, or `Chaos`. Or another one.
 package struct Executable: Sendable {
     private let path: String
 
     package static let pushq = Executable("pushq")
     package static let admin = Executable("pushq-admin")
 
-    private init(_ name: String) {
+    /// One that is not of this package.
+    package init(path: String) { self.path = path }
+
+    private init(_ name: String) { path = "\(Self.folder)/\(name)" }
+
+    /// Where this package's executables are.
+    package static var folder: String {
         let tests = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let folder = URL(fileURLWithPath: tests ?? CommandLine.arguments[0]).deletingLastPathComponent()
-        path = folder.appending(path: name).path
+        return URL(fileURLWithPath: tests ?? CommandLine.arguments[0]).deletingLastPathComponent().path
     }
 
     /// How a run ended, and what it said.
@@ -22,11 +27,12 @@ package struct Executable: Sendable {
         package let errors: String
     }
 
-    /// Runs it to its end, for a minute at most.
+    /// Runs it to its end, for a minute at most if nothing else is said.
     ///
     /// - Parameter environment: on top of an environment that has nothing of pushq's or libpq's.
     package func run(
-        _ arguments: [String], environment: [String: String] = [:], input: String? = nil
+        _ arguments: [String], environment: [String: String] = [:], input: String? = nil,
+        within limit: Duration = .seconds(60)
     ) async throws -> Ended {
         let folder = try TemporaryFolder()
         if let input { try folder.write(input, to: "input") }
@@ -34,7 +40,7 @@ package struct Executable: Sendable {
         let process = try start(
             arguments, environment: environment, input: handle?.fileDescriptor, output: folder.path("output"),
             errors: folder.path("errors"))
-        let exit = await process.waitForExit(within: .seconds(60))
+        let exit = await process.waitForExit(within: limit)
         if exit == nil { process.signal(SIGKILL) }
         try handle?.close()
         guard case .code(let code) = exit else {

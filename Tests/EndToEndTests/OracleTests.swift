@@ -1,0 +1,30 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    /// The judge that shares no code with what it judges: `Tests/Oracle`, docs/oracle.md.
+    @Suite struct `The oracle` {
+        @Test func `finds each kind of altered record, and nothing in one that is right`() async throws {
+            let ended = try await python(["-m", "unittest", "Oracle.test_judge"])
+            #expect(ended.code == 0, "\(ended.errors)")
+        }
+
+        @Test func `finds nothing wrong in episodes of some fixed seeds and a random one`() async throws {
+            let findings = try TemporaryFolder()
+            let ended = try await python([
+                "-m", "Oracle", "--short", "--binaries", Executable.folder, "--keep", findings.path("findings"),
+            ])
+            #expect(ended.code == 0, "\(ended.output)\(ended.errors)")
+            #expect(ended.output.contains("4 episodes"))
+        }
+
+        /// Runs Debian's interpreter, which has the packages that scripts/setup installs, where the oracle's package is found.
+        private func python(_ arguments: [String]) async throws -> Executable.Ended {
+            let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().path
+            let python = Executable(path: "/usr/bin/python3")
+            return try await python.run(["-B"] + arguments, environment: ["PYTHONPATH": tests], within: .seconds(150))
+        }
+    }
+}

@@ -1,0 +1,375 @@
+"""Carries an episode out on a stack, one operation after the other, and writes down what was done when."""
+
+import dataclasses
+import signal
+import time
+
+import psycopg2
+
+from . import scenario as s
+from .stack import StackError, wait_until
+
+SETTLE_SECONDS = 120  # after which what is still due counts as stuck
+
+
+@dataclasses.dataclass
+class Event:
+    """An operation as it was carried out. Times are seconds since 1970 by the machine's only clock."""
+
+    operation: object
+    began: float
+    ended: float = None
+    root: int = None  # of what was sent
+    error: str = None  # the SQLSTATE, or what a command printed
+    committed: bool = True
+    expiration: int = None  # of what was sent, as it stands in its header
+    run_at: float = None
+    send_by: float = None  # None: a day after its start
+
+
+@dataclasses.dataclass
+class History:
+    """All that was done, in order. Whatever else is known only while an episode runs."""
+
+    events: list = dataclasses.field(default_factory=list)
+    faults: list = dataclasses.field(default_factory=list)  # (kind, worker's door or None, from, until)
+    stuck: list = dataclasses.field(default_factory=list)  # what did not come to an end
+
+
+class Driver:
+    def __init__(self, stack, episode):
+        self.stack, self.episode = stack, episode
+        self.history = History()
+        self.running = {}  # place -> worker
+        self.environments = sorted({queue.environment for queue in episode.queues})
+        self.places = [(e, n) for n in range(episode.workers) for e in self.environments]
+
+    def run(self):
+        self.set_up()
+        for operation in self.episode.operations:
+            self.do(operation)
+        for worker in self.running.values():
+            worker.drain()
+        return self.history
+
+    # MARK: Set-up, by the commands that an operator uses
+
+    def set_up(self):
+        stack, episode = self.stack, self.episode
+        stack.lease = episode.lease
+        admin = lambda *arguments: stack.command(stack.admin, *arguments)
+        self.certificates = {}  # queue -> how the recording APNs names its certificate
+        for tenant in dict.fromkeys(queue.tenant for queue in episode.queues):
+            admin("tenant", "create", tenant)
+        for app in dict.fromkeys((queue.tenant, queue.app) for queue in episode.queues):
+            admin("app", "create", *app)
+        for queue in episode.queues:
+            rate = ["--rate", str(queue.rate), "--burst", str(queue.burst)] if queue.rate else []
+            admin("queue", "create", queue.name, *rate)
+        for credential in dict.fromkeys(queue.credential for queue in episode.queues):
+            self.add_credential(credential, [queue for queue in episode.queues if queue.credential == credential])
+        for queue in episode.queues:
+            derives = "on" if queue.derives_collapse_id else "off"
+            admin("queue", "set", queue.name, "--attempts", str(queue.attempts), "--derive-collapse-id", derives)
+            for channel in queue.channels:
+                stack.query("select pushq.register_channel(%s, %s, 0)", (queue.name, channel))
+        deaths = sum(isinstance(x, (s.KillWorker, s.ReplaceWorker)) for x in episode.operations)
+        stack.start_apns(episode.seed, episode.mood, self.environments, episode.workers + deaths)
+        for place in self.places:
+            self.running[place] = stack.start_worker(place[0])
+
+    def add_credential(self, credential, queues):
+        stack = self.stack
+        name = f"{stack.database}-{credential.tenant}-{credential.name}"
+        if credential.kind == "token":
+            path = stack.authority.signing_key(name)
+            given = ["--p8", path, "--key-id", credential.key, "--team-id", credential.team]
+        else:
+            path, serial = stack.authority.provider_certificate(name, credential.app, TOPIC_SUFFIXES)
+            given = ["--certificate", path]
+            self.certificates.update({queue.name: f"{credential.app} {serial}" for queue in queues})
+        uses = [argument for queue in queues for argument in ("--queue", queue.name)]
+        stack.command(stack.admin, "credential", "add", credential.tenant, credential.name, *given, *uses)
+
+    # MARK: Operations
+
+    def do(self, operation):
+        event = Event(operation, time.time())
+        self.history.events.append(event)
+        getattr(self, type(operation).__name__.lower())(operation, event)
+        event.ended = time.time()
+
+    def sql(self, event, statement, parameters):
+        """One call in a transaction of its own. A refusal is noted."""
+        try:
+            return self.stack.query(statement, parameters)[0][0]
+        except psycopg2.Error as error:
+            if error.pgcode is None or error.pgcode[:2] in ("08", "57"):
+                raise
+            event.error = error.pgcode
+            return None
+
+    def admin(self, event, *arguments, stdin=None):
+        code, _, errors = self.stack.command(self.stack.admin, *arguments, stdin=stdin, may_fail=True)
+        if code != 0:
+            event.error = errors.strip() or f"exit {code}"
+
+    def register(self, operation, event):
+        self.sql(event, "select pushq.register_device(%s, %s, %s)", (operation.queue, operation.token, operation.user))
+
+    def import_(self, operation, event):
+        rows = "token,user_key\n" + "".join(f"{token},{quoted(user)}\n" for token, user in operation.devices)
+        flags = ["--reactivate"] if operation.reactivate else []
+        self.admin(event, "device", "import", operation.queue, "-", *flags, stdin=rows)
+
+    def deactivate(self, operation, event):
+        self.admin(event, "device", "deactivate", operation.queue, *operation.tokens)
+
+    def reactivate(self, operation, event):
+        self.admin(event, "device", "reactivate", operation.queue, *operation.tokens)
+
+    # What is sent.
+
+    def times(self, operation, event):
+        """Settles what is counted from now, so that the judge knows it to the second."""
+        message = operation.message
+        now = time.time()
+        if message.never_stored:
+            event.expiration = 0
+        elif message.expires_in is not None:
+            event.expiration = int(now + message.expires_in)
+        delay = getattr(operation, "run_in", None) or getattr(operation, "start_in", None)
+        event.run_at = now + delay if delay else None
+        within = getattr(operation, "send_within", None)
+        event.send_by = (event.run_at or now) + within if within else None
+
+    def send(self, operation, event, cursor=None):
+        self.times(operation, event)
+        message = operation.message
+        if operation.by_command:
+            return self.send_by_command(operation, event)
+        values = {
+            "queue": operation.queue,
+            "payload": message.payload,
+            "tokens": list(operation.tokens) if operation.tokens is not None else None,
+            "user_key": operation.user,
+            "push_type": message.push_type,
+            "priority": message.priority,
+            "expiration": event.expiration,
+            "collapse_id": message.collapse_id,
+            "at_most_once": message.at_most_once,
+            "urgent": operation.urgent,
+            "replace_waiting": operation.replaces_waiting,
+            "key": operation.key,
+        }
+        statement, parameters = call("pushq.send", values, event, "run_at")
+        if cursor is None:
+            event.root = self.sql(event, statement, parameters)
+        else:
+            cursor.execute(statement, parameters)
+            event.root = cursor.fetchone()[0]
+        return None
+
+    def message_options(self, operation, event):
+        message = operation.message
+        path = self.stack.file("payload.json", message.payload)
+        options = ["--payload", path, "--push-type", message.push_type]
+        if message.priority is not None:
+            options += ["--priority", str(message.priority)]
+        if event.expiration is not None:
+            options += ["--expiration", "0s" if message.never_stored else f"{message.expires_in}s"]
+            event.expiration = 0 if message.never_stored else None  # the command counts it from its own now
+        if message.collapse_id is not None:
+            options += ["--collapse-id", message.collapse_id]
+        return options + (["--at-most-once"] if message.at_most_once else [])
+
+    def run_sender(self, event, field, *arguments, stdin=None):
+        import json
+
+        code, output, errors = self.stack.command(self.stack.pushq, *arguments, "--json", stdin=stdin, may_fail=True)
+        if code == 0:
+            event.root = int(json.loads(output)[field])
+        else:
+            event.error = errors.strip() or f"exit {code}"
+
+    def send_by_command(self, operation, event):
+        options = self.message_options(operation, event)
+        for token in operation.tokens or ():
+            options += ["--token", token]
+        options += ["--user", operation.user] if operation.user is not None else []
+        options += ["--key", operation.key] if operation.key is not None else []
+        options += ["--urgent"] if operation.urgent else []
+        self.run_sender(event, "send", "send", operation.queue, *options)
+
+    def campaign(self, operation, event):
+        self.times(operation, event)
+        message = operation.message
+        if operation.by_command:
+            options = self.message_options(operation, event) + ["--key", operation.key]
+            if operation.tokens is None:
+                return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--audience", "all")
+            lines = "".join(token + "\n" for token in operation.tokens)
+            return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--tokens", "-", stdin=lines)
+        values = {
+            "queue": operation.queue,
+            "key": operation.key,
+            "payload": message.payload,
+            "push_type": message.push_type,
+            "priority": message.priority,
+            "expiration": event.expiration,
+            "collapse_id": message.collapse_id,
+            "at_most_once": message.at_most_once,
+        }
+        if operation.tokens is not None:
+            values["tokens"] = [bytes.fromhex(token) for token in operation.tokens]
+        event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
+        return None
+
+    def broadcast(self, operation, event):
+        self.times(operation, event)
+        message = operation.message
+        values = {
+            "queue": operation.queue,
+            "channel": operation.channel,
+            "payload": message.payload,
+            "expiration": event.expiration,
+            "priority": message.priority,
+            "replace_waiting": operation.replaces_waiting,
+            "key": operation.key,
+        }
+        event.root = self.sql(event, *call("pushq.broadcast", values, event, None))
+
+    def transaction(self, operation, event):
+        """Each send is an event of its own; all of them begin and end with the transaction."""
+        inner = [Event(send, event.began, committed=operation.commits) for send in operation.sends]
+        connection = self.stack.connect()
+        connection.autocommit = False
+        try:
+            with connection.cursor() as cursor:
+                for send in inner:
+                    self.send(send.operation, send, cursor)
+            (connection.commit if operation.commits else connection.rollback)()
+        except psycopg2.Error as error:
+            connection.rollback()
+            for send in inner:
+                send.committed, send.error = False, error.pgcode
+        finally:
+            connection.autocommit = True
+        for send in inner:
+            send.ended = time.time()
+        self.history.events += inner
+
+    # What operators do.
+
+    def pausequeue(self, operation, event):
+        self.admin(event, "queue", "pause", operation.queue)
+
+    def resumequeue(self, operation, event):
+        self.admin(event, "queue", "resume", operation.queue)
+
+    def pausecampaign(self, operation, event):
+        self.sql(event, "select pushq.pause_campaign(%s, %s)", (operation.queue, operation.key))
+
+    def resumecampaign(self, operation, event):
+        self.sql(event, "select pushq.resume_campaign(%s, %s)", (operation.queue, operation.key))
+
+    def cancelcampaign(self, operation, event):
+        self.admin(event, "campaign", "cancel", operation.queue, operation.key)
+
+    def retryfailed(self, operation, event):
+        self.admin(event, "campaign", "retry-failed", operation.queue, operation.key)
+
+    # What breaks.
+
+    def fault(self, kind, worker, began):
+        self.history.faults.append((kind, worker.door if worker else None, began, time.time()))
+
+    def replaceworker(self, operation, event):
+        place = self.places[operation.place % len(self.places)]
+        old = self.running[place]
+        self.running[place] = self.stack.start_worker(place[0])
+        old.drain()
+
+    def killworker(self, operation, event):
+        place = self.places[operation.place % len(self.places)]
+        worker = self.running[place]
+        worker.kill()
+        self.fault("killed", worker, event.began)
+        self.running[place] = self.stack.start_worker(place[0])
+
+    def stopworker(self, operation, event):
+        worker = self.running[self.places[operation.place % len(self.places)]]
+        worker.signal(signal.SIGSTOP)
+        time.sleep(self.episode.lease + 3)  # rescued two seconds after the end of a lease
+        worker.signal(signal.SIGCONT)
+        self.fault("stopped", worker, event.began)
+
+    def cutsessions(self, operation, event):
+        self.stack.query(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        self.fault("cut", None, event.began)
+
+    def restartpostgres(self, operation, event):
+        self.stack.postgres.stop(crashes=operation.crashes)
+        self.stack.postgres.start()
+        self.stack.connection.close()
+        self.fault("crashed" if operation.crashes else "restarted", None, event.began)
+
+    # Waiting.
+
+    def wait(self, operation, event):
+        time.sleep(operation.seconds)
+
+    def settle(self, operation, event):
+        try:
+            wait_until(lambda: not self.due(), SETTLE_SECONDS, "everything to come to an end")
+        except StackError:
+            self.history.stuck = self.due()
+
+    def due(self):
+        """What is not at its end: jobs of today that nobody has set aside, leases, campaigns that still make jobs."""
+        return self.stack.query(
+            """
+            select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
+            union all
+            select 'lease', job_id, deadline::text from pushq.lease
+            union all
+            select 'fan-out', campaign_id, cursor_device_id::text from pushq.fan_out
+            where not done and not paused and start_at < now() + interval '1 hour'
+            """
+        )
+
+
+# So that an episode's certificates are good for whatever it sends.
+TOPIC_SUFFIXES = [
+    ".voip",
+    ".complication",
+    ".pushkit.fileprovider",
+    ".push-type.liveactivity",
+    ".location-query",
+    ".voip-ptt",
+    ".push-type.widgets",
+    ".push-type.controls",
+]
+
+setattr(Driver, "import", Driver.import_)
+
+
+def quoted(text):
+    return '"' + text.replace('"', '""') + '"' if text else ""
+
+
+def call(function, values, event, start):
+    """A call with named arguments, those left out that are not given, as a producer writes it."""
+    casts = {"payload": "json", "tokens": "bytea[]" if function.endswith("campaign") else "text[]", "expiration": "bigint"}
+    parts, parameters = [], []
+    for name, value in values.items():
+        if value is not None:
+            parts.append(f"{name} => %s::{casts[name]}" if name in casts else f"{name} => %s")
+            parameters.append(value)
+    for name, value in ((start, event.run_at), ("send_by", event.send_by)):
+        if name is not None and value is not None:
+            parts.append(f"{name} => to_timestamp(%s)")
+            parameters.append(value)
+    return f"select {function}({', '.join(parts)})", parameters

@@ -1,0 +1,48 @@
+"""Runs one episode from its seed to its verdict."""
+
+import dataclasses
+import time
+
+from .books import TRIGGER, read_books
+from .driver import Driver
+from .generator import generate
+from .judge import judge
+from .model import Model
+
+
+@dataclasses.dataclass
+class Verdict:
+    """What came of an episode."""
+
+    seed: int
+    size: str
+    findings: list
+    arrivals: int
+    recipients: int
+    operations: int
+    faults: int
+    seconds: float
+    folder: str
+
+
+def run_episode(make_stack, seed, size):
+    """The verdict on the episode of a seed. `make_stack` makes what it runs on."""
+    began = time.monotonic()
+    episode = generate(seed, size)
+    stack = make_stack(f"{size}-{seed}")
+    try:
+        stack.query(TRIGGER)
+        driver = Driver(stack, episode)
+        history = driver.run()
+        books = read_books(stack, episode)
+        record = stack.read_record()
+    finally:
+        stack.end()
+    fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items() if row["fanned_out_at"]}
+    model = Model(episode, history, record, driver.certificates, fanned_out)
+    findings = judge(model, record, books, episode.lease)
+    recipients = len(books.entries)
+    return Verdict(
+        seed, size, findings, len(record.arrivals), recipients, len(episode.operations), len(history.faults),
+        time.monotonic() - began, stack.folder,
+    )

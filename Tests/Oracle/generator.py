@@ -1,0 +1,442 @@
+"""Makes an episode from a seed. The same seed makes the same episode on every machine: nothing here knows the time, the disk or the
+order of a set."""
+
+import json
+import random
+
+from .apns import Mood
+from .scenario import (
+    Broadcast,
+    Campaign,
+    CancelCampaign,
+    Credential,
+    CutSessions,
+    Deactivate,
+    Episode,
+    Import,
+    KillWorker,
+    Message,
+    PauseCampaign,
+    PauseQueue,
+    Queue,
+    Reactivate,
+    Register,
+    ReplaceWorker,
+    RestartPostgres,
+    ResumeCampaign,
+    ResumeQueue,
+    RetryFailed,
+    Send,
+    Settle,
+    StopWorker,
+    Transaction,
+    Wait,
+)
+
+TENANTS = ["acme", "bolt-labs", "c.corp"]
+APPS = ["com.example.shop", "com.example.Chat-2", "org.example.news"]
+TEXTS = [
+    "Your order is on its way",
+    "Grüße aus Köln",
+    "日本語の通知",
+    "emoji 🎉 and 👩‍👩‍👧",
+    'quotes " and \\ and /',
+    "a\u2028line and a\ttab",
+    "x" * 700,
+]
+# Push types that a device may get by the dozen, with what Apple requires in their payload.
+PLAIN_TYPES = ["alert", "alert", "alert", "background", "voip", "complication", "location", "pushtotalk", "widgets", "mdm"]
+
+
+def generate(seed, size="short"):
+    """The episode of a seed. `size` is short, for a few seconds, or long, in which there is more of everything."""
+    return Generator(seed, size).episode()
+
+
+class Generator:
+    def __init__(self, seed, size):
+        self.seed = seed
+        self.dice = random.Random(f"episode {seed} {size}")
+        self.is_long = size == "long"
+        self.messages = 0
+        self.keys = 0
+        self.operations = []
+        self.tokens = {}  # queue -> tokens of its devices, in the order in which they came
+        self.users = {}  # queue -> users
+        self.paused_queues = set()
+        self.campaigns = []  # (queue, key), those that may still be going on
+        self.paused_campaigns = set()
+        self.sent_keys = []  # sends that were made under a key
+
+    # MARK: The whole
+
+    def episode(self):
+        queues = self.queues()
+        mood = self.mood()
+        workers = self.dice.choice([1, 1, 2, 2, 3])
+        for queue in queues:
+            self.first_devices(queue)
+        is_rough = self.dice.random() < 0.5
+        for _ in range(self.dice.randint(*(25, 70) if self.is_long else (10, 22))):
+            self.operations.append(self.next_operation(queues, workers, is_rough))
+            if self.dice.random() < 0.4:
+                self.operations.append(Wait(round(self.dice.random() ** 2 * 0.8, 3)))
+        self.come_to_an_end()
+        # Leases that nobody is to lose are long, so that a busy machine does not lose them.
+        return Episode(self.seed, queues, workers, mood, self.operations, lease=3 if is_rough else 15)
+
+    def come_to_an_end(self):
+        """Lets everything go on that was paused; then failed recipients get another chance, and what is new is sent, too."""
+        self.operations += [ResumeCampaign(*campaign) for campaign in sorted(self.paused_campaigns)]
+        self.operations += [ResumeQueue(queue) for queue in sorted(self.paused_queues)]
+        self.operations.append(Settle())
+        for queue, key in self.campaigns[:3]:
+            self.operations.append(RetryFailed(queue, key))
+        self.operations.append(Settle())
+
+    def mood(self):
+        dice = self.dice
+        kind = dice.choice(["calm", "dying", "busy", "lossy", "all"])
+        mood = Mood(slow=dice.choice([0.0, 0.02, 0.2]))
+        if kind in ("dying", "all"):
+            mood.dead, mood.dead_before, mood.dead_untimed, mood.refused = 0.06, 0.03, 0.02, 0.01
+            mood.bad = dice.choice([0.0, 0.01])
+        if kind in ("busy", "all"):
+            mood.busy, mood.broken, mood.stubborn = 0.06, 0.05, 0.01
+        if kind in ("lossy", "all"):
+            mood.reset, mood.go_away, mood.refused_stream = 0.004, 0.004, 0.02
+            mood.silent = 0.002 if self.is_long else 0.0  # each costs half a minute
+        return mood
+
+    # MARK: Who there is
+
+    def queues(self):
+        """Two to five queues of one to three tenants; tenants share bundle IDs, and apps have both environments."""
+        dice = self.dice
+        queues = []
+        for tenant in dice.sample(TENANTS, dice.randint(1, 3)):
+            team = "".join(dice.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(10))
+            key = "".join(dice.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(10))
+            signing = Credential(tenant, "signing", "token", team=team, key=key)
+            for app in dice.sample(APPS, dice.randint(1, 2)):
+                shop = Credential(tenant, f"certificate of {app}".replace(" ", "-"), "certificate", app=app)
+                for environment in dice.choice([["production"], ["sandbox"], ["production", "sandbox"]]):
+                    queue = Queue(tenant, app, environment, dice.choice([signing, signing, shop]))
+                    queue.attempts = dice.choice([1, 2, 3, 3])
+                    queue.derives_collapse_id = dice.random() < 0.8
+                    if dice.random() < 0.15:
+                        queue.rate, queue.burst = dice.choice([(40, 4), (150, 15), (400, 400)])
+                    queue.channels = [self.channel() for _ in range(dice.choice([0, 1, 2]))]
+                    queues.append(queue)
+        return queues[: 6 if self.is_long else 4]
+
+    def channel(self):
+        return "".join(self.dice.choice("ABCDEFabcdef0123456789+/") for _ in range(22)) + "=="
+
+    def token(self):
+        length = self.dice.choice([32] * 12 + [20, 64, 100])
+        return self.dice.randbytes(length).hex()
+
+    def user(self, queue):
+        users = self.users.setdefault(queue, [])
+        if not users or self.dice.random() < 0.3:
+            users.append(self.dice.choice(["4711", "user with spaces", "ärger", "o'neil; --", "u"]) + f" {len(users)}")
+        return self.dice.choice(users)
+
+    def first_devices(self, queue):
+        """Imported at once, so that their ids are dense, and partly inactive; some have tokens of other queues."""
+        dice = self.dice
+        count = dice.choice([6, 25, 60, 120])
+        if self.is_long and dice.random() < 0.15:
+            count = dice.choice([600, 1600])
+        known = [token for tokens in self.tokens.values() for token in tokens]
+        tokens = [
+            dice.choice(known) if known and dice.random() < 0.2 else self.token() for _ in range(count)
+        ]
+        tokens = list(dict.fromkeys(tokens))
+        rows = tuple((token, self.user(queue.name) if dice.random() < 0.4 else None) for token in tokens)
+        self.tokens[queue.name] = tokens
+        self.operations.append(Import(queue.name, rows))
+        gone = self.some(tokens, dice.choice([0.0, 0.1, 0.5]))
+        if gone:
+            self.operations.append(Deactivate(queue.name, gone))
+
+    def some(self, tokens, share):
+        return tuple(token for token in tokens if self.dice.random() < share)
+
+    # MARK: What is done
+
+    def next_operation(self, queues, workers, is_rough):
+        dice = self.dice
+        queue = dice.choice(queues)
+        kinds = [
+            (self.send, 8),
+            (self.send_to_user, 3),
+            (self.list_campaign, 6),
+            (self.campaign_to_all, 3),
+            (self.live_activity, 3),
+            (self.broadcast, 2),
+            (self.transaction, 2),
+            (self.repeat, 2),
+            (self.register, 3),
+            (self.import_devices, 2),
+            (self.deactivate, 3),
+            (self.reactivate, 1),
+            (self.pause_or_resume_queue, 2),
+            (self.pause_or_resume_campaign, 2),
+            (self.cancel, 1),
+            (self.settle, 1),
+        ]
+        operation = dice.choices([kind for kind, _ in kinds], [weight for _, weight in kinds])[0](queue)
+        if operation is None or is_rough and dice.random() < 0.1:
+            self.operations += [operation] if operation else []
+            return self.trouble(workers) if is_rough else self.send(queue)
+        return operation
+
+    def trouble(self, workers):
+        place = self.dice.randrange(workers)
+        return self.dice.choice(
+            [ReplaceWorker(place), ReplaceWorker(place), KillWorker(place), KillWorker(place), StopWorker(place)]
+            + [CutSessions(), RestartPostgres(), RestartPostgres(crashes=True)]
+        )
+
+    def settle(self, queue):
+        return Settle() if not self.paused_queues and not self.paused_campaigns else None
+
+    # Messages.
+
+    def message(self, push_type=None, **values):
+        dice = self.dice
+        push_type = push_type or dice.choice(PLAIN_TYPES)
+        self.messages += 1
+        message = {
+            "push_type": push_type,
+            "payload": self.payload(push_type),
+            "priority": None if push_type == "background" else dice.choice([None, None, 10, 5]),
+            "collapse_id": dice.choice([None, None, None, "match-17", "Spielstand ü", "c" * 64]),
+            "at_most_once": dice.random() < 0.15,
+        }
+        if push_type == "pushtotalk":
+            message["priority"] = dice.choice([None, 10])
+        expiration = dice.random()
+        message["never_stored"] = expiration < 0.15
+        message["expires_in"] = 3600 * dice.randint(1, 48) if expiration > 0.7 else None
+        return Message(**{**message, **values})
+
+    def payload(self, push_type):
+        """JSON with a number that no other message has, in the spelling of one or another producer."""
+        dice = self.dice
+        alert = dice.choice(TEXTS)
+        aps = {
+            "alert": {"alert": dice.choice([alert, {"title": "t", "body": alert}]), "badge": dice.randint(0, 9)},
+            "background": {"content-available": 1},
+            "voip": {},
+            "complication": {},
+            "location": {},
+            "pushtotalk": {},
+            "widgets": {"content-changed": True},
+            "liveactivity": {"timestamp": 1790000000 + self.messages, "event": "update", "content-state": {"score": "2:1"}},
+        }.get(push_type)
+        content = {"mdm": f"magic {self.messages}"} if push_type == "mdm" else {"aps": aps}
+        content["number"] = self.messages
+        content["seed"] = self.seed
+        if dice.random() < 0.3:
+            content["more"] = [1.0, 1e-7, 12345678901234567890, None, True, {"z": 1, "a": dice.choice(TEXTS)}]
+        style = dice.choice(["compact", "usual", "indented", "escaped", "odd"])
+        if style == "compact":
+            return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+        if style == "usual":
+            return json.dumps(content, ensure_ascii=False)
+        if style == "indented":
+            return json.dumps(content, indent=2, ensure_ascii=False)
+        if style == "escaped":
+            return json.dumps(content)
+        return " " + json.dumps(content, separators=(" ,\n", " :\t"), ensure_ascii=False) + "  "
+
+    def key(self):
+        self.keys += 1
+        return self.dice.choice(["order", "Schlüssel", "a b/c"]) + f"-{self.keys}"
+
+    # Recipients.
+
+    def list_of_tokens(self, queue, keeps_new=True):
+        """Sparse, dense or a stretch of the devices, some of them unknown so far or named twice. `keeps_new`: the new ones become devices."""
+        dice = self.dice
+        known = self.tokens[queue.name]
+        kind = dice.choice(["sparse", "every second", "dense", "stretch", "few", "new"])
+        if kind == "sparse":
+            tokens = list(self.some(known, 0.15))
+        elif kind == "every second":
+            tokens = known[dice.randint(0, 1) :: 2]
+        elif kind == "dense":
+            tokens = list(self.some(known, 0.9))
+        elif kind == "stretch":
+            start = dice.randrange(len(known))
+            tokens = known[start : start + dice.randint(2, 40)]
+        else:
+            tokens = dice.sample(known, min(len(known), 3))
+        if kind == "new" or dice.random() < 0.2:
+            new = [self.token() for _ in range(dice.randint(1, 8))]
+            if keeps_new:
+                known += new
+            tokens = tokens + new
+        if not tokens:
+            tokens = [known[0], known[-1]]
+        if dice.random() < 0.2:
+            tokens = tokens + tokens[:2]
+        if dice.random() < 0.5:
+            dice.shuffle(tokens)
+        return tuple(tokens)
+
+    def send(self, queue):
+        dice = self.dice
+        key = self.key() if dice.random() < 0.3 else None
+        times = dice.random()
+        operation = Send(
+            queue.name,
+            self.message(),
+            self.list_of_tokens(queue),
+            key=key,
+            urgent=dice.random() < 0.2,
+            run_in=dice.choice([1.0, 2.5, 86400]) if times < 0.2 else None,
+            send_within=dice.choice([1.5, 600]) if times > 0.85 else None,
+            by_command=dice.random() < 0.15,
+        )
+        if operation.by_command and times < 0.2:
+            operation = Send(queue.name, operation.message, operation.tokens, key=key, by_command=True)
+        if key:
+            self.sent_keys.append(operation)
+        return operation
+
+    def send_to_user(self, queue):
+        users = self.users.get(queue.name)
+        if not users:
+            return None
+        return Send(queue.name, self.message(), user=self.dice.choice(users), by_command=self.dice.random() < 0.15)
+
+    def repeat(self, queue):
+        """The same call under the same key, as a producer makes it that was cut off; or, wrongly, another."""
+        if not self.sent_keys:
+            return None
+        earlier = self.dice.choice(self.sent_keys)
+        if self.dice.random() < 0.7:
+            return earlier
+        return Send(earlier.queue, self.message(), earlier.tokens, key=earlier.key)
+
+    def transaction(self, queue):
+        commits = self.dice.random() < 0.6
+        sends = tuple(
+            Send(queue.name, self.message(), self.list_of_tokens(queue, keeps_new=commits), urgent=self.dice.random() < 0.2)
+            for _ in range(self.dice.randint(1, 4))
+        )
+        return Transaction(sends, commits)
+
+    def list_campaign(self, queue):
+        return self.campaign(queue, self.list_of_tokens(queue))
+
+    def campaign_to_all(self, queue):
+        return self.campaign(queue, None)
+
+    def campaign(self, queue, tokens):
+        dice = self.dice
+        key = self.key()
+        self.campaigns.append((queue.name, key))
+        times = dice.random()
+        by_command = dice.random() < 0.15
+        return Campaign(
+            queue.name,
+            key,
+            self.message(),
+            tokens,
+            start_in=1.0 if times < 0.1 and not by_command else None,
+            send_within=dice.choice([3.0, 600]) if times > 0.9 and not by_command else None,
+            by_command=by_command,
+        )
+
+    def live_activity(self, queue):
+        """Updates of which only the newest is wanted; so there is often more than one."""
+        known = self.tokens[queue.name]
+        tokens = tuple(self.dice.sample(known, min(len(known), self.dice.choice([1, 1, 5]))))
+        sends = [
+            Send(
+                queue.name,
+                self.message("liveactivity", collapse_id=None, at_most_once=False, priority=10),
+                tokens,
+                replaces_waiting=self.dice.random() < 0.8,
+            )
+            for _ in range(self.dice.randint(1, 3))
+        ]
+        self.operations += sends[:-1]
+        return sends[-1]
+
+    def broadcast(self, queue):
+        if not queue.channels:
+            return None
+        message = self.message(
+            "liveactivity", collapse_id=None, at_most_once=False, priority=self.dice.choice([10, 5]), expires_in=None,
+            never_stored=True,
+        )
+        return Broadcast(
+            queue.name,
+            self.dice.choice(queue.channels),
+            message,
+            key=self.key() if self.dice.random() < 0.3 else None,
+            replaces_waiting=self.dice.random() < 0.7,
+        )
+
+    # Devices.
+
+    def register(self, queue):
+        dice = self.dice
+        known = self.tokens[queue.name]
+        if dice.random() < 0.4:
+            known.append(self.token())
+            return Register(queue.name, known[-1], self.user(queue.name))
+        token = dice.choice(known)
+        return Register(queue.name, token, self.user(queue.name) if dice.random() < 0.5 else None)
+
+    def import_devices(self, queue):
+        dice = self.dice
+        known = self.tokens[queue.name]
+        new = [self.token() for _ in range(dice.randint(1, 10))]
+        tokens = dice.sample(known, min(len(known), dice.randint(1, 10))) + new
+        known += new
+        rows = tuple((token, self.user(queue.name) if dice.random() < 0.4 else None) for token in tokens)
+        return Import(queue.name, rows, reactivate=dice.random() < 0.3)
+
+    def deactivate(self, queue):
+        known = self.tokens[queue.name]
+        return Deactivate(queue.name, tuple(self.dice.sample(known, min(len(known), self.dice.randint(1, 12)))))
+
+    def reactivate(self, queue):
+        known = self.tokens[queue.name]
+        return Reactivate(queue.name, tuple(self.dice.sample(known, min(len(known), self.dice.randint(1, 12)))))
+
+    # Operators.
+
+    def pause_or_resume_queue(self, queue):
+        if queue.name in self.paused_queues:
+            self.paused_queues.remove(queue.name)
+            return ResumeQueue(queue.name)
+        self.paused_queues.add(queue.name)
+        return PauseQueue(queue.name)
+
+    def pause_or_resume_campaign(self, queue):
+        if self.paused_campaigns and self.dice.random() < 0.5:
+            campaign = self.dice.choice(sorted(self.paused_campaigns))
+            self.paused_campaigns.remove(campaign)
+            return ResumeCampaign(*campaign)
+        running = [campaign for campaign in self.campaigns if campaign not in self.paused_campaigns]
+        if not running:
+            return None
+        campaign = self.dice.choice(running)
+        self.paused_campaigns.add(campaign)
+        return PauseCampaign(*campaign)
+
+    def cancel(self, queue):
+        running = [campaign for campaign in self.campaigns if campaign not in self.paused_campaigns]
+        if not running:
+            return None
+        campaign = self.dice.choice(running)
+        self.campaigns.remove(campaign)
+        return CancelCampaign(*campaign)

@@ -1,0 +1,447 @@
+"""Holds what arrived, and what the books say, against the model: token by token, byte by byte."""
+
+import collections
+import dataclasses
+import re
+
+from .books import KINDS
+from .model import DEAD, IDENTIFIER, PASSING, SUSPECT
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+# Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
+FLUSHING = 3.0
+# Between the clock of whoever sends and the time at which the request was read.
+READING = 5.0
+FINAL = {"delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    kind: str  # a few words, the same for all of a kind
+    detail: str
+
+    def __str__(self):
+        return f"{self.kind}: {self.detail}"
+
+
+def short(target):
+    """Of a token only the beginning is shown."""
+    return f"{target[:8]}…" if len(target) > 12 else target
+
+
+class Judge:
+    """One episode's verdict: `findings` is empty if all was right."""
+
+    def __init__(self, model, record, books, lease):
+        self.model, self.record, self.books, self.lease = model, record, books, lease
+        self.findings = [Finding("call", text) for text in model.findings]
+        self.arrivals = collections.defaultdict(list)  # (root, target) -> those that were looked at, in order
+        self.resets = [(a.environment, a.at) for a in record.arrivals if a.decision and a.decision.kind == "reset"]
+        self.lapsed = collections.defaultdict(list)  # (root, target) -> deadlines
+        for lease_ in books.lapsed:
+            for target in lease_.targets:
+                self.lapsed[target].append(lease_.deadline)
+
+    def judge(self):
+        for text in self.record.errors:
+            self.find("protocol", text)
+        for text in self.model.history.stuck:
+            self.find("stuck", f"this never came to an end: {text}")
+        self.judge_arrivals()
+        self.judge_identifiers()
+        for sending in self.model.sendings:
+            self.judge_sending(sending)
+        self.judge_strangers()
+        self.judge_sums()
+        self.judge_devices()
+        self.judge_feedback()
+        self.judge_queues()
+        self.judge_workers()
+        return self.findings
+
+    def find(self, kind, detail):
+        self.findings.append(Finding(kind, detail))
+
+    # MARK: What arrived
+
+    def judge_arrivals(self):
+        for arrival in self.record.arrivals:
+            sending = self.model.by_payload.get(arrival.body)
+            if sending is None:
+                why = self.model.refused.get(arrival.body)
+                kind = "sent, though not accepted" if why else "payload"
+                self.find(kind, f"{short(arrival.target)} got a message that {why or 'nobody sent, byte for byte'}")
+                continue
+            self.judge_request(sending, arrival)
+            if arrival.target not in sending.may:
+                self.find("stranger", f"{self.name(sending)} arrived at {short(arrival.target)}, whom it was not for")
+                continue
+            if arrival.was_looked_at:
+                self.arrivals[sending.root, arrival.target].append(arrival)
+            self.judge_time(sending, arrival)
+
+    def judge_request(self, sending, arrival):
+        """Environment, credential and every header."""
+        where = f"{self.name(sending)} to {short(arrival.target)}"
+        if arrival.environment != sending.queue.environment:
+            self.find("environment", f"{where} went to {arrival.environment}")
+        expected = self.model.headers(sending, arrival.target)
+        identifier = "apns-request-id" if sending.is_broadcast else "apns-id"
+        if sending.queue.credential.kind == "token":
+            self.judge_provider_token(sending, arrival, where)
+        elif arrival.certificate != self.model.certificates[sending.queue.name]:
+            self.find("credential", f"{where} came with the certificate “{arrival.certificate}”")
+        allowed = set(expected) | {identifier, ":authority"}
+        allowed |= {"authorization"} if sending.queue.credential.kind == "token" else set()
+        for name, count in collections.Counter(name for name, _ in arrival.headers).items():
+            if name not in allowed:
+                self.find("header", f"{where} has a header {name}, which it should not have")
+            if count > 1:
+                self.find("header", f"{where} has {count} headers {name}")
+        for name, value in expected.items():
+            value = arrival.header(identifier) if value is IDENTIFIER else value
+            given = arrival.header(name)
+            fits = given is not None and int(given) in value if isinstance(value, range) else given == value
+            if not fits:
+                kind = {"apns-topic": "topic", "apns-collapse-id": "collapse ID"}.get(name, "header")
+                self.find(kind, f"{where} has {name}: {given} instead of {value}")
+        if not UUID.fullmatch(arrival.header(identifier) or ""):
+            self.find("identifier", f"{where} has {identifier}: {arrival.header(identifier)}")
+
+    def judge_provider_token(self, sending, arrival, where):
+        credential, token = sending.queue.credential, arrival.provider
+        if arrival.certificate:
+            self.find("credential", f"{where} came with a certificate, though its queue has a signing key")
+        if token is None:
+            self.find("credential", f"{where} came without a provider token")
+        elif (token["algorithm"], token["key"], token["team"]) != ("ES256", credential.key, credential.team):
+            self.find("credential", f"{where} came with the provider token of {token['team']} and key {token['key']}")
+        elif not arrival.at - 3600 < token["issued"] <= arrival.at + 1:
+            self.find("credential", f"{where} came with a provider token of {arrival.at - token['issued']:.0f} s ago")
+
+    def judge_time(self, sending, arrival):
+        where = f"{self.name(sending)} to {short(arrival.target)}"
+        if arrival.at < sending.begins - 0.05:
+            self.find("too early", f"{where} arrived {sending.begins - arrival.at:.2f} s before its time")
+        elif arrival.at > sending.ends + READING:
+            self.find("too late", f"{where} arrived {arrival.at - sending.ends:.2f} s after its end")
+        elif sending.cancelled and arrival.at > sending.cancelled[1] + READING:
+            self.find("cancelled", f"{where} arrived {arrival.at - sending.cancelled[1]:.2f} s after it was cancelled")
+        elif any(since < arrival.at < until for since, until in sending.paused):
+            self.find("paused", f"{where} arrived while it was paused")
+        elif not self.model.may_be_sent_at(sending, arrival.target, arrival.at):
+            self.find("not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place")
+
+    def judge_identifiers(self):
+        """The same for one recipient on every try, and another for everybody else."""
+        recipients = collections.defaultdict(set)
+        identifiers = collections.defaultdict(set)
+        for arrival in self.record.arrivals:
+            sending = self.model.by_payload.get(arrival.body)
+            if sending is not None:
+                identifier = arrival.header("apns-request-id" if sending.is_broadcast else "apns-id")
+                recipients[identifier].add((sending.root, arrival.target))
+                identifiers[sending.root, arrival.target].add(identifier)
+        for identifier, who in recipients.items():
+            if len(who) > 1:
+                self.find("identifier", f"{identifier} was used for {', '.join(sorted(short(t) for _, t in who))}")
+        for (root, target), names in identifiers.items():
+            if len(names) > 1:
+                self.find("identifier", f"{short(target)} got {len(names)} different ones for {root}")
+
+    # MARK: What became of it
+
+    def name(self, sending):
+        """How a report names a message."""
+        operation = sending.event.operation
+        number = next((n for n, e in enumerate(self.model.history.events) if e is sending.event), "?")
+        return f"{type(operation).__name__.lower()} {number} ({sending.message.push_type}) of {sending.queue.name}"
+
+    def judge_sending(self, sending):
+        for target in sorted(sending.may):
+            entries = self.books.entries.get((sending.root, target), [])
+            arrivals = self.arrivals.get((sending.root, target), [])
+            where = f"{self.name(sending)} to {short(target)}"
+            self.judge_repeats(sending, target, arrivals, where)
+            if not entries:
+                if arrivals:
+                    self.find("outcome", f"{where} arrived, and the books know nothing of it")
+                elif target in sending.must:
+                    self.find("left out", f"{where} was neither sent nor accounted for")
+                continue
+            self.judge_outcome(sending, target, entries, arrivals, where)
+
+    def judge_repeats(self, sending, target, arrivals, where):
+        """Nothing is sent twice that may have reached its device, unless its worker cannot have known."""
+        before = None
+        for arrival in arrivals:
+            if before is not None and (sending.message.at_most_once or not self.is_excused(sending, target, before)):
+                once = " though at most once" if sending.message.at_most_once else ""
+                self.find("sent twice", f"{where} arrived again{once} {arrival.at - before.at:.2f} s after {self.told(before)}")
+            if arrival.status not in PASSING:
+                before = arrival
+
+    @staticmethod
+    def told(arrival):
+        return f"it was answered {arrival.status} {arrival.decision.reason}".strip() if arrival.status else "no answer"
+
+    def is_excused(self, sending, target, arrival):
+        """Whether nobody can be expected to know what became of an arrival."""
+        if arrival.answered_at is None or self.model.may_be_unread(arrival):
+            return True
+        deadlines = self.lapsed.get((sending.root, target), [])
+        return any(arrival.answered_at > deadline - self.lease - FLUSHING for deadline in deadlines)
+
+    def is_uncertain(self, sending, target, arrivals, end):
+        """Whether it may end as unknown."""
+        if (sending.root, target) in self.lapsed:
+            return True
+        if sending.message.at_most_once:
+            # What was under way when a connection was reset has not been read, and nobody can tell that from what has.
+            if any(e == sending.queue.environment and sending.begins <= at <= end.ended_at for e, at in self.resets):
+                return True
+        return any(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
+
+    def judge_outcome(self, sending, target, entries, arrivals, where):
+        ends = [entry for entry in entries if entry.kind in FINAL and not entry.sent_again]
+        waiting = [entry for entry in entries if entry.kind == "waiting"]
+        if waiting or len(ends) != 1:
+            is_ahead = sending.is_far_ahead and len(waiting) == 1 and not ends
+            if not is_ahead or abs(waiting[0].run_at - sending.begins) > 0.01:
+                shown = ", ".join(entry.kind for entry in entries)
+                self.find("outcome", f"{where} does not have one outcome: {shown}")
+            return
+        (end,) = ends
+        told = [a for a in arrivals if a.status and a.status not in PASSING]
+        passing = [a for a in arrivals if a.status in PASSING]
+        complaint = getattr(self, f"not_{end.kind}")(sending, target, end, arrivals, told, passing)
+        if complaint is None and end.kind not in ("delivered", "rejected"):
+            certain = [a for a in told if not self.is_excused(sending, target, a)]
+            if certain:
+                complaint = self.told(certain[0])
+        if complaint:
+            self.find("outcome", f"{where} is {end.kind} {end.reason}".strip() + f", but {complaint}")
+
+    # Each says why an outcome is wrong, or nothing.
+
+    def not_delivered(self, sending, target, end, arrivals, told, passing):
+        if not any(a.status == 200 for a in told):
+            return f"APNs never said so: {self.answers(arrivals)}"
+        if all(self.is_excused(sending, target, a) for a in told):
+            return None
+        first = next(a for a in told if not self.is_excused(sending, target, a))
+        return None if first.status == 200 else self.told(first)
+
+    def not_rejected(self, sending, target, end, arrivals, told, passing):
+        fitting = [a for a in told if a.status != 200 and self.reason(a) == end.reason]
+        if not fitting:
+            return f"APNs never said so: {self.answers(arrivals)}"
+        if end.reason == "Other" and end.note != fitting[-1].decision.reason:
+            return f"its words are noted as {end.note}"
+        certain = [a for a in told if not self.is_excused(sending, target, a)]
+        return self.told(certain[0]) if certain and certain[0] not in fitting else None
+
+    def not_failed(self, sending, target, end, arrivals, told, passing):
+        attempts = sending.queue.attempts
+        if end.reason == "Quarantined" and (sending.root, target) in self.lapsed:
+            return None
+        if len(passing) < attempts:
+            return f"its {attempts} attempts were not used up: {self.answers(arrivals)}"
+        if self.reason(passing[-1]) != end.reason:
+            return f"the last answer was {self.told(passing[-1])}"
+        if len(passing) > attempts * (1 + sending.retried) and not self.is_uncertain(sending, target, arrivals, end):
+            return f"it was tried more than {attempts} times: {self.answers(arrivals)}"
+        return None
+
+    def not_suppressed(self, sending, target, end, arrivals, told, passing):
+        if not self.model.may_be_suppressed(sending, target, end.ended_at):
+            return "its device was active, and nothing newer had come"
+        return self.not_untouched(sending, target, arrivals)
+
+    def not_expired(self, sending, target, end, arrivals, told, passing):
+        if end.ended_at < sending.ends:
+            return "its time had not passed"
+        return self.not_untouched(sending, target, arrivals)
+
+    def not_cancelled(self, sending, target, end, arrivals, told, passing):
+        if sending.cancelled is None or end.ended_at < sending.cancelled[0]:
+            return "nobody had cancelled it"
+        return self.not_untouched(sending, target, arrivals)
+
+    def not_unknown(self, sending, target, end, arrivals, told, passing):
+        if not self.is_uncertain(sending, target, arrivals, end):
+            return f"nothing had been lost: {self.answers(arrivals)}"
+        return None
+
+    @staticmethod
+    def not_untouched(sending, target, arrivals):
+        return "it had been sent and nobody knows what became of it" if any(a.status == 0 for a in arrivals) else None
+
+    @staticmethod
+    def reason(arrival):
+        """The reason under which the books keep an answer."""
+        known = arrival.decision.reason in DEAD | SUSPECT or arrival.status in PASSING
+        return arrival.decision.reason if known else "Other"
+
+    @staticmethod
+    def answers(arrivals):
+        return ", ".join(f"{a.status} {a.decision.reason}".strip() if a.status else "no answer" for a in arrivals) or "nothing arrived"
+
+    # MARK: The books by themselves
+
+    def judge_strangers(self):
+        """Nobody is in the books whom nothing was sent to."""
+        known = {sending.root: sending for sending in self.model.sendings}
+        for root, target in self.books.entries:
+            sending = known.get(root)
+            if sending is None:
+                self.find("stranger", f"the books have recipients of {root}, which nobody sent")
+            elif target not in sending.may:
+                self.find("stranger", f"the books have {short(target)} as a recipient of {self.name(sending)}")
+
+    def judge_sums(self):
+        for job, written, counted in self.books.tallies:
+            if written != counted:
+                self.find("sum", f"job {job} counts {written}, and its bytes are {counted}")
+        by_queue = collections.defaultdict(collections.Counter)
+        for sending in self.model.sendings:
+            by_campaign = collections.Counter()
+            recipients = 0
+            for target in sending.may:
+                entries = self.books.entries.get((sending.root, target), [])
+                recipients += bool(entries)
+                kinds = ["retried" if entry.sent_again else entry.kind for entry in entries]
+                by_queue[sending.queue.name].update(kinds)
+                by_campaign.update(kinds)
+            self.judge_campaign(sending, recipients, by_campaign)
+        for queue, row in self.books.stats.items():
+            counted = by_queue[queue]
+            for kind in KINDS:
+                if row[kind] != counted[kind]:
+                    self.find("sum", f"stats say {kind} {row[kind]} of {queue}, and it was {counted[kind]}")
+        for queue, row in self.books.stats.items():
+            devices = [device for (name, _), device in self.books.devices.items() if name == queue]
+            inactive = sum(not device.active for device in devices)
+            if (row["devices"], row["inactive"]) != (len(devices) - inactive, inactive):
+                self.find("sum", f"stats say devices {row['devices']}, inactive {row['inactive']} of {queue}")
+
+    def judge_campaign(self, sending, recipients, counted):
+        key = getattr(sending.event.operation, "key", None)
+        row = self.books.campaigns.get((sending.queue.name, key))
+        if row is None or row["campaign_id"] != sending.root:
+            return
+        where = self.name(sending)
+        for kind in KINDS:
+            if row[kind] != counted[kind]:
+                self.find("sum", f"{where} counts {kind} {row[kind]}, and it was {counted[kind]}")
+        if row["total"] != recipients:
+            self.find("sum", f"{where} counts {row['total']} recipients, and has {recipients}")
+        if row["waiting"] != counted["waiting"] or row["finished"] != (counted["waiting"] == 0):
+            self.find("sum", f"{where} counts {row['waiting']} waiting, finished {row['finished']}")
+        shown = self.books.shown[sending.queue.name, key]
+        for kind in (*KINDS, "total", "waiting"):
+            if shown[kind] != row[kind]:
+                self.find("sum", f"campaign show says {kind} {shown[kind]} of {where}, and the view {row[kind]}")
+
+    # MARK: Devices
+
+    def judge_devices(self):
+        end = max((event.ended for event in self.model.history.events), default=0) + 1
+        for place in sorted(set(self.books.devices) | {p for p, d in self.model.devices.items() if d.changes}):
+            row, device = self.books.devices.get(place), self.model.devices[place]
+            where = f"{short(place[1])} of {place[0]}"
+            states = device.states(end, self.model.settled)
+            if row is None or not device.changes:
+                self.find("device", f"{where} is {'not there' if row is None else 'there, and nobody made it'}")
+                continue
+            if row.active not in states:
+                self.find("device", f"{where} is {'active' if row.active else 'inactive'}: {self.story(device)}")
+            elif not row.active and row.reason is not None and not any(r.reason == row.reason for r in device.reports):
+                self.find("device", f"{where} is inactive because of {row.reason}, which APNs never said")
+            elif not row.active and row.reason is None and False not in device.states_by_hand(end):
+                self.find("device", f"{where} is inactive as if by hand")
+            if {row.user} != device.users_at(end):
+                self.find("device", f"{where} belongs to {row.user} instead of {device.users_at(end)}")
+        for queue, tokens in self.books.exported.items():
+            active = {token for (name, token), row in self.books.devices.items() if name == queue and row.active}
+            if len(tokens) != len(set(tokens)) or set(tokens) != active:
+                self.find("device", f"the export of {queue} has {len(tokens)} devices, and {len(active)} are active")
+
+    @staticmethod
+    def story(device):
+        """What happened to a device, for a report."""
+        parts = [(c.ended, ("registered" if c.registers == "yes" else "active") if c.active else "deactivated") for c in device.changes]
+        parts += [(r.answered_at, f"{r.reason} since {r.since:.3f}") for r in device.reports]
+        return ", ".join(f"{time:.3f} {what}" for time, what in sorted(parts))
+
+    def judge_feedback(self):
+        """A row for each refusal that is about a device, and for nothing else; deactivated or kept by the rule."""
+        rows = collections.defaultdict(list)
+        for row in self.books.feedback:
+            rows[row.queue, row.token].append(row)
+        for sending in self.model.sendings:
+            for target in () if sending.is_broadcast else sending.may:
+                for entry in self.books.entries.get((sending.root, target), []):
+                    if entry.kind == "rejected" and entry.reason in DEAD | SUSPECT:
+                        # Of two reports that are written down together, one row tells.
+                        if not any(
+                            row.reason == entry.reason or abs(row.recorded_at - entry.ended_at) < 0.001
+                            for row in rows.get((sending.queue.name, target), ())
+                        ):
+                            self.find("feedback", f"{entry.reason} of {short(target)} in {sending.queue.name} has no row")
+        for row in self.books.feedback:
+            self.judge_feedback_row(row, self.model.devices.get((row.queue, row.token)))
+
+    def judge_feedback_row(self, row, device):
+        where = f"{row.reason} of {short(row.token)} in {row.queue}"
+        reports = [r for r in device.reports if r.reason == row.reason and r.answered_at <= row.recorded_at + 0.001] if device else []
+        # A time that lies ahead of the database's is taken for now.
+        timed = [r for r in reports if r.is_timed and abs(r.since - row.reported_at) < 0.0015 or not r.is_timed
+                 and r.since - 0.1 <= row.reported_at <= row.recorded_at]
+        if not timed:
+            self.find("feedback", f"{where} at {row.reported_at:.3f} was never reported")
+            return
+        if row.verdict not in (("suspect", "deactivated", "kept") if row.reason in SUSPECT else ("deactivated", "kept")):
+            self.find("feedback", f"{where} has the verdict {row.verdict}")
+        if row.reason in SUSPECT:
+            return
+        later = {device.registered_after(r.since, row.recorded_at) for r in timed}
+        if row.verdict == "deactivated" and later == {"yes"}:
+            self.find("feedback", f"{where} deactivated it, though it had registered again: {self.story(device)}")
+        if row.verdict == "kept" and later == {"no"}:
+            since = min(r.answered_at for r in timed)
+            others = [r for r in device.reports if r not in timed and r.answered_at <= row.recorded_at]
+            if not others and len(timed) < 2 and False not in {
+                state for moment in device.moments(since, row.recorded_at) for state in device.states_by_hand(moment)
+            }:
+                self.find("feedback", f"{where} was kept, though it had not registered again: {self.story(device)}")
+
+    # MARK: Queues and workers
+
+    def judge_queues(self):
+        for queue, reason in self.books.paused.items():
+            suspects = sum(row.queue == queue and row.reason in SUSPECT for row in self.books.feedback)
+            if suspects < 10:
+                self.find("queue", f"{queue} is paused at the end: {reason}")
+
+    def judge_workers(self):
+        for exit_ in self.books.exits:
+            if exit_.code != exit_.expected:
+                last = " / ".join(exit_.log.strip().splitlines()[-3:])
+                self.find("worker", f"{exit_.door} ended with {exit_.code} instead of {exit_.expected}: {last[:600]}")
+            if "Fatal error" in exit_.log:
+                self.find("worker", f"{exit_.door} says: {exit_.log[exit_.log.index('Fatal error'):][:300]}")
+            for secret in self.books.secrets:
+                if secret in exit_.log:
+                    self.find("secret", f"the log of {exit_.door} holds a whole token or key: {secret[:8]}…")
+        lost_by_trouble = any(kind != "cut" for kind, *_ in self.model.history.faults)
+        died = any(exit_.code != exit_.expected for exit_ in self.books.exits)
+        if self.books.lapsed and not lost_by_trouble and not died and self.lease >= 10:
+            self.find("lease", f"{len(self.books.lapsed)} leases ran out, though no worker was disturbed")
+
+
+def judge(model, record, books, lease):
+    """Everything that is wrong, the most telling first."""
+    findings = Judge(model, record, books, lease).judge()
+    order = ["stranger", "worker", "payload", "sent twice", "left out", "outcome"]
+    return sorted(findings, key=lambda f: order.index(f.kind) if f.kind in order else len(order))

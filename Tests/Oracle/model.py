@@ -1,0 +1,461 @@
+"""The reference model: what had to follow from what was done, in the plainest words that are right.
+
+It knows the episode, what the driver did when, and what the recording APNs answered. It knows nothing of jobs, leases and cursors. Where two
+things raced, it allows whatever a person would call right, and no more: a device that was deactivated while a campaign went on may
+have got it or not; one that was deactivated before the campaign's start may not.
+
+Times are seconds since 1970, all by the clock of one machine. What was done by a command took effect somewhere between its beginning and its end.
+"""
+
+import collections
+import dataclasses
+import math
+
+from . import scenario as s
+
+SUFFIXES = {
+    "voip": ".voip",
+    "complication": ".complication",
+    "fileprovider": ".pushkit.fileprovider",
+    "liveactivity": ".push-type.liveactivity",
+    "location": ".location-query",
+    "pushtotalk": ".voip-ptt",
+    "widgets": ".push-type.widgets",
+    "controls": ".push-type.controls",
+}
+PASSING = {429, 500, 503}
+# How long after its claim a push may still be on its way. A worker holds little at a time; a busy machine is slow.
+HOLD = 20.0
+# After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
+HEEDING = 8.0
+# What may lie between reading an answer and acting on it, on a busy machine.
+ACTING = 10.0
+DEAD = {"Unregistered", "ExpiredToken"}
+SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
+
+
+@dataclasses.dataclass
+class Change:
+    """Something that was done to a device. `registers`: yes, no, or perhaps, where the documentation leaves it open."""
+
+    began: float
+    ended: float
+    active: bool
+    registers: str = "no"
+
+
+@dataclasses.dataclass
+class Report:
+    """APNs called a token dead or bad."""
+
+    answered_at: float
+    reason: str
+    since: float  # the time that it gave, or that of the request; never later than the answer
+    is_certain: bool  # the worker must have learned of it
+    is_timed: bool  # APNs gave the time itself
+
+
+class Device:
+    """One token in one queue."""
+
+    def __init__(self):
+        self.changes = []
+        self.reports = []
+        self.users = []  # (from, until, user): whose it is since a moment between the two
+
+    def exists_at(self, time):
+        return any(change.began <= time for change in self.changes)
+
+    def states_by_hand(self, time):
+        """Whether it is active by what was done to it: one state, or two while something is being done. None: not there."""
+        states = {None}
+        for change in self.changes:
+            if change.ended <= time:
+                states = {change.active}
+            elif change.began <= time:
+                states |= {change.active}
+        return states
+
+    def registered_after(self, moment, time):
+        """Whether it registered after `moment`, as known at `time`: yes, no or perhaps."""
+        answer = "no"
+        for change in self.changes:
+            if change.began > time or not change.active or change.registers == "no":
+                continue
+            if change.began > moment and change.ended <= time and change.registers == "yes":
+                return "yes"
+            if change.ended > moment:
+                answer = "perhaps"
+        return answer
+
+    def states(self, time, settled=()):
+        """Whether it may be active, and inactive, at a time: a set of True, False and None."""
+        states = self.states_by_hand(time)
+        for report in self.reports:
+            if report.answered_at > time or report.reason not in DEAD | SUSPECT or True not in states:
+                continue
+            later = self.registered_after(report.since, time)
+            if later == "yes":
+                continue
+            states = states | {False}
+            is_over = any(report.answered_at + 0.001 <= moment <= time for moment in settled)
+            if is_over and report.is_certain and report.reason in DEAD and later == "no":
+                states = states - {True}
+        return states
+
+    def moments(self, since, until):
+        """Times within which its state does not change: looking at these is looking at all."""
+        points = {since, until}
+        for change in self.changes:
+            points |= {change.began, change.ended}
+        for began, ended, _ in self.users:
+            points |= {began, ended}
+        points |= {report.answered_at for report in self.reports}
+        return sorted(point for point in points if since <= point <= until)
+
+    def fits(self, time, user, settled=()):
+        """Whether it may be one to send to, and one not to: active, and the user's if the message is for one."""
+        states = {state is True for state in self.states(time, settled)}
+        users = self.users_at(time) if user is not None else {user}
+        if user not in users:
+            return {False}
+        return states if users == {user} else states | {False}
+
+    def may_fit(self, answer, since, until, user=None, settled=()):
+        return any(answer in self.fits(moment, user, settled) for moment in self.moments(since, until))
+
+    def must_fit(self, since, until, user=None, settled=()):
+        return all(self.fits(moment, user, settled) == {True} for moment in self.moments(since, until))
+
+    def users_at(self, time):
+        """Whose it may be: one user, or two while it changes hands."""
+        users = {None}
+        for began, ended, name in self.users:
+            if ended <= time:
+                users = {name}
+            elif began <= time:
+                users |= {name}
+        return users
+
+
+@dataclasses.dataclass
+class Sending:
+    """A message that was accepted, and all that follows for its recipients."""
+
+    event: object
+    queue: s.Queue
+    message: s.Message
+    payload: bytes
+    is_broadcast: bool
+    begins: float  # not sent before
+    ends: float  # not sent after; inf: a day later
+    must: set = None  # tokens, or the channel, that have to have an outcome
+    may: set = None  # those that may have one
+    cancelled: tuple = None  # (from, until) of the call that cancelled it
+    paused: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it is claimed
+    retried: int = 0  # times that its failed recipients were sent to again
+
+    @property
+    def root(self):
+        return self.event.root
+
+    @property
+    def user(self):
+        """Whom it is for: whoever else has the device by then gets nothing. None: whoever holds it."""
+        return getattr(self.event.operation, "user", None)
+
+    @property
+    def topic(self):
+        return self.queue.app + SUFFIXES.get(self.message.push_type, "")
+
+    @property
+    def is_far_ahead(self):
+        return self.begins > self.event.ended + 3600
+
+
+class Model:
+    """What had to follow."""
+
+    def __init__(self, episode, history, record, certificates, fanned_out=None):
+        self.episode, self.history, self.record = episode, history, record
+        self.certificates = certificates  # queue -> what its connections show
+        self.fanned_out = fanned_out or {}  # (queue, key) -> when a campaign had made all its jobs
+        self.devices = collections.defaultdict(Device)
+        self.sendings = []
+        self.refused = {}  # payload -> why it was not accepted
+        self.refusals = []  # sendings that were not accepted, though no rule of the model says why
+        self.findings = []  # calls that did not return what they had to
+        self.by_payload = {}
+        self.newest = collections.defaultdict(list)  # (queue, target) -> sendings that take others' places, in order
+        self.keys = {}
+        self.settled = [event.ended for event in history.events if isinstance(event.operation, s.Settle)]
+        self.note_answers()
+        for event in history.events:
+            self.apply(event)
+        for sending in self.sendings + self.refusals:
+            self.resolve(sending)
+        for sending in self.refusals:
+            # A user without an active device is nobody to send to.
+            if not (isinstance(sending.event.operation, s.Send) and sending.event.operation.user and not sending.must):
+                self.expect(sending.event, None)
+        self.note_pauses()
+
+    # MARK: Devices
+
+    def note_answers(self):
+        """What the recording APNs said of tokens is part of what happened to devices."""
+        by_payload = {self.payload_of(operation): operation.queue for operation in self.episode.messages}
+        counts = collections.Counter((a.body, a.target) for a in self.record.arrivals if a.was_looked_at)
+        for arrival in self.record.arrivals:
+            if arrival.status not in (400, 410) or arrival.body not in by_payload or "/broadcasts/" in arrival.path:
+                continue
+            since = arrival.dead_since if arrival.dead_since is not None else arrival.at
+            report = Report(
+                arrival.answered_at,
+                arrival.decision.reason,
+                since,
+                counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
+                arrival.dead_since is not None,
+            )
+            self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
+
+    def may_be_unread(self, arrival):
+        """Its connection ended so soon after its answer that the worker may not have read it."""
+        end = self.record.connection_ends.get(arrival.connection, math.inf)
+        return end < arrival.answered_at + 0.5
+
+    def change(self, event, queue, token, active, registers="no", user=None):
+        device = self.devices[queue, token]
+        device.changes.append(Change(event.began, event.ended, active, registers))
+        if user is not None:
+            device.users.append((event.began, event.ended, user))
+
+    # MARK: Operations, one after the other
+
+    def apply(self, event):
+        operation = event.operation
+        match operation:
+            case s.Register():
+                self.change(event, operation.queue, operation.token, True, "yes", operation.user)
+                self.expect(event, None)
+            case s.Import():
+                for token, user in operation.devices:
+                    self.import_one(event, operation, token, user)
+                self.expect(event, None)
+            case s.Deactivate():
+                for token in operation.tokens:
+                    self.change(event, operation.queue, token, False)
+                self.expect(event, None)
+            case s.Reactivate():
+                for token in operation.tokens:
+                    self.change(event, operation.queue, token, True, "perhaps")
+                self.expect(event, None)
+            case s.Send() | s.Campaign() | s.Broadcast():
+                self.accept(event, operation)
+            case s.CancelCampaign():
+                self.note_cancellation(event, operation)
+            case s.RetryFailed():
+                for sending in self.campaign(operation):
+                    sending.retried += 1
+
+    def import_one(self, event, operation, token, user):
+        device = self.devices[operation.queue, token]
+        if not device.exists_at(event.began):
+            self.change(event, operation.queue, token, True, user=user)
+            return
+        if operation.reactivate:
+            self.change(event, operation.queue, token, True, "perhaps")
+        if user is not None:
+            device.users.append((event.began, event.ended, user))
+
+    def expect(self, event, error):
+        """Notes a call that was refused and should not have been, or the other way round."""
+        if error is None and event.error is not None:
+            self.findings.append(f"{type(event.operation).__name__} was refused: {event.error}")
+        elif error is not None and event.error != error:
+            self.findings.append(f"{type(event.operation).__name__} should have been refused with {error}, and was not")
+
+    @staticmethod
+    def payload_of(operation):
+        """The bytes that go out. A command's file is sent without the space around it, as an editor leaves it."""
+        by_command = getattr(operation, "by_command", False)
+        return (operation.message.payload.strip() if by_command else operation.message.payload).encode()
+
+    def accept(self, event, operation):
+        payload = self.payload_of(operation)
+        if not event.committed:
+            self.refused[payload] = "was rolled back"
+            return
+        place = (operation.queue, getattr(operation, "key", None), isinstance(operation, s.Campaign))
+        if place[1] is not None:
+            if place in self.keys:
+                self.repeat(event, operation, *self.keys[place])
+                return
+            if event.error is None:
+                self.keys[place] = (event, operation)
+        sending = self.sending(event, operation, payload)
+        if event.error is not None:
+            self.refused[payload] = "was refused"
+            self.refusals.append(sending)
+            return
+        self.sendings.append(sending)
+        self.by_payload[payload] = sending
+        if getattr(operation, "tokens", None):
+            for token in set(operation.tokens):
+                if not self.devices[operation.queue, token].exists_at(event.began):
+                    self.change(event, operation.queue, token, True)
+        if getattr(operation, "replaces_waiting", False):
+            for target in operation.tokens if isinstance(operation, s.Send) else (operation.channel,):
+                self.newest[operation.queue, target].append(sending)
+
+    def repeat(self, event, operation, first, first_operation):
+        """The same call under the same key returns the first one's root; another one is refused."""
+        if operation == first_operation:
+            if event.root != first.root:
+                self.findings.append(f"a repeated call under its key returned {event.root} instead of {first.root}: {event.error}")
+        else:
+            self.refused[self.payload_of(operation)] = "had a key that was used for something else"
+            if event.error is None:
+                self.findings.append("a key that was used for something else was taken")
+
+    def sending(self, event, operation, payload):
+        begins = event.run_at if event.run_at is not None else event.began
+        ends = min(event.send_by or math.inf, event.expiration or math.inf)
+        queue = self.episode.queue(operation.queue)
+        return Sending(event, queue, operation.message, payload, isinstance(operation, s.Broadcast), begins, ends)
+
+    def resolve(self, sending):
+        """Whom it has to reach or account for, and whom it may. Asked once all is known, since devices change while a campaign goes on."""
+        event, operation = sending.event, sending.event.operation
+        if sending.is_broadcast:
+            sending.must = sending.may = {operation.channel}
+        elif operation.tokens is not None:
+            sending.must = sending.may = set(operation.tokens)
+        else:
+            devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
+            user = getattr(operation, "user", None)
+            if isinstance(operation, s.Send):
+                since = until = event.ended
+            else:
+                # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or not.
+                since = max(sending.begins, event.began)
+                until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
+            devices = {token: device for token, device in devices.items() if device.exists_at(event.ended)}
+            since, until = min(since, event.began), max(until, event.ended)
+            sending.must = {t for t, d in devices.items() if d.must_fit(since, until, user, self.settled)}
+            sending.may = {t for t, d in devices.items() if d.may_fit(True, since, until, user, self.settled)}
+        if sending.cancelled and not sending.is_broadcast:
+            sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got
+
+    def campaign(self, operation):
+        for sending in self.sendings:
+            if isinstance(sending.event.operation, s.Campaign):
+                if (sending.queue.name, sending.event.operation.key) == (operation.queue, operation.key):
+                    yield sending
+
+    def note_cancellation(self, event, operation):
+        if event.error is None:
+            for sending in self.campaign(operation):
+                sending.cancelled = sending.cancelled or (event.began, event.ended)
+
+    # MARK: Pauses
+
+    def note_pauses(self):
+        """When nothing of a sending can have been claimed: some time after a pause, until it was lifted."""
+        open_since = {}
+        for event in self.history.events:
+            operation = event.operation
+            if isinstance(operation, (s.PauseQueue, s.PauseCampaign)) and event.error is None:
+                open_since[operation.queue, getattr(operation, "key", None)] = event.ended + HEEDING
+            elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign)):
+                place = (operation.queue, getattr(operation, "key", None))
+                since = open_since.pop(place, math.inf)
+                if since < event.began:
+                    self.note_pause(place, since, event.began)
+        for place, since in open_since.items():
+            self.note_pause(place, since, math.inf)
+
+    def note_pause(self, place, since, until):
+        for sending in self.sendings:
+            key = getattr(sending.event.operation, "key", None) if isinstance(sending.event.operation, s.Campaign) else None
+            if place in ((sending.queue.name, None), (sending.queue.name, key)):
+                sending.paused.append((since, until))
+
+    def claimable(self, sending, until):
+        """The times within which a recipient's turn may have come, as pairs, up to `until`."""
+        spans = [(sending.begins, until)]
+        for since, end in sending.paused:
+            spans = [
+                span
+                for a, b in spans
+                for span in ((a, min(b, since)), (max(a, end), b))
+                if span[0] <= span[1]
+            ]
+        return spans
+
+    # MARK: One recipient
+
+    def device(self, sending, target):
+        return self.devices[sending.queue.name, target]
+
+    def superseded(self, sending, target):
+        """From when on a newer update may have, and must have, taken its place; inf for never."""
+        later = [n.event for n in self.newest.get((sending.queue.name, target), ()) if n.event.began >= sending.event.ended]
+        if not later or sending.message.push_type != "liveactivity":
+            return math.inf, math.inf
+        return min(event.began for event in later), min(event.ended for event in later)
+
+    def may_be_sent_at(self, sending, target, moment):
+        """Whether a push that arrived at `moment` may have been claimed when it was right to send it."""
+        _, surely_superseded = self.superseded(sending, target)
+        for since, until in self.claimable(sending, moment):
+            since = max(since, moment - HOLD)
+            until = min(until, surely_superseded, sending.ends)
+            if since > until:
+                continue
+            if sending.is_broadcast or self.device(sending, target).may_fit(True, since, until, sending.user, self.settled):
+                return True
+        return False
+
+    def may_be_suppressed(self, sending, target, ended_at):
+        """Whether its turn may have come, until `ended_at`, while its device was inactive or a newer update had taken its place."""
+        perhaps_superseded, _ = self.superseded(sending, target)
+        if perhaps_superseded <= ended_at:
+            return True
+        if sending.is_broadcast:
+            return False
+        device = self.device(sending, target)
+        spans = self.claimable(sending, ended_at)
+        return any(device.may_fit(False, since, until, sending.user, self.settled) for since, until in spans)
+
+    # MARK: What a request has to look like
+
+    def headers(self, sending, target):
+        """The value of every header but `:authority` and the identifier: a text, a range of numbers, or the word for "as the identifier"."""
+        message = sending.message
+        expected = {":method": "POST", ":scheme": "https"}
+        if sending.is_broadcast:
+            expected[":path"] = f"/4/broadcasts/apps/{sending.queue.app}"
+            expected["apns-channel-id"] = target
+        else:
+            expected[":path"] = f"/3/device/{target}"
+            expected["apns-topic"] = sending.topic
+        expected["apns-push-type"] = message.push_type
+        priority = 5 if message.push_type == "background" and message.priority is None else message.priority
+        if priority is not None:
+            expected["apns-priority"] = str(priority)
+        if sending.event.expiration is not None:
+            expected["apns-expiration"] = str(sending.event.expiration)
+        elif message.expires_in is not None:
+            # A command counts from its own now.
+            expected["apns-expiration"] = range(
+                int(sending.event.began + message.expires_in) - 1, int(sending.event.ended + message.expires_in) + 2
+            )
+        if message.collapse_id is not None:
+            expected["apns-collapse-id"] = message.collapse_id
+        elif message.push_type == "alert" and sending.queue.derives_collapse_id:
+            expected["apns-collapse-id"] = IDENTIFIER
+        return expected
+
+
+IDENTIFIER = object()

@@ -1,0 +1,276 @@
+"""Faults that are put into a copy of the source, one at a time, to see that the oracle finds them.
+
+A mutant is a text that stands in a file exactly once and another in its place. One whose text is no longer there is a failure of its
+own: it has to be brought up to date, or nobody would know what it still shows."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from .episode import run_episode
+from .stack import StackError, ground
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COPY = f"{ROOT}/.build/mutants"
+EPISODES = 60  # after which a mutant counts as not found
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str
+    text: str
+    other: str
+
+
+MUTANTS = [
+    # The claim.
+    Mutant(
+        "tokens taken by counts",
+        "Sources/PostgresStore/Leasing/RecipientTokens.swift",
+        "return place < ids.count && ids[place] == recipient ?",
+        "return place < ids.count && (ids.count >= recipients.count || ids[place] == recipient) ?",
+    ),
+    Mutant(
+        "inactive devices sent to",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "between b.first_device_id and b.last_device_id and d.active",
+        "between b.first_device_id and b.last_device_id",
+    ),
+    Mutant(
+        "older updates of a Live Activity sent",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)",
+        "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = -d.id), 0)",
+    ),
+    Mutant(
+        "sent after its time",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "(extract(epoch from least(t.send_by,",
+        "(3600 + extract(epoch from least(t.send_by,",
+    ),
+    Mutant(
+        "sent before its time",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "where queue_id = w.queue_id and lane = w.lane and run_at <= now()",
+        "where queue_id = w.queue_id and lane = w.lane and run_at <= now() + interval '2 s'",
+    ),
+    Mutant(
+        "a cancelled campaign goes on",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "c.cancelled_at is not null as stopped",
+        "false as stopped",
+    ),
+    Mutant(
+        "queues of the other environment served",
+        "Sources/Workers/Engine/QueuePattern.swift",
+        "return rest.hasSuffix(parts[parts.count - 1])",
+        "return true",
+    ),
+    # Settling and retries.
+    Mutant(
+        "a retry without its last member",
+        "Sources/PostgresStore/Settling/Retire.swift",
+        "delay, array_agg(device_id order by device_id) as ids",
+        "delay, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
+    ),
+    Mutant(
+        "a retry at the next device",
+        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal,",
+        "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: .refusal,",
+    ),
+    Mutant(
+        "outcomes one recipient off",
+        "Sources/Workers/Lease/HeldJob.swift",
+        "key: claim.key, outcomes: outcomes, again: again,",
+        "key: claim.key, outcomes: Array(outcomes.dropFirst() + outcomes.prefix(1)), again: again,",
+    ),
+    Mutant(
+        "retried once more than its attempts",
+        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "guard job.claim.attempt < job.queue.settings.maxAttempts else {",
+        "guard job.claim.attempt <= job.queue.settings.maxAttempts else {",
+    ),
+    Mutant(
+        "sent again, though at most once",
+        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "if job.claim.isAtMostOnce || losses",
+        "if losses",
+    ),
+    Mutant(
+        "deactivated, though registered again",
+        "Sources/PostgresStore/Settling/Retire.swift",
+        "coalesce(d.registered_at, '-infinity') <= r.reported_at",
+        "true",
+    ),
+    Mutant(
+        "dead devices kept",
+        "Sources/PostgresStore/Settling/Retire.swift",
+        "set active = false, inactive_since = y.reported_at, inactive_reason = y.reason",
+        "set user_key = d.user_key",
+    ),
+    Mutant(
+        "failed recipients retried, and the rejected with them",
+        "migrations/0010_retry_failed.sql",
+        "where get_byte(t.outcomes, n) between 128 and 191),",
+        "where get_byte(t.outcomes, n) between 64 and 191),",
+    ),
+    # Requests.
+    Mutant(
+        "the topic without its suffix",
+        "Sources/Workers/Dispatch/QueueState.swift",
+        "topic: settings.name.app + message.pushType.topicSuffix,",
+        "topic: settings.name.app,",
+    ),
+    Mutant(
+        "the collapse ID of all alerts alike",
+        "Sources/APNs/HTTP2Gateway/GatewayConnection.swift",
+        "http.add(APNsFields.collapseID, id.span)",
+        "id[35] = 0x30; http.add(APNsFields.collapseID, id.span)",
+    ),
+    Mutant(
+        "an identifier for two recipients",
+        "Sources/Workers/Dispatch/Dispatcher.swift",
+        "key: job.claim.deviceIDs[recipient.ordinal])",
+        "key: job.claim.deviceIDs[recipient.ordinal / 2 * 2])",
+    ),
+    Mutant(
+        "no expiration where it is 0",
+        "Sources/APNs/HTTP2Gateway/GatewayConnection.swift",
+        "if !expiration.isEmpty {",
+        "if expiration.count > 1 {",
+    ),
+    Mutant(
+        "another credential's connections",
+        "Sources/Workers/Credentials/Gateways.swift",
+        "holder: holder, version: credential.version,",
+        "holder: [], version: credential.version,",
+    ),
+    Mutant(
+        "payloads in PostgreSQL's spelling",
+        "Sources/PostgresStore/Leasing/Claim.swift",
+        "m.payload::text",
+        "m.payload::jsonb::text",
+    ),
+    # Books.
+    Mutant(
+        "suppressed counted as delivered",
+        "Sources/QueueCore/Outcome/Outcome.swift",
+        "case .suppressed: suppressed += 1",
+        "case .suppressed: delivered += 1",
+    ),
+    Mutant(
+        "a campaign's counts twice",
+        "Sources/PostgresStore/Settling/Retire.swift",
+        "set delivered = t.delivered + s.delivered,",
+        "set delivered = t.delivered + s.delivered + (s.delivered > 2)::int,",
+    ),
+    Mutant(
+        "campaigns without their last devices",
+        "migrations/0006_fan_out.sql",
+        "rest = case when h.upto is null or n.jobs = job_limit then '{}' else",
+        "rest = case when true then '{}' else",
+    ),
+    Mutant(
+        "rejections without feedback",
+        "Sources/PostgresStore/Settling/Retire.swift",
+        "left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
+        "join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
+    ),
+]
+
+
+class OutOfDate(Exception):
+    """A mutant does not fit the source any more."""
+
+
+def run_mutants(names):
+    """Tries all mutants, or those of these names; prints a table. Returns the exit code."""
+    chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
+    if not chosen:
+        print("scripts/oracle: no mutant is called so; they are:", *[f"  {m.name}" for m in MUTANTS], sep="\n", file=sys.stderr)
+        return 2
+    copy_source()
+    missed = 0
+    print("| mutant | found | in episode | after | as |\n|---|---|--:|--:|---|", flush=True)
+    for mutant in chosen:
+        began = time.monotonic()
+        try:
+            found = try_mutant(mutant)
+        except OutOfDate as problem:
+            found = str(problem)
+        is_found = isinstance(found, tuple)
+        missed += not is_found
+        seconds = time.monotonic() - began
+        row = ["yes", str(found[0]), f"{seconds:.0f} s", found[1]] if is_found else ["**no**", "", f"{seconds:.0f} s", found]
+        print(f"| {' | '.join([mutant.name, *row])} |", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} were found", flush=True)
+    return 1 if missed else 0
+
+
+def copy_source():
+    """Brings the copy up to date; what was built of it stays, so that only what changed is built again."""
+    os.makedirs(COPY, exist_ok=True)
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wanted = {path for path in listed.stdout.splitlines() if os.path.isfile(f"{ROOT}/{path}")}
+    for path in wanted:
+        write(f"{COPY}/{path}", read(f"{ROOT}/{path}"))
+    for folder, folders, files in os.walk(COPY):
+        folders[:] = [name for name in folders if not name.startswith(".build")]
+        for name in files:
+            path = os.path.relpath(f"{folder}/{name}", COPY)
+            if path not in wanted:
+                os.remove(f"{COPY}/{path}")
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, data):
+    """Writes what is not so already: the build goes by times."""
+    if not os.path.exists(path) or read(path) != data:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(data)
+
+
+def try_mutant(mutant):
+    """The number of the episode that found it and the kinds of its findings; or why it was not found."""
+    path = f"{COPY}/{mutant.file}"
+    if not os.path.exists(path):
+        raise OutOfDate(f"out of date: {mutant.file} is not there")
+    original = read(path)
+    if original.count(mutant.text.encode()) != 1:
+        raise OutOfDate(f"out of date: its text stands {original.count(mutant.text.encode())} times in {mutant.file}")
+    try:
+        write(path, original.replace(mutant.text.encode(), mutant.other.encode()))
+        return run_until_found(build())
+    finally:
+        write(path, original)
+
+
+def build():
+    for product in ("pushq", "pushq-admin"):
+        done = subprocess.run(["swift", "build", "--product", product], cwd=COPY, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise OutOfDate("out of date: it does not build: " + " / ".join(x for x in done.stdout.splitlines() if "error:" in x)[:300])
+    return f"{COPY}/.build/debug"
+
+
+def run_until_found(binaries):
+    for number in range(1, EPISODES + 1):
+        try:
+            with ground(binaries) as make_stack:
+                verdict = run_episode(make_stack, number, "short")
+                shutil.rmtree(verdict.folder, ignore_errors=True)
+        except StackError as error:
+            return number, f"did not run: {error}"[:200]
+        if verdict.findings:
+            return number, ", ".join(dict.fromkeys(finding.kind for finding in verdict.findings))
+    return f"not in {EPISODES} episodes"

@@ -1,0 +1,235 @@
+"""What an episode is made of: who there is, and what is done, one thing after the other. Made by the generator from a seed, carried
+out by the driver, and judged by what had to follow from it."""
+
+import dataclasses
+
+from .apns import Mood
+
+
+@dataclasses.dataclass(frozen=True)
+class Credential:
+    """A signing key or a certificate of a tenant."""
+
+    tenant: str
+    name: str
+    kind: str  # token or certificate
+    team: str = ""  # of a signing key, ten characters each
+    key: str = ""
+    app: str = ""  # of a certificate
+
+
+@dataclasses.dataclass
+class Queue:
+    """One app of a tenant in one environment, with its settings."""
+
+    tenant: str
+    app: str
+    environment: str
+    credential: Credential
+    attempts: int = 3
+    rate: float = None  # pushes a second; None: no limit
+    burst: float = None
+    derives_collapse_id: bool = True
+    channels: list = dataclasses.field(default_factory=list)
+
+    @property
+    def name(self):
+        return f"{self.tenant}/{self.app}/{self.environment}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+    """What is sent. `payload` is text that is sent byte for byte, and no other message of the episode has the same."""
+
+    payload: str
+    push_type: str = "alert"
+    priority: int = None
+    expires_in: float = None  # seconds from the call; None: no expiration
+    never_stored: bool = False  # expiration 0
+    collapse_id: str = None
+    at_most_once: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Register:
+    """`pushq.register_device`."""
+
+    queue: str
+    token: str
+    user: str = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Import:
+    """`pushq-admin device import`, of pairs of token and user."""
+
+    queue: str
+    devices: tuple
+    reactivate: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Deactivate:
+    """`pushq-admin device deactivate`."""
+
+    queue: str
+    tokens: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Reactivate:
+    """`pushq-admin device reactivate`."""
+
+    queue: str
+    tokens: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Send:
+    """`pushq.send` or `pushq send`, to tokens or to a user."""
+
+    queue: str
+    message: Message
+    tokens: tuple = None
+    user: str = None
+    key: str = None
+    urgent: bool = False
+    run_in: float = None  # seconds from the call
+    send_within: float = None
+    replaces_waiting: bool = False
+    by_command: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Campaign:
+    """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or, without one, to all."""
+
+    queue: str
+    key: str
+    message: Message
+    tokens: tuple = None
+    start_in: float = None
+    send_within: float = None
+    by_command: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Broadcast:
+    """`pushq.broadcast`."""
+
+    queue: str
+    channel: str
+    message: Message
+    key: str = None
+    replaces_waiting: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Transaction:
+    """Several sends in one transaction, which is committed or rolled back."""
+
+    sends: tuple
+    commits: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class PauseQueue:
+    queue: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeQueue:
+    queue: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PauseCampaign:
+    queue: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeCampaign:
+    queue: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CancelCampaign:
+    queue: str
+    key: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RetryFailed:
+    """Sends again to the failed recipients of a campaign, or of the queue's first job that has some."""
+
+    queue: str
+    key: str = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplaceWorker:
+    """A deploy: another worker is started in this place, and the old one drained."""
+
+    place: int
+
+
+@dataclasses.dataclass(frozen=True)
+class KillWorker:
+    """SIGKILL; another worker takes the place."""
+
+    place: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StopWorker:
+    """SIGSTOP for longer than a lease, then SIGCONT."""
+
+    place: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CutSessions:
+    """`pg_terminate_backend` of every session of a worker."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RestartPostgres:
+    crashes: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait:
+    """Nothing is done for a time."""
+
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Settle:
+    """Waits until nothing is due any more and nobody holds anything."""
+
+
+@dataclasses.dataclass
+class Episode:
+    """Everything that follows from a seed."""
+
+    seed: int
+    queues: list
+    workers: int
+    mood: Mood
+    operations: list
+    lease: int = 3  # seconds
+
+    def queue(self, name):
+        return next(queue for queue in self.queues if queue.name == name)
+
+    @property
+    def messages(self):
+        """Every operation that sends something, those within transactions among them."""
+        for operation in self.operations:
+            if isinstance(operation, (Send, Campaign, Broadcast)):
+                yield operation
+            elif isinstance(operation, Transaction):
+                yield from operation.sends

@@ -1,0 +1,510 @@
+"""What judges others must not misjudge: a clean record passes, and each kind of altered one is found.
+
+`python3 -m unittest Oracle.test_judge`, in Tests; scripts/test runs it, too. There is nothing real here: an episode of two queues, written
+down by hand as it should have gone.
+"""
+
+import base64
+import copy
+import dataclasses
+import json
+import unittest
+
+from . import scenario as s
+from .apns import Arrival, Decision, Mood, Record, decide
+from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease
+from .driver import Event, History
+from .generator import generate
+from .judge import judge
+from .model import IDENTIFIER, Model
+
+START = 1_790_000_000.0
+SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
+CERTIFICATE = s.Credential("acme", "shop", "certificate", app="com.example.shop")
+SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
+TEST = s.Queue("acme", "com.example.shop", "sandbox", CERTIFICATE)
+TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
+A, B, C, D, E, F, G, H = TOKENS
+
+
+def provider_token(key="KEY1234567", team="TEAM123456", issued=START):
+    parts = [{"alg": "ES256", "kid": key}, {"iss": team, "iat": int(issued)}]
+    texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return "bearer " + ".".join(texts) + ".c2lnbmF0dXJl"
+
+
+class Play:
+    """An episode as it should have gone: what was done, what arrived, what the books say."""
+
+    def __init__(self):
+        self.events, self.arrivals, self.entries, self.feedback, self.lapsed = [], [], {}, [], []
+        self.now = START
+        self.roots = 100
+        self.ends = {}
+        self.lease = 3
+        self.exits = [Exit("production/1", 0, 0, "started\nstopped after 12 requests\n"), Exit("sandbox/1", 0, 0, "started\n")]
+        self.script()
+
+    def script(self):
+        self.do(s.Import(SHOP.name, tuple((token, "user" if token == B else None) for token in TOKENS[:6])))
+        self.do(s.Register(TEST.name, A))
+        self.do(s.Register(SHOP.name, D))
+        self.do(s.Deactivate(SHOP.name, (C,)))
+        # A phone that changes hands before a push to its user is due.
+        self.do(s.Register(SHOP.name, F, "seller"))
+        self.hands = self.do(s.Send(SHOP.name, message(12), user="seller", run_in=1.0), run_at=self.now + 1)
+        self.do(s.Register(SHOP.name, F, "buyer"))
+        self.now += 1
+        self.end(self.hands, F, "suppressed")
+        # Neighbours of an inactive device, which is in the list itself.
+        self.alert = self.do(s.Send(SHOP.name, message(1), (A, C, E)))
+        self.answer(self.alert, A, 200)
+        self.end(self.alert, C, "suppressed")
+        self.answer(self.alert, E, 200)
+        # A list, with one token that is new, one that dies and one that came back before.
+        self.list = self.do(s.Campaign(SHOP.name, "list", message(2, "background"), (B, D, F, G)))
+        self.answer(self.list, B, 410, "Unregistered", "now")
+        self.answer(self.list, D, 410, "Unregistered", "before")
+        self.answer(self.list, F, 503, "ServiceUnavailable")
+        self.answer(self.list, F, 200)
+        self.answer(self.list, G, 400, "NobodyKnows")
+        # One whose attempts are used up, and one that went over a connection that was lost.
+        self.strict = self.do(s.Send(SHOP.name, message(3, at_most_once=True), (D, E)))
+        self.answer(self.strict, D, 429, "TooManyRequests")
+        self.answer(self.strict, D, 429, "TooManyRequests")
+        self.answer(self.strict, E, 0, kind="reset")
+        self.all = self.do(s.Campaign(TEST.name, "all", message(4, collapse_id="same", expires_in=3600)), expiration=int(START + 3600))
+        self.answer(self.all, A, 200)
+        # The first update's place is taken by the second.
+        self.old = self.do(s.Send(SHOP.name, message(5, "liveactivity"), (A,), run_in=5.0, replaces_waiting=True), run_at=self.now + 5)
+        self.new = self.do(s.Send(SHOP.name, message(6, "liveactivity"), (A,), replaces_waiting=True))
+        self.answer(self.new, A, 200)
+        self.now += 5
+        self.end(self.old, A, "suppressed")
+        self.broadcast = self.do(
+            s.Broadcast(SHOP.name, SHOP.channels[0], message(7, "liveactivity", never_stored=True)), expiration=0
+        )
+        self.answer(self.broadcast, SHOP.channels[0], 200)
+        self.do(s.Transaction((s.Send(SHOP.name, message(8), (A,)),), commits=False))
+        self.events.append(Event(s.Send(SHOP.name, message(8), (A,)), self.now, self.now + 0.01, root=999, committed=False))
+        self.do(s.PauseQueue(SHOP.name))
+        self.now += 20
+        self.expired = self.do(s.Send(SHOP.name, message(9), (A,), send_within=2), send_by=self.now + 2)
+        self.stopped = self.do(s.Campaign(SHOP.name, "stopped", message(10), (A,)))
+        self.do(s.CancelCampaign(SHOP.name, "stopped"))
+        self.now += 5
+        self.do(s.ResumeQueue(SHOP.name))
+        self.end(self.expired, A, "expired")
+        self.end(self.stopped, A, "cancelled")
+        self.ahead = self.do(s.Send(SHOP.name, message(11), (A,), run_in=86400), run_at=self.now + 86400)
+        self.entries[self.ahead.root, A] = [Entry("waiting", "", 0, 1, run_at=self.ahead.run_at)]
+        self.do(s.Settle())
+
+    def do(self, operation, **values):
+        event = Event(operation, self.now, self.now + 0.01, **values)
+        if isinstance(operation, (s.Send, s.Campaign, s.Broadcast)):
+            self.roots += 1
+            event.root = self.roots
+        self.events.append(event)
+        self.now += 0.1
+        return event
+
+    def answer(self, event, target, status, reason="", dead_since="", kind="answer"):
+        """A request that came as it should, its answer, and the entry that follows from it."""
+        operation = event.operation
+        queue = SHOP if operation.queue == SHOP.name else TEST
+        connection = 1 if queue is SHOP else 2
+        identifier = f"00000000-0000-8{event.root:03x}-8000-0000000000{target[:2] if target in TOKENS else 'cc'}"
+        sending = type("Sending", (), {
+            "queue": queue, "message": operation.message, "event": event, "is_broadcast": isinstance(operation, s.Broadcast),
+            "topic": queue.app + {"liveactivity": ".push-type.liveactivity"}.get(operation.message.push_type, ""),
+        })
+        expected = Model.headers(None, sending, target)
+        headers = [(name, identifier if value is IDENTIFIER else value) for name, value in expected.items()]
+        headers += [(":authority", "127.0.0.1:1"), ("apns-request-id" if sending.is_broadcast else "apns-id", identifier)]
+        headers += [("authorization", provider_token())] if queue is SHOP else []
+        number = len(self.arrivals) + 1
+        arrival = Arrival(
+            number, self.now, f"{queue.environment}/1", connection, "" if queue is SHOP else "com.example.shop 03E9",
+            expected[":path"], headers, operation.message.payload.encode(), Decision(kind, status, reason, dead_since),
+        )
+        if dead_since:
+            arrival.dead_since = self.now - (0 if dead_since == "now" else 86400)
+        arrival.answered_at = self.now + 0.001 if kind == "answer" else None
+        self.arrivals.append(arrival)
+        if kind == "answer":
+            self.settle(event, queue, target, arrival)
+        else:
+            self.end(event, target, "unknown")
+        self.now += 0.1
+
+    def settle(self, event, queue, target, arrival):
+        passing = sum(e.kind == "retried" for e in self.entries.get((event.root, target), ()))
+        status, reason = arrival.decision.status, arrival.decision.reason
+        if status == 200:
+            self.end(event, target, "delivered")
+        elif status in (429, 503):
+            self.end(event, target, "retried" if passing + 1 < queue.attempts else "failed", reason)
+        elif status == 410:
+            self.end(event, target, "rejected", reason)
+            verdict = "deactivated" if arrival.decision.dead_since == "now" else "kept"
+            self.feedback.append(FeedbackRow(queue.name, target, reason, arrival.dead_since, self.now + 0.05, verdict))
+        else:
+            self.end(event, target, "rejected", "Other")
+            self.entries[event.root, target][-1].note = reason
+
+    def end(self, event, target, kind, reason=""):
+        self.entries.setdefault((event.root, target), []).append(Entry(kind, reason, self.now + 0.05, event.root))
+
+    # MARK: As the judge gets it
+
+    def devices(self):
+        rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in TOKENS[:7]}
+        rows[TEST.name, A] = DeviceRow(True, None, None)
+        rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
+        rows[SHOP.name, C] = DeviceRow(False, None, None)
+        rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
+        return rows
+
+    def counts(self, entries):
+        row = {kind: 0 for kind in KINDS}
+        for entry in entries:
+            if entry.kind in row:
+                row[entry.kind] += 1
+        return row
+
+    def books(self):
+        devices = self.devices()
+        campaigns, stats = {}, {}
+        for event in (self.list, self.all, self.stopped):
+            entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
+            recipients = len({t for root, t in self.entries if root == event.root})
+            campaigns[event.operation.queue, event.operation.key] = {
+                **self.counts(entries), "campaign_id": event.root, "total": recipients, "waiting": 0, "finished": True,
+                "fanned_out_at": event.ended,
+            }
+        queues = {event.root: event.operation.queue for event in self.events if event.root}
+        for queue in (SHOP, TEST):
+            mine = [row for (name, _), row in devices.items() if name == queue.name]
+            entries = [e for (root, _), list_ in self.entries.items() if queues[root] == queue.name for e in list_]
+            stats[queue.name] = {
+                "devices": sum(r.active for r in mine), "inactive": sum(not r.active for r in mine), **self.counts(entries)
+            }
+        exported = {q.name: [t for (name, t), r in devices.items() if name == q.name and r.active] for q in (SHOP, TEST)}
+        return Books(
+            self.entries, [(1, {"delivered": 3}, {"delivered": 3})], campaigns, copy.deepcopy(campaigns), stats, devices, exported,
+            self.feedback, self.lapsed, {}, self.exits, TOKENS + ["PRIVATE KEY"],
+        )
+
+
+def message(number, push_type="alert", **values):
+    payload = {"alert": '{"aps":{"alert":"Grüße %d"}}', "background": '{"aps":{"content-available":1},"n":%d}'}
+    return s.Message(payload.get(push_type, '{"aps":{"timestamp":%d}}') % number, push_type, **values)
+
+
+def findings(play, alter=None):
+    """The verdict on a play, of which `alter` changes arrivals and books before."""
+    books = play.books()
+    if alter:
+        alter(play, books)
+    record = Record(play.arrivals, play.ends, [])
+    episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
+    fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
+    model = Model(episode, History(play.events), record, {TEST.name: "com.example.shop 03E9"}, fanned_out)
+    return judge(model, record, books, play.lease)
+
+
+def arrival(play, event, target, number=0):
+    payload = event.operation.message.payload.encode()
+    return [a for a in play.arrivals if a.body == payload and a.target == target][number]
+
+
+def set_header(name, value, event="alert", target=A):
+    """Gives one request another header; None drops it."""
+
+    def alter(play, books):
+        one = arrival(play, getattr(play, event), target)
+        one.headers = [(n, v) for n, v in one.headers if n != name]
+        if value is not None:
+            one.headers.append((name, value))
+
+    return alter
+
+
+def swap_tokens(play, books):
+    one, other = arrival(play, play.alert, A), arrival(play, play.list, G)
+    one.path, other.path = other.path, one.path
+
+
+def to_neighbour(play, books):
+    arrival(play, play.alert, E).path = f"/3/device/{D}"
+
+
+def change_payload(play, books):
+    one = arrival(play, play.alert, A)
+    one.body = one.body.replace(b"G", b"g", 1)
+
+
+def duplicate(event, target, at=1.0):
+    def alter(play, books):
+        one = copy.copy(arrival(play, getattr(play, event), target, -1))
+        one.number, one.at = len(play.arrivals) + 1, one.at + at
+        one.answered_at = one.answered_at and one.answered_at + at
+        play.arrivals.append(one)
+
+    return alter
+
+
+def drop(event, target, number=0):
+    def alter(play, books):
+        play.arrivals.remove(arrival(play, getattr(play, event), target, number))
+
+    return alter
+
+
+def set_entry(event, target, **values):
+    def alter(play, books):
+        for name, value in values.items():
+            setattr(books.entries[getattr(play, event).root, target][-1], name, value)
+
+    return alter
+
+
+def set_book(path, value):
+    """Puts another value into the books, by attribute and keys."""
+
+    def alter(play, books):
+        place = getattr(books, path[0])
+        for key in path[1:-1]:
+            place = place[key]
+        if isinstance(place, dict):
+            place[path[-1]] = value
+        elif isinstance(path[-1], int):
+            place[path[-1]] = value
+        else:
+            setattr(place, path[-1], value)
+
+    return alter
+
+
+def move(event, target, seconds):
+    def alter(play, books):
+        one = arrival(play, getattr(play, event), target)
+        one.at += seconds
+        one.answered_at += seconds
+
+    return alter
+
+
+def arrives(event, target, at=None):
+    """Something arrives that should not."""
+
+    def alter(play, books):
+        entry = play.entries.pop((getattr(play, event).root, target), None)
+        before = play.now
+        play.now = before if at is None else getattr(play, event).began + at
+        play.answer(getattr(play, event), target, 200)
+        play.now = before
+        if entry:
+            play.entries[getattr(play, event).root, target] = entry
+
+    return alter
+
+
+def remove_entry(event, target):
+    def alter(play, books):
+        del books.entries[getattr(play, event).root, target]
+
+    return alter
+
+
+def use_identifier_of(event, target):
+    def alter(play, books):
+        other = arrival(play, getattr(play, event), target)
+        set_header("apns-id", other.header("apns-id"))(play, books)
+
+    return alter
+
+
+def copy_from_queue(play, books):
+    """What one queue's campaign sends comes through the other's worker, too."""
+    one = copy.copy(arrival(play, play.all, A))
+    one.number, one.door = len(play.arrivals) + 1, "production/1"
+    play.arrivals.append(one)
+
+
+def another_broadcast_channel(play, books):
+    one = arrival(play, play.broadcast, SHOP.channels[0])
+    one.headers = [(n, "b3RoZXI=" if n == "apns-channel-id" else v) for n, v in one.headers]
+
+
+def rolled_back(play, books):
+    one = copy.copy(arrival(play, play.alert, A))
+    one.number, one.body = len(play.arrivals) + 1, message(8).payload.encode()
+    play.arrivals.append(one)
+
+
+def second_end(play, books):
+    play.entries[play.alert.root, A].append(Entry("delivered", "", play.now, 7))
+
+
+def forget_feedback(play, books):
+    books.feedback.pop(0)
+
+
+def unreported_feedback(play, books):
+    books.feedback.append(FeedbackRow(SHOP.name, E, "Unregistered", play.now, play.now, "deactivated"))
+
+
+def set_exit(**values):
+    def alter(play, books):
+        books.exits[0] = dataclasses.replace(books.exits[0], **values)
+
+    return alter
+
+
+def lapse_undisturbed(play, books):
+    play.lease = 15
+    books.lapsed.append(LapsedLease(play.now, set()))
+
+
+# What is altered, and the kind under which it has to be found.
+ALTERATIONS = {
+    "two tokens swapped": (swap_tokens, "stranger"),
+    "a push at the neighbour of its device": (to_neighbour, "stranger"),
+    "a byte of a payload": (change_payload, "payload"),
+    "a push that arrived again after 200": (duplicate("alert", A), "sent twice"),
+    "a push that arrived again after 410": (duplicate("list", B), "sent twice"),
+    "a push at most once that arrived again without an answer": (duplicate("strict", E), "sent twice"),
+    "a push that never arrived": (drop("alert", A), "outcome"),
+    "a recipient who is nowhere": (lambda p, b: (drop("alert", A)(p, b), remove_entry("alert", A)(p, b)), "left out"),
+    "a recipient who is not in the books": (remove_entry("alert", A), "outcome"),
+    "an attempt that was never made": (drop("strict", D), "outcome"),
+    "another environment": (copy_from_queue, "environment"),
+    "another topic": (set_header("apns-topic", "com.example.shop.voip"), "topic"),
+    "no topic": (set_header("apns-topic", None), "topic"),
+    "another push type": (set_header("apns-push-type", "background"), "header"),
+    "a priority too many": (set_header("apns-priority", "10"), "header"),
+    "a priority too few": (set_header("apns-priority", None, "list", B), "header"),
+    "another expiration": (set_header("apns-expiration", "1", "all"), "header"),
+    "no expiration": (set_header("apns-expiration", None, "all"), "header"),
+    "the collapse ID of another recipient": (set_header("apns-collapse-id", "00000000-0000-8065-8000-000000000005"), "collapse ID"),
+    "no collapse ID": (set_header("apns-collapse-id", None), "collapse ID"),
+    "another collapse ID": (set_header("apns-collapse-id", "other", "all"), "collapse ID"),
+    "a header that nobody asked for": (set_header("x-debug", "1"), "header"),
+    "another method": (set_header(":method", "PUT"), "header"),
+    "no provider token": (set_header("authorization", None), "credential"),
+    "the provider token of another key": (set_header("authorization", provider_token(key="OTHER12345")), "credential"),
+    "the provider token of another team": (set_header("authorization", provider_token(team="OTHER12345")), "credential"),
+    "an old provider token": (set_header("authorization", provider_token(issued=START - 4000)), "credential"),
+    "no certificate": (lambda p, b: setattr(arrival(p, p.all, A), "certificate", ""), "credential"),
+    "another certificate": (lambda p, b: setattr(arrival(p, p.all, A), "certificate", "com.example.shop 03EA"), "credential"),
+    "the identifier of another recipient": (use_identifier_of("alert", E), "identifier"),
+    "another identifier on the second try": (set_header("apns-id", "00000000-0000-8065-8000-0000000000ff", "list", F), "identifier"),
+    "an identifier in upper case": (set_header("apns-id", "00000000-0000-8065-8000-0000000000FF"), "identifier"),
+    "no identifier": (set_header("apns-id", None), "identifier"),
+    "a broadcast to another channel": (another_broadcast_channel, "stranger"),
+    "what was rolled back": (rolled_back, "sent, though not accepted"),
+    "a push before its time": (arrives("ahead", A, at=1), "too early"),
+    "a push after its end": (arrives("expired", A, at=20), "too late"),
+    "a push after its campaign was cancelled": (arrives("stopped", A), "cancelled"),
+    "a push while its queue was paused": (arrives("expired", A, at=1), "paused"),
+    "a push to an inactive device": (arrives("alert", C, at=0.5), "not to be sent"),
+    "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "not to be sent"),
+    "an older update behind a newer one": (arrives("old", A, at=6), "not to be sent"),
+    "delivered instead of suppressed": (set_entry("alert", C, kind="delivered"), "outcome"),
+    "suppressed instead of delivered": (set_entry("alert", A, kind="suppressed"), "outcome"),
+    "rejected instead of delivered": (set_entry("alert", A, kind="rejected", reason="Unregistered"), "outcome"),
+    "delivered instead of rejected": (set_entry("list", B, kind="delivered", reason=""), "outcome"),
+    "another reason": (set_entry("list", B, reason="ExpiredToken"), "outcome"),
+    "other words": (set_entry("list", G, note="Nobody"), "outcome"),
+    "unknown instead of delivered": (set_entry("alert", A, kind="unknown"), "outcome"),
+    "suppressed instead of unknown": (set_entry("strict", E, kind="suppressed"), "outcome"),
+    "expired before its time": (set_entry("expired", A, ended_at=START), "outcome"),
+    "expired without a reason": (set_entry("alert", C, kind="expired"), "outcome"),
+    "cancelled without a reason": (set_entry("alert", C, kind="cancelled"), "outcome"),
+    "failed with another reason": (set_entry("strict", D, reason="ServiceUnavailable"), "outcome"),
+    "failed at the first attempt": (set_entry("list", F, kind="failed", reason="ServiceUnavailable"), "outcome"),
+    "two outcomes": (second_end, "outcome"),
+    "an outcome of one that waits": (set_entry("ahead", A, run_at=START), "outcome"),
+    "a recipient of nothing": (lambda p, b: b.entries.update({(7, A): [Entry("delivered", "", START, 1)]}), "stranger"),
+    "a recipient too many": (lambda p, b: b.entries.update({(p.alert.root, H): [Entry("suppressed", "", START, 1)]}), "stranger"),
+    "a count of a job": (set_book(["tallies", 0], (1, {"delivered": 2}, {"delivered": 3})), "sum"),
+    "a count of a campaign": (set_book(["campaigns", (SHOP.name, "list"), "delivered"], 2), "sum"),
+    "the total of a campaign": (set_book(["campaigns", (SHOP.name, "list"), "total"], 5), "sum"),
+    "what a command shows of a campaign": (set_book(["shown", (SHOP.name, "list"), "rejected"], 1), "sum"),
+    "a count of a queue": (set_book(["stats", SHOP.name, "suppressed"], 1), "sum"),
+    "the devices of a queue": (set_book(["stats", SHOP.name, "inactive"], 1), "sum"),
+    "a dead device that stays active": (set_book(["devices", (SHOP.name, B)], DeviceRow(True, None, "user")), "device"),
+    "one that came back, deactivated": (set_book(["devices", (SHOP.name, E)], DeviceRow(False, "Unregistered", None)), "device"),
+    "a reason that APNs never gave": (set_book(["devices", (SHOP.name, B)], DeviceRow(False, "ExpiredToken", "user")), "device"),
+    "another user": (set_book(["devices", (SHOP.name, A)], DeviceRow(True, None, "user")), "device"),
+    "a device that is gone": (lambda p, b: b.devices.pop((SHOP.name, A)), "device"),
+    "a device that nobody made": (set_book(["devices", (SHOP.name, H)], DeviceRow(True, None, None)), "device"),
+    "an inactive device in the export": (lambda p, b: b.exported[SHOP.name].append(C), "device"),
+    "a refusal without feedback": (forget_feedback, "feedback"),
+    "feedback that APNs never gave": (unreported_feedback, "feedback"),
+    "another time of death": (lambda p, b: setattr(b.feedback[0], "reported_at", START), "feedback"),
+    "a dead device that was kept": (lambda p, b: setattr(b.feedback[0], "verdict", "kept"), "feedback"),
+    "a worker that crashed": (set_exit(code=-5), "worker"),
+    "a worker that reports a crash": (set_exit(log="x.swift:1: Fatal error: Index out of range"), "worker"),
+    "a token in a log": (set_exit(log=f"cannot send to {A}"), "secret"),
+    "a key in a log": (set_exit(log="-----BEGIN PRIVATE KEY-----"), "secret"),
+    "a lease that ran out by itself": (lapse_undisturbed, "lease"),
+    "a queue that is paused at the end": (set_book(["paused", SHOP.name], "too many bad tokens"), "queue"),
+}
+
+
+class TheJudge(unittest.TestCase):
+    def test_finds_nothing_where_all_is_right(self):
+        self.assertEqual([str(finding) for finding in findings(Play())], [])
+
+    def test_finds_each_kind_of_altered_record(self):
+        for name, (alter, kind) in ALTERATIONS.items():
+            with self.subTest(name):
+                found = findings(Play(), alter)
+                self.assertIn(kind, {finding.kind for finding in found}, [str(finding) for finding in found])
+
+    def test_takes_a_repeat_where_a_lease_ran_out_or_a_connection_was_lost(self):
+        def lapse(play, books):
+            duplicate("alert", A)(play, books)
+            answered = arrival(play, play.alert, A).answered_at
+            books.lapsed.append(LapsedLease(answered + play.lease, {(play.alert.root, A)}))
+
+        def lose(play, books):
+            duplicate("alert", A)(play, books)
+            play.arrivals[-1].connection = 9
+            play.ends[1] = arrival(play, play.alert, A).answered_at + 0.1
+
+        for alter in (lapse, lose):
+            self.assertNotIn("sent twice", {finding.kind for finding in findings(Play(), alter)})
+
+    def test_does_not_take_a_repeat_of_what_a_flush_before_had_known(self):
+        def lapse(play, books):
+            duplicate("alert", A)(play, books)
+            answered = arrival(play, play.alert, A).answered_at
+            books.lapsed.append(LapsedLease(answered + play.lease + 60, {(play.alert.root, A)}))
+
+        self.assertIn("sent twice", {finding.kind for finding in findings(Play(), lapse)})
+
+
+class Episodes(unittest.TestCase):
+    def test_are_the_same_for_the_same_seed(self):
+        for size in ("short", "long"):
+            self.assertEqual(generate(7, size), generate(7, size))
+            self.assertNotEqual(generate(7, size), generate(8, size))
+
+    def test_have_no_two_messages_with_one_payload(self):
+        for seed in range(20):
+            messages = {operation.message for operation in generate(seed).messages}
+            self.assertEqual(len({message.payload.strip() for message in messages}), len(messages))
+
+    def test_are_answered_alike_whatever_the_time(self):
+        mood = Mood(dead=0.3, busy=0.3, reset=0.3)
+        one = [decide(1, mood, "production", A, b"{}", n) for n in range(1, 20)]
+        self.assertEqual(one, [decide(1, mood, "production", A, b"{}", n) for n in range(1, 20)])
+        self.assertNotEqual(one, [decide(2, mood, "production", A, b"{}", n) for n in range(1, 20)])
+
+
+if __name__ == "__main__":
+    unittest.main()
