@@ -1,0 +1,79 @@
+import Foundation
+import Testing
+
+/// What the documents state and the code decides.
+@Suite struct `The documents and the code` {
+    private let repository = Repository()
+
+    private func text(of path: String) throws -> String {
+        try String(contentsOf: repository.root.appending(path: path), encoding: .utf8)
+    }
+
+    /// The cells of each row of the tables in a document.
+    private func rows(of path: String) throws -> [[String]] {
+        try text(of: path).split(separator: "\n").filter { $0.hasPrefix("| ") }.map { line in
+            line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    @Test func `agree on the objects of the schema`() throws {
+        let schema =
+            try repository.files(in: "migrations", endings: [".sql"]).map(\.text).joined()
+            + text(of: "Sources/PostgresStore/Migrations/Migrator.swift")
+        let objects = Set(
+            schema.matches(of: /create (?:unlogged )?(?:table|view|function|sequence) pushq\.(\w+)/).map { $0.output.1 })
+        #expect(objects.count > 50)
+        for document in try repository.documents() {
+            for match in document.text.matches(of: /\bpushq\.([a-z_]+)\b/) {
+                #expect(objects.contains(match.output.1), "\(document.path) names \(match.output.0)")
+            }
+        }
+    }
+
+    @Test func `agree on the options of a worker and their defaults`() throws {
+        let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
+        let settings = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`--") && $0.count == 3 }
+        let options = command.matches(of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|InputFile)\??(?: = (.+))?\n/)
+        #expect(options.count >= 10)
+        for option in options {
+            let name = "--" + option.output.1.map { $0.isUppercase ? "-\($0.lowercased())" : "\($0)" }.joined()
+            let row = settings.first { $0[0].hasPrefix("`\(name) ") }
+            #expect(row != nil, "docs/operating.md has no row for \(name)")
+            guard let row, let value = option.output.2 else { continue }
+            #expect(row[1].filter { $0 != "`" } == shown(String(value)), "docs/operating.md: the default of \(name)")
+        }
+    }
+
+    /// A default as users write it: `.seconds(25)` is `25s`, `"*"` is `*`.
+    private func shown(_ value: String) -> String {
+        if let match = value.wholeMatch(of: /\.seconds\((\d+)\)/) { return "\(match.output.1)s" }
+        return value.filter { $0 != "\"" }
+    }
+
+    @Test func `agree on the lines of a worker's log`() throws {
+        // A text that is divided between two lines of code is one again.
+        let code = try ["Sources/Workers", "Sources/PostgresStore", "Sources/QueueCore"]
+            .flatMap { try repository.files(in: $0, endings: [".swift"]) }
+            .map { $0.text.replacing(/"\s*\+ "/, with: "") }.joined()
+        let lines = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`") && $0.count == 2 }.map { $0[0] }
+        #expect(lines.count >= 15)
+        for line in lines {
+            // An ellipsis or a number N stands for a value, and behind a colon a reason from another place may follow.
+            let parts = line.filter { $0 != "`" }.replacing(/\bN\b|: /, with: "…").split(separator: "…")
+            for part in parts.map({ $0.trimmingCharacters(in: .whitespaces) }) where !part.isEmpty {
+                #expect(code.contains(part), "docs/operating.md has a line with “\(part)”, which no worker writes")
+            }
+        }
+    }
+
+    @Test func `use every word of the vocabulary`() throws {
+        let words = try rows(of: "docs/words.md").map { $0[0] }.filter { $0 != "word" && !$0.hasPrefix("---") }
+        #expect(words.count >= 30)
+        let code = try (repository.files(in: "Sources", endings: [".swift"])
+            + repository.files(in: "migrations", endings: [".sql"])).map(\.text).joined().lowercased()
+        for word in words {
+            let name = word.prefix { $0 != "(" && $0 != "," }.trimmingCharacters(in: .whitespaces)
+            #expect(code.contains(name.lowercased()), "docs/words.md explains “\(name)”, which no code uses")
+        }
+    }
+}
