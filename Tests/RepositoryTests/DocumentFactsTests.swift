@@ -21,7 +21,8 @@ import Testing
             try repository.files(in: "migrations", endings: [".sql"]).map(\.text).joined()
             + text(of: "Sources/PostgresStore/Migrations/Migrator.swift")
         let objects = Set(
-            schema.matches(of: /create (?:unlogged )?(?:table|view|function|sequence) pushq\.(\w+)/).map { $0.output.1 })
+            schema.matches(of: /create (?:unlogged )?(?:table|view|function|sequence) pushq\.(\w+)/).map { $0.output.1 }
+        )
         #expect(objects.count > 50)
         for document in try repository.documents() {
             for match in document.text.matches(of: /\bpushq\.([a-z_]+)\b/) {
@@ -33,7 +34,8 @@ import Testing
     @Test func `agree on the options of a worker and their defaults`() throws {
         let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
         let settings = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`--") && $0.count == 3 }
-        let options = command.matches(of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|InputFile)\??(?: = (.+))?\n/)
+        let options = command.matches(
+            of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|InputFile)\??(?: = (.+))?\n/)
         #expect(options.count >= 10)
         for option in options {
             let name = "--" + option.output.1.map { $0.isUppercase ? "-\($0.lowercased())" : "\($0)" }.joined()
@@ -59,7 +61,7 @@ import Testing
         #expect(lines.count >= 15)
         for line in lines {
             // An ellipsis or a number N stands for a value, and behind a colon a reason from another place may follow.
-            let parts = line.filter { $0 != "`" }.replacing(/\bN\b|: /, with: "…").split(separator: "…")
+            let parts = line.filter { $0 != "`" }.replacing(/\bN\b|:\s/, with: "…").split(separator: "…")
             for part in parts.map({ $0.trimmingCharacters(in: .whitespaces) }) where !part.isEmpty {
                 #expect(code.contains(part), "docs/operating.md has a line with “\(part)”, which no worker writes")
             }
@@ -69,7 +71,8 @@ import Testing
     @Test func `use every word of the vocabulary`() throws {
         let words = try rows(of: "docs/words.md").map { $0[0] }.filter { $0 != "word" && !$0.hasPrefix("---") }
         #expect(words.count >= 30)
-        let code = try (repository.files(in: "Sources", endings: [".swift"])
+        let code = try
+            (repository.files(in: "Sources", endings: [".swift"])
             + repository.files(in: "migrations", endings: [".sql"])).map(\.text).joined().lowercased()
         for word in words {
             let name = word.prefix { $0 != "(" && $0 != "," }.trimmingCharacters(in: .whitespaces)
