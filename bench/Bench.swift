@@ -5,11 +5,13 @@ import Foundation
 @main
 enum Bench {
     static func main() async throws {
+        let count = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) }
         let measurements: [(name: String, run: () async throws -> Void)] = [
             ("idle-push", { try await SinglePushes.measure(besideCampaignOf: 0) }),
             ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 600_000) }),
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
             ("binary-errors", { try await BinaryErrors.measure() }),
+            ("lists", { try await TokenLists.measure(tokens: count ?? 1_000_000) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

@@ -20,25 +20,43 @@ create table pushq.fan_out (                              -- locked for a step; 
   queue_id         int         not null,
   campaign_id      bigint      not null,
   message_id       bigint      not null,
-  source           text        not null,                  -- 'devices': all active ones; 'bodies': lists made beforehand
+  list_id          bigint,                                -- whose members it is for; null: all active devices
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
   cursor_device_id bigint      not null default 0,        -- the last one seen
   last_device_id   bigint      not null,                  -- the highest there was at the start
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
-  body_day         date,                                  -- of the lists
   made             bigint      not null default 0,        -- recipients in jobs so far
   paused           boolean     not null default false,
   done             boolean     not null default false,
   done_at          timestamptz,
   constraint fan_out_pkey primary key (queue_id, campaign_id),
-  constraint fan_out_times_finite check (isfinite(start_at) and isfinite(send_by)),
-  constraint fan_out_source_known check (source in ('devices', 'bodies')),
-  constraint fan_out_lists_have_day check ((source = 'bodies') = (body_day is not null))
+  constraint fan_out_times_finite check (isfinite(start_at) and isfinite(send_by))
 ) with (fillfactor = 50);
 
 create index fan_out_open on pushq.fan_out (queue_id, start_at, campaign_id) where not done and not paused;
+
+-- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and no snapshot lasts as
+-- long as the whole list takes, and nothing is sent before a campaign is started with it. The campaign fans out from its members as it
+-- would from all devices; upkeep deletes them afterwards, and lists that no campaign was started with (`pushq.lists_to_forget`).
+create table pushq.list (
+  queue_id    int         not null,
+  id          bigint      not null default nextval('pushq.id'),
+  token_count bigint      not null default 0,             -- different ones
+  digest      bit(256)    not null default repeat('0', 256)::bit(256), -- their SHA-256 hashes xored: the same in whatever order and parts
+  campaign_id bigint,                                     -- set: nothing is added any more
+  abandoned   boolean     not null default false,         -- no campaign was started with it, and its members are being deleted
+  loaded_at   timestamptz not null default now(),         -- when the last part came
+  constraint list_pkey primary key (queue_id, id)
+) with (fillfactor = 50);
+
+create table pushq.list_member (
+  queue_id  int    not null,
+  list_id   bigint not null,
+  device_id bigint not null,
+  constraint list_member_pkey primary key (queue_id, list_id, device_id)
+);
 
 create table pushq.campaign_tally (                       -- changed only by the statement that retires a job
   queue_id    int     not null,

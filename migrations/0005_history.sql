@@ -67,10 +67,10 @@ language sql stable as $$
   order by day, parent
 $$;
 
--- The partitions older than `keep` days that nothing waits for: no job, no lease and no list still being fanned out names a day
--- of bodies that is dropped. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs it. `state`
--- is where an earlier round got to: 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is
--- finalized), or 'detached' (and not dropped: nothing else would ever find it again).
+-- The partitions older than `keep` days that nothing waits for: no job and no lease names a day of bodies that is dropped. Dropped with
+-- `detach … concurrently`, which cannot run in a transaction, so the caller runs it. `state` is where an earlier round got to:
+-- 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is finalized), or 'detached' (and not dropped:
+-- nothing else would ever find it again).
 create function pushq.partitions_to_drop(today date, keep int) returns table (parent text, name text, state text)
 language sql stable as $$
   select d.parent, c.relname,
@@ -82,8 +82,7 @@ language sql stable as $$
   where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|result)_[0-9]{8}$' and d.day < $1 - $2
     and (d.parent = 'result'
       or not exists (select from pushq.job j where j.body_day = d.day)
-        and not exists (select from pushq.lease l where l.body_day = d.day)
-        and not exists (select from pushq.fan_out f where f.body_day = d.day and not f.done))
+        and not exists (select from pushq.lease l where l.body_day = d.day))
   order by d.day, d.parent
 $$;
 

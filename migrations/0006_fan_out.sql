@@ -14,19 +14,24 @@ begin
   for no key update skip locked;
   if not found then
     return null;
-  elsif f.source = 'bodies' then
-    return pushq.fan_out_lists(f, job_limit);
   end if;
 
   with seen as materialized (
-    -- One pass. The audience's predicate stands in the filter and never in the where, or the scan would not be bounded.
-    select coalesce(array_agg(id) filter (where active), '{}') as hits, max(id) as upto
+    -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan would not be
+    -- bounded. Whoever is on a list and inactive is a recipient, too: suppressed, when the job is claimed.
+    select coalesce(array_agg(id) filter (where wanted), '{}') as hits, max(id) as upto
     from (
-      select id, active
-      from pushq.device
-      where queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
-      order by id
-      limit scan_limit) d),
+      (select id, active as wanted
+       from pushq.device
+       where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
+       order by id
+       limit scan_limit)
+      union all
+      (select device_id, true
+       from pushq.list_member
+       where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
+       order by device_id
+       limit scan_limit)) d),
   held as materialized (
     select f.rest || hits as ids, upto from seen),
   cut as materialized (
@@ -53,36 +58,6 @@ begin
                               else coalesce(h.upto, o.cursor_device_id) end,
       rest = case when h.upto is null or n.jobs = job_limit then '{}' else h.ids[n.jobs * per_job + 1 :] end
   from held h, (select count(*)::int as jobs from cut) n
-  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id
-  returning n.jobs into made;
-  return made;
-end $$;
-
--- The same for a list of tokens, whose bodies were made in the transaction that sealed the campaign: only jobs are inserted.
-create function pushq.fan_out_lists(f pushq.fan_out, job_limit int) returns int
-language plpgsql as $$
-declare
-  made int;
-begin
-  with next as materialized (
-    select job_id, first_device_id, cardinality(device_ids) as recipients
-    from pushq.body
-    where day = f.body_day and queue_id = f.queue_id and root_id = f.campaign_id and slice = 0
-      and first_device_id > f.cursor_device_id
-    order by first_device_id
-    limit job_limit),
-  jobs as (
-    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
-                           at_most_once)
-    select f.queue_id, job_id, 2, now(), f.send_by, f.message_id, f.campaign_id, f.campaign_id, f.body_day, recipients,
-           f.at_most_once
-    from next)
-  update pushq.fan_out o
-  set made = o.made + n.recipients,
-      cursor_device_id = coalesce(n.upto, o.cursor_device_id),
-      done = n.jobs < job_limit,
-      done_at = case when n.jobs < job_limit then clock_timestamp() end
-  from (select count(*)::int as jobs, coalesce(sum(recipients), 0) as recipients, max(first_device_id) as upto from next) n
   where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id
   returning n.jobs into made;
   return made;

@@ -149,17 +149,30 @@ begin
   return root;
 end $$;
 
--- Makes a campaign's rows, or finds the campaign of that key. `new` tells which.
+-- The campaign that was started under this key before, or null. `digest` is of what was asked for: the same key for something else is
+-- an error.
+create function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
+language plpgsql as $$
+declare
+  known pushq.campaign;
+begin
+  select * into known from pushq.campaign c where c.queue_id = q and c.key = $2;
+  if known.digest <> $3 then
+    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', key),
+      hint = 'use a new key for what is not a repetition';
+  end if;
+  return known.id;
+end $$;
+
+-- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices.
 create function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, start_at timestamptz, send_by timestamptz, source text,
-  out campaign_id bigint, out new boolean
-)
+  at_most_once boolean, start_at timestamptz, send_by timestamptz, list_id bigint
+) returns bigint
 language plpgsql as $$
 declare
   root    bigint := nextval('pushq.id');
   message bigint;
-  known   pushq.campaign;
 begin
   if not isfinite(start_at) or not isfinite(send_by) then
     raise exception using errcode = 'PQ400', message = 'start_at or send_by is infinite',
@@ -170,25 +183,18 @@ begin
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id)
   values (q, root, new_campaign.key, new_campaign.digest, message)
-  on conflict on constraint campaign_key_once do nothing
-  returning id into campaign_id;
-  new := found;
-  if not new then
-    select * into known from pushq.campaign c where c.queue_id = q and c.key = new_campaign.key;
-    if known.digest <> new_campaign.digest then
-      raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', new_campaign.key),
-        hint = 'use a new key for what is not a repetition';
-    end if;
+  on conflict on constraint campaign_key_once do nothing;
+  if not found then
     delete from pushq.message m where m.queue_id = q and m.id = message;
-    campaign_id := known.id;
-    return;
+    return pushq.earlier_campaign(q, key, digest);
   end if;
-  insert into pushq.campaign_tally (queue_id, campaign_id) values (q, campaign_id);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, source, start_at, send_by, at_most_once, last_device_id, body_day)
-  select q, campaign_id, message, new_campaign.source, new_campaign.start_at,
+  insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, last_device_id)
+  select q, root, message, new_campaign.list_id, new_campaign.start_at,
          coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
-         coalesce(max(d.id), 0), case when new_campaign.source = 'bodies' then pushq.today() end
-  from (select id from pushq.device where queue_id = q order by id desc limit 1) d;
+         coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0);
+  perform pushq.wake();
+  return root;
 end $$;
 
 -- Starts a campaign to all active devices of a queue, once: a repeated call under the same key returns the first one's id, and
@@ -206,61 +212,10 @@ create function pushq.start_campaign(
   send_by      timestamptz default null
 ) returns bigint
 language plpgsql as $$
-declare
-  started record;
 begin
-  select * into started from pushq.new_campaign(pushq.queue_id(queue), key,
+  return pushq.new_campaign(pushq.queue_id(queue), key,
     sha256(convert_to(row(payload::text, push_type, priority, collapse_id, at_most_once)::text, 'UTF8')),
-    payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'devices');
-  perform pushq.wake();
-  return started.campaign_id;
-end $$;
-
--- The same for a list of tokens. They become devices (sending never brings an inactive one back), then lists of recipients, all
--- in the caller's transaction: killed half-way, nothing is there and the call is repeated.
-create function pushq.start_campaign(
-  queue        text,
-  key          text,
-  payload      json,
-  tokens       bytea[],
-  push_type    text        default 'alert',
-  priority     int         default null,
-  expiration   bigint      default null,
-  collapse_id  text        default null,
-  at_most_once boolean     default false,
-  start_at     timestamptz default now(),
-  send_by      timestamptz default null
-) returns bigint
-language plpgsql as $$
-declare
-  q       int := pushq.queue_id(queue);
-  started record;
-begin
-  if coalesce(cardinality(tokens), 0) = 0 then
-    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
-  end if;
-  select * into started from pushq.new_campaign(q, key,
-    sha256(convert_to(row(payload::text, tokens, push_type, priority, collapse_id, at_most_once)::text, 'UTF8')),
-    payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, 'bodies');
-  if not started.new then
-    return started.campaign_id;
-  end if;
-
-  insert into pushq.device (queue_id, token)
-  select q, t from (select distinct t from unnest(tokens) t order by t) sorted
-  on conflict do nothing;
-
-  with listed as (
-    select d.id, (row_number() over (order by d.id) - 1) / n.size as part
-    from (select distinct t from unnest(tokens) t) l
-    join pushq.device d on d.queue_id = q and d.token = l.t
-    cross join pushq.job_size(q) n(size)),
-  lists as (select array_agg(id order by id) as ids from listed group by part)
-  insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-  select pushq.today(), q, nextval('pushq.id'), started.campaign_id, ids[1], ids[cardinality(ids)], ids from lists;
-
-  perform pushq.wake();
-  return started.campaign_id;
+    payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, null);
 end $$;
 
 -- Pauses a campaign: its ready jobs are few, so they are set aside. Whoever holds one hears of it with the next flush and gives it

@@ -55,6 +55,8 @@ extension Statement {
         f as (delete from pushq.feedback where queue_id in (select id from q)),
         fr as (delete from pushq.feedback_record where queue_id in (select id from q)),
         fp as (delete from pushq.feedback_poll where queue_id in (select id from q)),
+        lm as (delete from pushq.list_member where queue_id in (select id from q)),
+        li as (delete from pushq.list where queue_id in (select id from q)),
         o as (delete from pushq.fan_out where queue_id in (select id from q)),
         y as (delete from pushq.campaign_tally where queue_id in (select id from q)),
         c as (delete from pushq.campaign where queue_id in (select id from q)),

@@ -21,14 +21,13 @@ extension Statement {
           at_most_once => $8, start_at => coalesce($9, now()), send_by => $10)
         """#)
 
-    /// To the tokens in the stage, in an order that does not depend on that of the file.
-    static let startStagedCampaign = Statement(
-        "start_staged_campaign",
+    /// To the tokens of a list.
+    static let startListCampaign = Statement(
+        "start_list_campaign",
         #"""
         select pushq.start_campaign(
           queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10,
-          tokens => (select array_agg(token order by token) from (select distinct token from device_stage) s))
+          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10, list => $11)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them. $1 queue; $2 root.
@@ -139,12 +138,12 @@ extension PostgresConnection {
         try await execute(.startCampaign, [.text(queue), .text(key)] + message.parameters).first?.int8(0) ?? 0
     }
 
-    /// Starts a campaign to the tokens in the stage of the transaction.
-    func startStagedCampaign(
-        _ message: MessageDraft, key: String, inQueue queue: String, within limit: Duration
+    /// Starts a campaign to the tokens of a list.
+    func startCampaign(
+        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: String
     ) async throws(PostgresError) -> Int64 {
-        let parameters: [Parameter] = [.text(queue), .text(key)] + message.parameters
-        return try await execute(.startStagedCampaign, parameters, within: limit).first?.int8(0) ?? 0
+        let parameters: [Parameter] = [.text(queue), .text(key)] + message.parameters + [.int8(list)]
+        return try await execute(.startListCampaign, parameters).first?.int8(0) ?? 0
     }
 
     /// How far a send has come.

@@ -32,6 +32,8 @@ extension Statement {
         leases as (delete from pushq.lease where queue_id in (select queue_id from removed))
         delete from pushq.fan_out where queue_id in (select queue_id from removed)
         """#)
+    static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
+    static let forgetList = Statement("forget_list", "select pushq.forget_list($1, $2, $3, 5000)")
     static let queueIDs = Statement("queue_ids", "select id from pushq.queue order by id")
     static let forgetMessages = Statement(
         "forget_messages",
@@ -50,13 +52,20 @@ package struct Retention: Sendable {
 
 extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, which updates of Live Activities were
-    /// the newest long ago, messages of which neither recipients nor results are kept, and what waits in queues that are gone.
+    /// the newest long ago, lists whose campaign has fanned out or was never started, messages of which neither recipients nor results are kept, and what waits in queues that are gone.
     /// - Parameter today: the day to do it for; nil for the database's own.
     package func forget(_ retention: Retention = Retention(), today: CalendarDay? = nil) async throws(PostgresError) {
         let days = Int32(retention.days)
         _ = try await execute(.forgetRemovedQueues)
         for statement in [Statement.forgetSendKeys, .forgetNewestUpdates] {
             while try await execute(statement, [.int4(days)]).affectedRows == 5000 {}
+        }
+        for (queueID, list) in try await execute(.listsToForget, []).map({ ($0.int4(0), $0.int8(1)) }) {
+            var last: Int64? = 0
+            while let after = last {
+                last = try await execute(.forgetList, [.int4(queueID), .int8(list), .int8(after)]).first?.optionalInt8(
+                    0)
+            }
         }
         for queueID in try await execute(.queueIDs, []).map({ $0.int4(0) }) {
             var last: Int64? = 0

@@ -69,8 +69,8 @@ package struct DeviceFile: Sendable {
 }
 
 extension PostgresConnection {
-    /// An import of this many devices takes seconds; this is for a slow disk and a slow source.
-    private static let importLimit = Duration.seconds(3600)
+    /// A file of a million devices takes seconds; this is for a slow disk and a slow source.
+    static let fileLimit = Duration.seconds(3600)
 
     /// Imports the devices of a file, all or none; that registers none of them. A broken line is an error that names it.
     ///
@@ -80,11 +80,14 @@ extension PostgresConnection {
     package func importDevices(
         from file: DeviceFile, inQueue queue: String, reactivates: Bool, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
-        try await transaction(within: Self.importLimit) {
-            let reader = try await stageDevices(from: file, progress: progress)
+        try await transaction(within: Self.fileLimit) {
+            // A sort of a million tokens in memory; only for this transaction.
+            try await runScript("set local work_mem = '256MB'")
+            var reader = DeviceFileReader(file: file.name)
+            _ = try await stageDevices(from: file, by: &reader, progress: progress)
             let queueID = try await queueID(of: queue)
             let changed = try await execute(
-                .updateStagedDevices, [.int4(queueID), .bool(reactivates)], within: Self.importLimit)
+                .updateStagedDevices, [.int4(queueID), .bool(reactivates)], within: Self.fileLimit)
             return DeviceImportSummary(
                 read: reader.deviceCount, new: try await insertStagedDevices(inQueue: queueID),
                 changed: changed.affectedRows, ignoredColumns: reader.ignoredColumns)
@@ -99,44 +102,39 @@ extension PostgresConnection {
     private func insertStagedDevices(inQueue queueID: Int32) async throws(PostgresError) -> Int {
         try await runScript("savepoint staged")
         do {
-            return try await execute(.insertStagedDevices, [.int4(queueID)], within: Self.importLimit).affectedRows
+            return try await execute(.insertStagedDevices, [.int4(queueID)], within: Self.fileLimit).affectedRows
         } catch .duplicate {
             try await runScript("rollback to staged")
             let inserted = try await execute(
-                .insertStagedDevicesBesideOthers, [.int4(queueID)], within: Self.importLimit)
+                .insertStagedDevicesBesideOthers, [.int4(queueID)], within: Self.fileLimit)
             return inserted.affectedRows
         }
     }
 
-    /// Starts a campaign to the tokens of a file, all or none, once under `key`. Returns its id.
-    package func startCampaign(
-        _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: String,
-        progress: (Int) -> Void
-    ) async throws -> Int64 {
-        try await transaction(within: Self.importLimit) {
-            _ = try await stageDevices(from: file, progress: progress)
-            return try await startStagedCampaign(message, key: key, inQueue: queue, within: Self.importLimit)
-        }
-    }
-
-    /// Copies a file into the stage of the transaction.
-    private func stageDevices(
-        from file: DeviceFile, progress: (Int) -> Void
-    ) async throws -> DeviceFileReader {
-        // A sort of a million tokens in memory; only for this transaction.
-        try await runScript("\(Statement.makeDeviceStage); set local work_mem = '256MB'", within: Self.importLimit)
-        var reader = DeviceFileReader(file: file.name)
-        _ = try await copyIn(.copyDevices, within: Self.importLimit) { writer in
+    /// Copies a file, or the next part of one, into a stage that lasts as long as the transaction.
+    /// - Parameter limit: with about so many devices the part ends.
+    /// - Returns: whether that was all of the file.
+    func stageDevices(
+        from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
+    ) async throws -> Bool {
+        try await runScript(Statement.makeDeviceStage, within: Self.fileLimit)
+        let start = reader.deviceCount
+        var isAtEnd = false
+        _ = try await copyIn(.copyDevices, within: Self.fileLimit) { writer in
             var rows = CopyRows()
-            while let piece = try file.next() {
-                try reader.read(piece, into: &rows)
+            while !isAtEnd, reader.deviceCount - start < limit {
+                if let piece = try file.next() {
+                    try reader.read(piece, into: &rows)
+                } else {
+                    isAtEnd = true
+                    try reader.finish(into: &rows)
+                }
                 try await writer.write(rows.take())
                 progress(reader.deviceCount)
             }
-            try reader.finish(into: &rows)
             try await writer.write(rows.takeLast())
         }
-        try await runScript("analyze device_stage", within: Self.importLimit)
-        return reader
+        try await runScript("analyze device_stage", within: Self.fileLimit)
+        return isAtEnd
     }
 }

@@ -1,0 +1,37 @@
+extension Statement {
+    static let newList = Statement("new_list", "select pushq.new_list($1)")
+
+    /// $1 queue; $2 list.
+    static let addStageToList = Statement(
+        "add_stage_to_list", "select pushq.add_to_list($1, $2, array(select token from device_stage))")
+}
+
+extension PostgresConnection {
+    /// Tokens of a list that are loaded in one transaction: a second's work, or less.
+    private static let listPart = 50_000
+
+    /// Starts a campaign to the tokens of a file, once under `key`. Returns its id.
+    ///
+    /// The tokens are loaded in parts, each in a transaction of its own, so that neither side's memory and no transaction grows with the
+    /// file; they become devices as they come. Nothing is sent before the campaign is started, after the last of them. What fails half-way is
+    /// repeated from the beginning: a list that nothing was started with is deleted by upkeep. A broken line is an error that names it.
+    ///
+    /// - Parameter progress: is told how many tokens have been read.
+    package func startCampaign(
+        _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: String,
+        progress: (Int) -> Void
+    ) async throws -> Int64 {
+        guard let list = try await execute(.newList, [.text(queue)]).first?.int8(0) else { return 0 }
+        var reader = DeviceFileReader(file: file.name)
+        var isComplete = false
+        while !isComplete {
+            isComplete = try await transaction(within: Self.fileLimit) {
+                let isAtEnd = try await stageDevices(
+                    from: file, by: &reader, atMost: Self.listPart, progress: progress)
+                _ = try await execute(.addStageToList, [.text(queue), .int8(list)], within: Self.fileLimit)
+                return isAtEnd
+            }
+        }
+        return try await startCampaign(message, toList: list, key: key, inQueue: queue)
+    }
+}

@@ -1,0 +1,189 @@
+-- Campaigns for a list of tokens. A list is loaded in parts and then a campaign started with it; a short one is given as an array.
+
+-- What tells a set of tokens from any other, in whatever order they come: their SHA-256 hashes, xored. `tokens` are different ones.
+create function pushq.set_digest(tokens bytea[]) returns bit(256)
+language sql immutable as $$
+  select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
+$$;
+
+-- What a campaign for a list was asked to be. The same however the list was given.
+create function pushq.list_campaign_digest(
+  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean
+) returns bytea
+language sql stable as $$
+  select sha256(convert_to(row($1::text, $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
+$$;
+
+-- Begins a list of a queue. Returns its id, to add tokens to and then start a campaign with. One that no campaign is started with is
+-- deleted a day after its last part came.
+create function pushq.new_list(queue text) returns bigint
+language sql as $$
+  insert into pushq.list (queue_id) values (pushq.queue_id($1)) returning id
+$$;
+
+-- Adds tokens to a list: some ten thousand in one call are best. They become devices; an inactive one stays inactive. Those that are
+-- on the list already are passed over, so that a part may be repeated. Returns how many were not. Parts of one list come one after the
+-- other: commit soon.
+create function pushq.add_to_list(queue text, list bigint, tokens bytea[]) returns bigint
+language plpgsql as $$
+declare
+  q     int := pushq.queue_id(queue);
+  known pushq.list;
+  added bigint;
+begin
+  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
+  if not found or known.abandoned then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+      hint = 'a list is deleted a day after its last part: load it again';
+  elsif known.campaign_id is not null then
+    raise exception using errcode = 'PQ409', message = format('a campaign was started with list %s', list),
+      hint = 'begin another list: pushq.new_list';
+  end if;
+
+  -- Ascending, so that neighbours in the index are written together.
+  insert into pushq.device (queue_id, token)
+  select q, s.t
+  from (select distinct t from unnest(tokens) t order by t) s
+  where not exists (select from pushq.device d where d.queue_id = q and d.token = s.t)
+  on conflict do nothing;
+
+  with given as materialized (
+    select d.id, d.token
+    from (select distinct t from unnest(tokens) t) s
+    join pushq.device d on d.queue_id = q and d.token = s.t),
+  fresh as (
+    insert into pushq.list_member (queue_id, list_id, device_id)
+    select q, list, id from given order by id
+    on conflict do nothing
+    returning device_id)
+  update pushq.list l
+  set token_count = l.token_count + n.tokens, digest = l.digest # n.digest, loaded_at = now()
+  from (
+    select count(*) as tokens, pushq.set_digest(array_agg(g.token)) as digest
+    from fresh f
+    join given g on g.id = f.device_id) n
+  where l.queue_id = q and l.id = list
+  returning n.tokens into added;
+  return added;
+end $$;
+
+-- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id, whichever list has the
+-- same tokens now, and the same key for something else is an error. Nothing is added to the list any more.
+create function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      json,
+  list         bigint,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  known   pushq.list;
+  digest  bytea;
+  started bigint;
+begin
+  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
+  if not found or known.abandoned then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+      hint = 'a list is deleted a day after its last part: load it again';
+  elsif known.token_count = 0 then
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  end if;
+  digest := pushq.list_campaign_digest(
+    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once);
+  if known.campaign_id is null then
+    started := pushq.new_campaign(
+      q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, list);
+    update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
+  else
+    started := pushq.earlier_campaign(q, key, digest);
+    if started is distinct from known.campaign_id then
+      raise exception using errcode = 'PQ409', message = format('another campaign was started with list %s', list),
+        hint = 'begin another list: pushq.new_list';
+    end if;
+  end if;
+  return started;
+end $$;
+
+-- The same for tokens that fit into one statement, all in the caller's transaction.
+create function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      json,
+  tokens       bytea[],
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  q    int := pushq.queue_id(queue);
+  list bigint;
+  given record;
+begin
+  if coalesce(cardinality(tokens), 0) = 0 then
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  end if;
+  -- A repetition writes nothing.
+  if exists (select from pushq.campaign c where c.queue_id = q and c.key = start_campaign.key) then
+    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(tokens) t) s;
+    return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
+      payload, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once));
+  end if;
+  list := pushq.new_list(queue);
+  perform pushq.add_to_list(queue, list, tokens);
+  return pushq.start_campaign(
+    queue, key, payload, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);
+end $$;
+
+-- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was started with
+-- them within a day.
+create function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
+language plpgsql as $$
+begin
+  -- Marked first: nobody adds to a list, or starts it, of which some members are gone.
+  update pushq.list l set abandoned = true
+  where l.campaign_id is null and not l.abandoned and l.loaded_at < now() - interval '1 day';
+  return query
+    select l.queue_id, l.id
+    from pushq.list l
+    where l.abandoned
+      or l.campaign_id is not null
+        and not exists (
+          select from pushq.fan_out f
+          where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id and not f.done);
+end $$;
+
+-- Deletes up to `step` members of a list behind the device `after`, and the list with the last of them. Returns the last one's device,
+-- or null when there are none left.
+create function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
+language plpgsql as $$
+declare
+  upto bigint;
+begin
+  with old as materialized (
+    select device_id
+    from pushq.list_member
+    where queue_id = q and list_id = list and device_id > after
+    order by device_id
+    limit step),
+  gone as (
+    delete from pushq.list_member m
+    where m.queue_id = q and m.list_id = list and m.device_id = any (array(select device_id from old)))
+  select max(device_id) into upto from old;
+  if upto is null then
+    delete from pushq.list l where l.queue_id = q and l.id = list;
+  end if;
+  return upto;
+end $$;
