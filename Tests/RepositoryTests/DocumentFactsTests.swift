@@ -79,4 +79,51 @@ import Testing
             #expect(code.contains(name.lowercased()), "docs/words.md explains “\(name)”, which no code uses")
         }
     }
+
+    /// Where a figure is decided, as a pattern that captures it, and the sentence that states it, with # for the figure.
+    private struct Figure {
+        let decided: String
+        let document: String
+        let sentence: String
+
+        init(_ decided: String, _ document: String, _ sentence: String) {
+            self.decided = decided
+            self.document = document
+            self.sentence = sentence
+        }
+    }
+
+    private static let figures = [
+        Figure(
+            #"var lease = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "# s after the claim, flush or renewal"
+        ),
+        Figure(
+            #"flushInterval = Duration\.milliseconds\((\d+)\)"#, "docs/job-lifecycle.md", "Flushes happen every # ms"),
+        Figure(#"rescueGrace = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "# s after the deadline"),
+        Figure(#"atMostOnceWindow = (\d+)"#, "docs/job-lifecycle.md", "the claim allows # recipients"),
+        Figure(#"m(?:ost|aximum)Losses = (\d+)"#, "docs/job-lifecycle.md", "fewer than # losses"),
+        Figure(#"recipient_count between 1 and (\d+)"#, "ARCHITECTURE.md", "A job carries up to # recipients"),
+        Figure(#"max_attempts +smallint +not null default (\d+)"#, "docs/failures.md", "`max_attempts` answers (#)"),
+        Figure(#"var enoughAnswers = (\d+)"#, "docs/failures.md", "With fewer than # answers"),
+        Figure(#"var fewest = (\d+)"#, "docs/failures.md", "and at least #,"),
+        Figure(#"headStart = Duration\.milliseconds\((\d+)\)"#, "docs/failures.md", "in parallel after # ms"),
+        Figure(#"var days = (\d+)"#, "docs/operating.md", "drops those older than # days"),
+        Figure(#"var daysAhead = (\d+)"#, "docs/operating.md", "partitions for the next # days"),
+        Figure(#"idle(?:Look|Poll) = Duration\.milliseconds\((\d+)\)"#, "docs/operating.md", "at least every # ms"),
+        Figure(#"static let minimumVersion = (\d+)"#, "docs/operating.md", "PostgreSQL # or later"),
+        Figure(#"static let minimumVersion = (\d+)"#, "README.md", "PostgreSQL # or later"),
+    ]
+
+    @Test func `agree on figures`() throws {
+        let code = try
+            (repository.files(in: "Sources", endings: [".swift"])
+            + repository.files(in: "migrations", endings: [".sql"])).map(\.text).joined()
+        for figure in Self.figures {
+            let pattern = try Regex(figure.decided, as: (Substring, Substring).self)
+            let value = try #require(code.firstMatch(of: pattern)?.output.1, "no code decides \(figure.decided)")
+            let page = try text(of: figure.document).split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            let sentence = figure.sentence.replacing("#", with: value)
+            #expect(page.contains(sentence), "\(figure.document) should say “\(sentence)”")
+        }
+    }
 }
