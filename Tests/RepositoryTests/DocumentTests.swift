@@ -33,6 +33,12 @@ import Testing
             for match in document.text.matches(of: /\b(?:Sources|Tests|migrations)\/[A-Za-z0-9_+\/.-]*[A-Za-z0-9_]/) {
                 #expect(repository.exists(String(match.output)), "\(document.path) names \(match.output)")
             }
+            // The path within Sources, as in `HTTP2/Bytes/ByteQueue.swift`.
+            for match in document.text.matches(of: /`((?:[A-Z]\w+\/)(?:[\w+]+\/)*[\w+]+\.swift)`/) {
+                let path = String(match.output.1)
+                #expect(
+                    repository.exists(path) || repository.exists("Sources/\(path)"), "\(document.path) names \(path)")
+            }
         }
     }
 
