@@ -1,4 +1,4 @@
--- What is large or finished: written once, never updated, kept by day and dropped by day. Retention leaves no bloat.
+-- What is large or finished: written once, and dropped by day. Retention leaves no bloat. Only a retry by hand updates a result (`retried_at`).
 --
 -- Upkeep (Workers/Duties/UpkeepDuty.swift) attaches days ahead and drops old ones. `attach` takes SHARE UPDATE EXCLUSIVE, where
 -- `create table … partition of` would take ACCESS EXCLUSIVE and stop every enqueue behind one idle transaction.

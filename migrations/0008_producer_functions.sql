@@ -1,4 +1,4 @@
--- What producers call, in their own transaction and from any language. They never touch tables.
+-- What producers call, in their own transaction and from any language, instead of writing to tables.
 
 -- Idempotency keys of sends. A plain table, never an index on a hot one; upkeep deletes old keys in batches.
 create table pushq.send_key (
