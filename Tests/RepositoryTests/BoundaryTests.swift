@@ -22,6 +22,14 @@ import Testing
         try expect("unsafe", onlyIn: Self.unsafeCode, apartFrom: Self.loopOfAnActor)
     }
 
+    @Test func `the page on security names the places of unsafe code`() throws {
+        let page = try #require(repository.documents().first { $0.path == "docs/security.md" })
+        for place in Self.unsafeCode {
+            let name = place.dropFirst("Sources/".count).split(separator: "/").joined(separator: "/")
+            #expect(page.text.contains("`\(name)`"), "docs/security.md does not name \(name)")
+        }
+    }
+
     @Test func `unchecked sendability lives in a few folders`() throws {
         for file in try repository.files(in: "Sources", endings: [".swift"]) {
             for line in file.code where line.text.contains("@unchecked Sendable") {

@@ -68,6 +68,21 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        ("Sources/Chaos", #"name: "([a-z-]+)""#, "docs/chaos.md", 28),
+        ("fuzz", #"static let name = "([a-z0-9-]+)""#, "docs/fuzzing.md", 8),
+        ("bench", #"\("([a-z-]+)", \{ try await"#, "bench/README.md", 6),
+    ])
+    func `agree on what there is to run`(folder: String, name: String, document: String, least: Int) throws {
+        let pattern = try Regex(name, as: (Substring, Substring).self)
+        let names = try repository.files(in: folder, endings: [".swift"]).flatMap { file in
+            file.text.matches(of: pattern).map { String($0.output.1) }
+        }
+        #expect(names.count >= least)
+        let words = Set(try text(of: document).split { !$0.isLetter && !$0.isNumber && $0 != "-" })
+        for name in names { #expect(words.contains(name[...]), "\(document) does not name \(name)") }
+    }
+
     @Test func `use every word of the vocabulary`() throws {
         let words = try rows(of: "docs/words.md").map { $0[0] }.filter { $0 != "word" && !$0.hasPrefix("---") }
         #expect(words.count >= 30)
