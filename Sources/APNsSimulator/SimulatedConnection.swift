@@ -64,6 +64,7 @@ final class SimulatedConnection {
         requests[slot].streamID = reference.id
         requests[slot].id = head.id ?? .random()
         requests[slot].payloadByteCount = 0
+        requests[slot].payload = PayloadDigest()
         requests[slot].isWaiting = false
         requests[slot].isBroadcast = head.isBroadcast
         requests[slot].maximumPayloadByteCount = head.maximumPayloadByteCount
@@ -85,9 +86,7 @@ final class SimulatedConnection {
             simulation.recorder?.arrived(
                 id, topic: topic, channel: head.channel ?? "", connection: number, now: simulation.now)
         } else {
-            simulation.recorder?.arrived(
-                id, topic: topic, tokenStart: head.path?.start ?? 0, digitCount: head.path?.digitCount ?? 0,
-                connection: number, now: simulation.now)
+            simulation.recorder?.arrived(id, topic: topic, path: head.path, connection: number, now: simulation.now)
         }
     }
 
@@ -138,7 +137,8 @@ final class SimulatedConnection {
         freeSlot(slot)
         simulation.tally.answer(request.id, reply: request.reply, isFinal: reply.isFinal)
         simulation.recorder?.answered(
-            request.id, status: reply.status, reason: reply.reason, connection: number, now: simulation.now)
+            request.id, status: reply.status, reason: reply.reason, payload: request.payload, connection: number,
+            now: simulation.now)
         if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
         lookAtErrors(after: reply)
     }
@@ -300,6 +300,7 @@ extension SimulatedConnection: HTTP2Handler {
         guard !isClosed else { return }
         let slot = Int(reference.tag)
         requests[slot].payloadByteCount += body.count
+        if simulation.recorder != nil { requests[slot].payload.add(body) }
         if isLast { complete(slot) }
     }
 

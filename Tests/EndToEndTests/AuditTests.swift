@@ -1,3 +1,4 @@
+import APNsSimulator
 import Foundation
 import QueueCore
 import TestSupport
@@ -8,11 +9,24 @@ import Testing
     private static let one = APNsID(root: 7, key: 1)
     private static let two = APNsID(root: 7, key: 2)
     private static let delivered = [one: [Outcome.delivered], two: [Outcome.delivered]]
+    private static let tokens: [Int64: [UInt8]] = [1: [1], 2: [2], 3: [3]].mapValues {
+        $0 + [UInt8](repeating: 0, count: 31)
+    }
+    private static let payload = Array(#"{"aps":{"alert":"Grüße"}}"#.utf8)
 
     /// Lines of a simulator's record: time in milliseconds, push, status of an answer or nil for an arrival.
-    private func record(_ events: [(Int, APNsID, Int?)], connectionEndsAt end: Int = 10_000) throws -> PushRecord {
+    /// - Parameters:
+    ///   - tokens: by device.
+    ///   - payload: of all.
+    private func record(
+        _ events: [(Int, APNsID, Int?)], connectionEndsAt end: Int = 10_000, tokens: [Int64: [UInt8]] = Self.tokens,
+        payload: [UInt8] = Self.payload
+    ) throws -> PushRecord {
         let lines = events.map { at, id, status in
-            let event = status.map { #""answered","status":\#($0),"reason":"""# } ?? #""arrived""#
+            let digest = (token: RecordDigest.ofToken(tokens[id.key] ?? []), payload: RecordDigest.ofPayload(payload))
+            let event =
+                status.map { #""answered","status":\#($0),"reason":"","payload_digest":"\#(digest.payload)""# }
+                ?? #""arrived","token_digest":"\#(digest.token)""#
             return #"{"at":\#(at * 1000),"event":\#(event),"apns_id":"\#(id)","connection":1}"#
         }
         let ends = [#"{"at":\#(end * 1000),"event":"disconnected","connection":1}"#]
@@ -25,8 +39,10 @@ import Testing
         _ expectation: Audit.Expectation = .init()
     ) -> Audit {
         Audit(
-            record: record, outcomes: RecordedOutcomes(ends: ends, recipients: [Self.one, Self.two]), leases: leases,
-            lease: .seconds(3), grace: grace, expectation: expectation)
+            record: record, outcomes: RecordedOutcomes(ends: ends, recipients: [Self.one, Self.two]),
+            messages: SentMessages(payloads: [7: Self.payload], tokens: Self.tokens), leases: leases,
+            lease: .seconds(3),
+            grace: grace, expectation: expectation)
     }
 
     private static let both: [(Int, APNsID, Int?)] = [(1, one, nil), (2, two, nil), (3, one, 200), (4, two, 200)]
@@ -56,6 +72,21 @@ import Testing
     @Test func `finds who is said to be delivered and never arrived`() throws {
         let audit = audit(try record([(1, Self.one, nil), (2, Self.one, 200)]), Self.delivered)
         #expect(audit.lost == 1)
+    }
+
+    @Test func `finds a push that went to another device than its own`() throws {
+        var tokens = Self.tokens
+        tokens[2] = tokens[3]
+        let audit = audit(try record(Self.both, tokens: tokens), Self.delivered)
+        #expect(audit.lost == 1)
+        #expect(audit.findings == ["1 sent to another device than its own, such as \(Self.two)"])
+    }
+
+    @Test func `finds pushes with another payload than theirs`() throws {
+        let altered = Array(#"{"aps":{"alert":"Grüsse"}}"#.utf8)
+        let audit = audit(try record(Self.both, payload: altered), Self.delivered)
+        #expect(audit.lost == 2)
+        #expect(audit.findings.allSatisfy { $0.hasPrefix("2 sent with another payload") })
     }
 
     @Test func `tells a repeat from a retry`() throws {

@@ -25,8 +25,15 @@ final class BinarySession {
         let status: UInt8
         /// Nil in command 0, where the connection only ends.
         let identifier: UInt32?
-        var refused: (id: RequestID, reply: Int)?
+        var refused: Answered?
         var timer: Timer?
+    }
+
+    /// A push and its reply.
+    private struct Answered {
+        let id: RequestID
+        let payload: PayloadDigest
+        let reply: Int
     }
 
     init(number: Int, stream: TLSConnection, topic: String, simulation: Simulation) {
@@ -51,9 +58,7 @@ final class BinarySession {
         let token = TokenPath(deviceToken: notification.token ?? [], prefixes: simulation.decider.prefixes)
         let id = RequestID(token: notification.token ?? [], payload: notification.payload ?? [])
         simulation.tally.arrive(id, topic: topicNumber, now: simulation.now)
-        simulation.recorder?.arrived(
-            id, topic: topic, tokenStart: token.start, digitCount: token.digitCount, connection: number,
-            now: simulation.now)
+        simulation.recorder?.arrived(id, topic: topic, path: token, connection: number, now: simulation.now)
         if let status = BinaryStatus(refusing: notification, token) {
             return refuse(notification, id, status.refusal, code: status.code)
         }
@@ -82,7 +87,7 @@ final class BinarySession {
 
     private func accept(_ notification: BinaryNotification, _ id: RequestID) {
         lastAccepted = notification.identifier ?? 0
-        note(id, Decider.acceptance)
+        note(Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: Decider.acceptance))
     }
 
     private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ refusal: Refusal, code: UInt8) -> Bool {
@@ -91,15 +96,17 @@ final class BinarySession {
 
     private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ reply: Int, code: UInt8) -> Bool {
         // A shutdown names the last one that was taken.
-        finish(code, code == 10 ? lastAccepted : notification.identifier, refused: (id, reply))
+        let refused = Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: reply)
+        finish(code, code == 10 ? lastAccepted : notification.identifier, refused: refused)
         return false
     }
 
-    private func note(_ id: RequestID, _ reply: Int) {
-        let answer = simulation.decider.replies[reply]
-        simulation.tally.answer(id, reply: reply, isFinal: answer.isFinal)
+    private func note(_ answered: Answered) {
+        let reply = simulation.decider.replies[answered.reply]
+        simulation.tally.answer(answered.id, reply: answered.reply, isFinal: reply.isFinal)
         simulation.recorder?.answered(
-            id, status: answer.status, reason: answer.reason, connection: number, now: simulation.now)
+            answered.id, status: reply.status, reason: reply.reason, payload: answered.payload, connection: number,
+            now: simulation.now)
     }
 
     /// What the rules say about the so-many-th notification of a connection.
@@ -115,7 +122,7 @@ final class BinarySession {
     }
 
     /// Has the last word said when the rules' latency has passed.
-    private func finish(_ status: UInt8, _ identifier: UInt32?, refused: (id: RequestID, reply: Int)? = nil) {
+    private func finish(_ status: UInt8, _ identifier: UInt32?, refused: Answered? = nil) {
         farewell = Farewell(status: status, identifier: identifier, refused: refused)
         let delay = simulation.decider.latency()
         guard delay > 0 else { return sayFarewell() }
@@ -129,7 +136,7 @@ final class BinarySession {
     private func sayFarewell() {
         guard !isClosed, let farewell else { return }
         self.farewell?.refused = nil
-        if let (id, reply) = farewell.refused { note(id, reply) }
+        if let refused = farewell.refused { note(refused) }
         // Ahead of the packet: whatever ends this process, what a client was told is on record.
         simulation.recorder?.flush()
         if let identifier = farewell.identifier {
@@ -146,9 +153,9 @@ final class BinarySession {
         guard !isClosed else { return }
         isClosed = true
         farewell?.timer?.cancel()
-        if let (id, _) = farewell?.refused {
+        if let refused = farewell?.refused {
             simulation.tally.abandoned += 1
-            simulation.recorder?.abandoned(id, connection: number, now: simulation.now)
+            simulation.recorder?.abandoned(refused.id, connection: number, now: simulation.now)
         }
         simulation.remove(self)
     }

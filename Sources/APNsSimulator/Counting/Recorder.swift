@@ -2,12 +2,12 @@ import Foundation
 
 /// Writes what happens as NDJSON, one event a line:
 ///
-///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"connection":1}
-///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","connection":1}
+///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"token_digest":"…","connection":1}
+///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","payload_digest":"…","connection":1}
 ///
-/// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as `apns_id`. Of a token only its first eight digits and its length are written: that tells
-/// who it may be to whoever knows the tokens, and nothing to anybody else. Other events are `connected`, `disconnected`
-/// and `abandoned`.
+/// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as `apns_id`. Of a token only
+/// its first eight digits, its length and a digest are written, of a payload a digest: that tells who and what it may be to whoever knows
+/// the tokens and payloads, and nothing to anybody else. Other events are `connected`, `disconnected` and `abandoned`.
 ///
 /// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the
 /// end.
@@ -30,16 +30,15 @@ final class Recorder {
 
     deinit { try? file.close() }
 
-    func arrived(_ id: RequestID, topic: String, tokenStart: UInt32, digitCount: Int, connection: Int, now: Int) {
+    func arrived(_ id: RequestID, topic: String, path: TokenPath?, connection: Int, now: Int) {
         begin("arrived", now)
         add(id)
         add(key: "topic", text: topic)
         append(#","token":""#)
-        for shift in stride(from: 28, through: 0, by: -4) {
-            lines.append(HexDigits.digit(of: UInt8(truncatingIfNeeded: tokenStart >> UInt32(shift)) & 0xf))
-        }
+        HexDigits.append(path?.start ?? 0, to: &lines)
         append(#"","digits":"#)
-        append(digitCount)
+        append(path?.digitCount ?? 0)
+        add(key: "token_digest", digest: path?.hash ?? 0)
         end(connection)
     }
 
@@ -51,12 +50,15 @@ final class Recorder {
         end(connection)
     }
 
-    func answered(_ id: RequestID, status: Int, reason: String, connection: Int, now: Int) {
+    func answered(
+        _ id: RequestID, status: Int, reason: String, payload: PayloadDigest, connection: Int, now: Int
+    ) {
         begin("answered", now)
         add(id)
         append(#","status":"#)
         append(status)
         add(key: "reason", text: reason)
+        add(key: "payload_digest", digest: payload.value)
         end(connection)
     }
 
@@ -119,6 +121,14 @@ final class Recorder {
             if octet == UInt8(ascii: "\"") || octet == UInt8(ascii: "\\") { lines.append(UInt8(ascii: "\\")) }
             lines.append(octet < 0x20 ? 0x20 : octet)
         }
+        append(#"""#)
+    }
+
+    private func add(key: String, digest: UInt64) {
+        append(#",""#)
+        append(key)
+        append(#"":""#)
+        HexDigits.append(digest, to: &lines)
         append(#"""#)
     }
 

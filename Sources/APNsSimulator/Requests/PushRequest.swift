@@ -34,6 +34,8 @@ struct PushRequest {
     var reply = Decider.acceptance
     var maximumPayloadByteCount = 0
     var payloadByteCount = 0
+    /// Of what has come of its payload; kept only where there is a record.
+    var payload = PayloadDigest()
     /// Whether its answer is in the ``AnswerWheel``.
     var isWaiting = false
 }

@@ -63,4 +63,11 @@ enum HexDigits {
     static func digit(of value: UInt8, isUpperCase: Bool = false) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : (isUpperCase ? UInt8(ascii: "A") : UInt8(ascii: "a")) + value - 10
     }
+
+    /// Appends all digits of a number, leading zeros too.
+    static func append<Number: FixedWidthInteger>(_ number: Number, to text: inout [UInt8]) {
+        for shift in stride(from: Number.bitWidth - 4, through: 0, by: -4) {
+            text.append(digit(of: UInt8(truncatingIfNeeded: number >> Number(shift)) & 0xf))
+        }
+    }
 }

@@ -10,6 +10,8 @@ import Testing
         var topic: String?
         var token: String?
         var digits: Int?
+        var tokenDigest: String?
+        var payloadDigest: String?
         var status: Int?
         var reason: String?
         var connection: Int
@@ -17,8 +19,13 @@ import Testing
         enum CodingKeys: String, CodingKey {
             case at, event, topic, token, digits, status, reason, connection
             case apnsID = "apns_id"
+            case tokenDigest = "token_digest"
+            case payloadDigest = "payload_digest"
         }
     }
+
+    /// A quarter of the usual token: 0123456789abcdef.
+    private static let counting: [UInt8] = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]
 
     private static func lines(of file: String) throws -> [Line] {
         let text = try String(contentsOfFile: file, encoding: .utf8)
@@ -59,6 +66,9 @@ import Testing
         #expect(first.token == "01234567")
         #expect(first.digits == 64)
         #expect(first.connection == 1)
+        #expect(first.tokenDigest == RecordDigest.ofToken((0..<4).flatMap { _ in Self.counting }))
+        #expect(lines[2].payloadDigest == RecordDigest.ofPayload(Array(#"{"aps":{"alert":"Hello"}}"#.utf8)))
+        #expect(lines[5].tokenDigest == RecordDigest.ofToken([0xde, 0xad] + [UInt8](repeating: 0x55, count: 30)))
         #expect(lines[3].topic == "a\"b")
         #expect(lines[6].status == 410)
         #expect(lines[6].reason == "Unregistered")

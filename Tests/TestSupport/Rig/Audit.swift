@@ -22,7 +22,8 @@ package struct Audit {
     package let sent: Int
     /// Recipients with exactly one outcome.
     package let recorded: Int
-    /// Recipients without an outcome, with two, or with one that is not what APNs answered.
+    /// Recipients without an outcome, with two, or with one that is not what APNs answered; and those whose push went to another device,
+    /// or with another payload.
     package let lost: Int
     /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
     package let repeated: Int
@@ -46,13 +47,14 @@ package struct Audit {
 
     /// - Parameter grace: of the binary interface, if the pushes went over it.
     package init(
-        record: PushRecord, outcomes: RecordedOutcomes, leases: [LapsedLease], lease: Duration,
-        grace: Duration? = nil, expectation: Expectation
+        record: PushRecord, outcomes: RecordedOutcomes, messages: SentMessages, leases: [LapsedLease],
+        lease: Duration, grace: Duration? = nil, expectation: Expectation
     ) {
         let uncertain = leases.reduce(into: Set()) { $0.formUnion($1.uncertain) }
         var problems: [String: [APNsID]] = [:]
         for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys) {
-            let problem = Self.problem(of: id, record, outcomes, isUncertain: uncertain.contains(id))
+            let strayed = record.pushes[id]?.lazy.compactMap { messages.problem(of: $0, under: id) }.first
+            let problem = strayed ?? Self.problem(of: id, record, outcomes, isUncertain: uncertain.contains(id))
             if let problem { problems[problem, default: []].append(id) }
         }
         sent = record.pushes.count

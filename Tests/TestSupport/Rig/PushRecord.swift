@@ -12,6 +12,10 @@ package struct PushRecord {
         package fileprivate(set) var answeredAt: Int?
         package fileprivate(set) var status = 0
         package fileprivate(set) var reason = ""
+        /// Tells the token that it was for; nil where the record does not.
+        let token: String?
+        /// Tells the payload that was answered; nil as long as none was.
+        fileprivate(set) var payload: String?
 
         /// It was accepted, or refused for good.
         package var isFinal: Bool { answeredAt != nil && mayHaveReachedDevice }
@@ -86,7 +90,8 @@ package struct PushRecord {
     private mutating func note(_ event: Line, on connection: Int) {
         guard let id = event.apnsID.flatMap({ names[$0] ?? APNsID($0) }) else { return }
         if event.event == "arrived" {
-            pushes[id, default: []].append(Arrival(at: event.at, connection: connection))
+            pushes[id, default: []].append(
+                Arrival(at: event.at, connection: connection, token: event.tokenDigest))
             arrivals.append(event.at)
         } else if event.event == "answered",
             let index = pushes[id]?.lastIndex(where: { $0.connection == connection && $0.answeredAt == nil })
@@ -95,6 +100,7 @@ package struct PushRecord {
             pushes[id]![index].answeredAt = event.at
             pushes[id]![index].status = event.status ?? 0
             pushes[id]![index].reason = event.reason ?? ""
+            pushes[id]![index].payload = event.payloadDigest
         }
     }
 
@@ -104,11 +110,15 @@ package struct PushRecord {
         let apnsID: String?
         let status: Int?
         let reason: String?
+        let tokenDigest: String?
+        let payloadDigest: String?
         let connection: Int
 
         enum CodingKeys: String, CodingKey {
             case at, event, status, reason, connection
             case apnsID = "apns_id"
+            case tokenDigest = "token_digest"
+            case payloadDigest = "payload_digest"
         }
     }
 }

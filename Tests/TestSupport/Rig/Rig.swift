@@ -243,9 +243,10 @@ package final class Rig {
             try PushRecord(files: files, names: names?.all() ?? [:])
         }.value
         let outcomes = try await RecordedOutcomes(from: store)
+        let messages = try await SentMessages(from: store)
         let leases = try await LapsedLease.all(in: store)
         return Audit(
-            record: record, outcomes: outcomes, leases: leases, lease: settings.lease,
+            record: record, outcomes: outcomes, messages: messages, leases: leases, lease: settings.lease,
             grace: settings.isBinary ? BinarySettings().grace : nil, expectation: expectation)
     }
 }

@@ -1,0 +1,33 @@
+/// What stands in the record for a token and for a payload: it tells two apart, and shows neither.
+package enum RecordDigest {
+    /// Of a device token: the hash by which rules choose tokens, too.
+    package static func ofToken(_ token: [UInt8]) -> String {
+        text(TokenPath(deviceToken: token, prefixes: []).hash)
+    }
+
+    /// Of a payload as it came.
+    package static func ofPayload(_ payload: [UInt8]) -> String {
+        text(PayloadDigest(of: payload).value)
+    }
+
+    private static func text(_ digest: UInt64) -> String {
+        var text: [UInt8] = []
+        HexDigits.append(digest, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+}
+
+/// FNV-1a over a payload, of which the parts come one after the other.
+struct PayloadDigest {
+    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    /// Of a payload that has not come yet.
+    init() {}
+
+    /// Of a whole one.
+    init(of payload: [UInt8]) { add(payload.span) }
+
+    mutating func add(_ part: Span<UInt8>) {
+        for index in part.indices { value = (value ^ UInt64(part[index])) &* 0x100_0000_01b3 }
+    }
+}

@@ -1,0 +1,37 @@
+import APNsSimulator
+import PostgresStore
+import QueueCore
+
+/// What was to be sent to whom: an `apns-id` names a root and a device, and these are the root's payload and the device's token, by their
+/// digests in the simulator's record. Books may be right about every `apns-id` and pushes still go to strangers.
+package struct SentMessages {
+    /// By root.
+    private let payloads: [Int64: String]
+    /// By device.
+    private let tokens: [Int64: String]
+
+    private static let messages = Statement("sent_messages", "select root_id, payload::text from pushq.message")
+    private static let devices = Statement("sent_devices", "select id, token from pushq.device")
+
+    /// What a test makes up.
+    package init(payloads: [Int64: [UInt8]], tokens: [Int64: [UInt8]]) {
+        self.payloads = payloads.mapValues(RecordDigest.ofPayload)
+        self.tokens = tokens.mapValues(RecordDigest.ofToken)
+    }
+
+    /// Reads all messages and devices of a database.
+    init(from store: PostgresConnection) async throws {
+        let messages = try await store.execute(Self.messages, [], within: .seconds(60))
+        let devices = try await store.execute(Self.devices, [], within: .seconds(60))
+        self.init(
+            payloads: Dictionary(messages.map { ($0.int8(0), Array($0.text(1).utf8)) }) { $1 },
+            tokens: Dictionary(devices.map { ($0.int8(0), $0.bytes(1)) }) { $1 })
+    }
+
+    /// What is wrong with an arrival under this `apns-id`; nil if nothing is. A broadcast has no token.
+    func problem(of arrival: PushRecord.Arrival, under id: APNsID) -> String? {
+        if let token = arrival.token, token != tokens[id.key] { return "sent to another device than its own" }
+        if let payload = arrival.payload, payload != payloads[id.root] { return "sent with another payload" }
+        return nil
+    }
+}
