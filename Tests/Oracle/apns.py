@@ -32,6 +32,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
 
 STREAMS = 500
+LINGERING = 10.0  # seconds that a connection stays after GOAWAY, for the client to close it
 
 
 @dataclasses.dataclass
@@ -229,6 +230,7 @@ class Connection(asyncio.Protocol):
         self.requests = {}  # stream -> (when, headers, body) while it is being read
         self.open = 0  # requests that were looked at and have no answer yet
         self.last_stream = None  # once GOAWAY has been sent
+        self.is_ending = False
         self.is_gone = False
 
     def connection_made(self, transport):
@@ -354,8 +356,10 @@ class Connection(asyncio.Protocol):
         # Written down first: what the client knows has to be in the record.
         self.recorder.write("answered", number=arrival.number, at=time.time())
         self.flush()
-        if self.last_stream is not None and self.open == 0:
-            self.transport.close()
+        if self.last_stream is not None and self.open == 0 and not self.is_ending:
+            # The client closes. Closed from here while requests come, the kernel would reset the connection, and GOAWAY with it be lost.
+            self.is_ending = True
+            asyncio.get_running_loop().call_later(LINGERING, self.transport.close)
 
 
 def text(octets):

@@ -72,7 +72,6 @@ class Generator:
 
     def episode(self):
         queues = self.queues()
-        mood = self.mood()
         workers = self.dice.choice([1, 1, 2, 2, 3])
         for queue in queues:
             self.first_devices(queue)
@@ -82,6 +81,7 @@ class Generator:
             if self.dice.random() < 0.4:
                 self.operations.append(Wait(round(self.dice.random() ** 2 * 0.8, 3)))
         self.come_to_an_end()
+        mood = self.mood()
         # Leases that nobody is to lose are long, so that a busy machine does not lose them.
         return Episode(self.seed, queues, workers, mood, self.operations, lease=3 if is_rough else 15)
 
@@ -104,9 +104,19 @@ class Generator:
         if kind in ("busy", "all"):
             mood.busy, mood.broken, mood.stubborn = 0.06, 0.05, 0.01
         if kind in ("lossy", "all"):
-            mood.reset, mood.go_away, mood.refused_stream = 0.004, 0.004, 0.02
-            mood.silent = 0.002 if self.is_long else 0.0  # each costs half a minute
+            # A few in an episode: after each, workers are more reluctant to connect again.
+            share = 1 / self.expected_requests()
+            mood.reset, mood.go_away, mood.refused_stream = (dice.choice([1, 3]) * share for _ in range(3))
+            mood.refused_stream *= 10
+            mood.silent = dice.choice([0, 1]) * share if self.is_long else 0.0  # each costs half a minute
         return mood
+
+    def expected_requests(self):
+        total = 1
+        for operation in self.operations:
+            if isinstance(operation, (Send, Campaign)):
+                total += len(operation.tokens or self.tokens[operation.queue])
+        return total
 
     # MARK: Who there is
 

@@ -196,10 +196,9 @@ class Judge:
         """Whether it may end as unknown."""
         if (sending.root, target) in self.lapsed:
             return True
-        if sending.message.at_most_once:
-            # What was under way when a connection was reset has not been read, and nobody can tell that from what has.
-            if any(e == sending.queue.environment and sending.begins <= at <= end.ended_at for e, at in self.resets):
-                return True
+        # What was under way when a connection was reset has not been read, and its sender cannot tell that from what has.
+        if any(where == sending.queue.environment and sending.begins <= at <= end.ended_at for where, at in self.resets):
+            return True
         return any(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
 
     def judge_outcome(self, sending, target, entries, arrivals, where):

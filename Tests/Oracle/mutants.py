@@ -264,13 +264,13 @@ def build():
 
 
 def run_until_found(binaries):
-    for number in range(1, EPISODES + 1):
-        try:
-            with ground(binaries) as make_stack:
+    with ground(binaries) as make_stack:
+        for number in range(1, EPISODES + 1):
+            try:
                 verdict = run_episode(make_stack, number, "short")
-                shutil.rmtree(verdict.folder, ignore_errors=True)
-        except StackError as error:
-            return number, f"did not run: {error}"[:200]
-        if verdict.findings:
-            return number, ", ".join(dict.fromkeys(finding.kind for finding in verdict.findings))
+            except StackError as error:
+                return number, f"did not run: {error}"[:200]
+            shutil.rmtree(verdict.folder, ignore_errors=True)
+            if verdict.findings:
+                return number, ", ".join(dict.fromkeys(finding.kind for finding in verdict.findings))
     return f"not in {EPISODES} episodes"

@@ -188,8 +188,9 @@ class Worker:
         self.process.send_signal(number)
 
     def drain(self):
-        """SIGTERM, and its end."""
+        """SIGTERM, and its end. Before it has started to work there would be nothing to drain."""
         self.expected_exit = 0
+        wait_until(lambda: "started as" in self.text() or self.process.poll() is not None, 60, f"{self.door} to start")
         self.signal(signal.SIGTERM)
         try:
             self.process.wait(60)
