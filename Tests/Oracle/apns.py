@@ -44,12 +44,13 @@ class Mood:
     dead_untimed: float = 0.0  # 410 without a time
     bad: float = 0.0  # 400 BadDeviceToken
     refused: float = 0.0  # 400 with a reason that nobody knows
-    busy: float = 0.0  # 429 TooManyRequests
+    busy: float = 0.0  # 429 TooManyRequests, of which half say for how long
     broken: float = 0.0  # 500 InternalServerError or 503 ServiceUnavailable
     reset: float = 0.0  # the connection is reset
     go_away: float = 0.0  # GOAWAY: what came later is not looked at
     refused_stream: float = 0.0  # REFUSED_STREAM: not looked at
     silent: float = 0.0  # no answer
+    channel_gone: float = 0.0  # 400 ChannelNotRegistered, to broadcasts alone
     stubborn: float = 0.0  # of recipients: refused in passing, whatever the try
     slow: float = 0.02  # seconds: answers take between nothing and this
 
@@ -63,9 +64,10 @@ class Decision:
     reason: str = ""
     dead_since: str = ""  # now, before or nothing
     delay: float = 0.0
+    retry_after: int = 0  # seconds; 0: the answer does not say
 
 
-def decide(seed, mood, environment, target, payload, attempt):
+def decide(seed, mood, environment, target, payload, attempt, is_broadcast=False):
     """What is done with the so-many-th try of a payload for a token or channel. Depends on nothing else."""
     name = f"{seed}|{environment}|{target}|{hashlib.sha256(payload).hexdigest()}"
     dice = random.Random(f"{name}|{attempt}")
@@ -79,6 +81,8 @@ def decide(seed, mood, environment, target, payload, attempt):
         point -= share
         return point < 0
 
+    if is_broadcast and dice.random() < mood.channel_gone:
+        return Decision("answer", 400, "ChannelNotRegistered", delay=delay)
     if falls(mood.dead):
         return Decision("answer", 410, dice.choice(["Unregistered", "ExpiredToken"]), "now", delay)
     if falls(mood.dead_before):
@@ -90,7 +94,7 @@ def decide(seed, mood, environment, target, payload, attempt):
     if falls(mood.refused):
         return Decision("answer", 400, "NobodyKnowsThisReason", delay=delay)
     if falls(mood.busy):
-        return Decision("answer", 429, "TooManyRequests", delay=delay)
+        return Decision("answer", 429, "TooManyRequests", delay=delay, retry_after=dice.choice([0, 1, 2]))
     if falls(mood.broken):
         return Decision("answer", *dice.choice([(500, "InternalServerError"), (503, "ServiceUnavailable")]), delay=delay)
     # Whoever comes again is treated better, or the fifth loss would make it unknown far too often.
@@ -139,7 +143,11 @@ class Arrival:
     @property
     def target(self):
         """The token in hexadecimal, or the ID of the channel."""
-        return self.header("apns-channel-id") if "/broadcasts/" in self.path else self.path.rpartition("/")[2]
+        return self.header("apns-channel-id") if self.is_broadcast else self.path.rpartition("/")[2]
+
+    @property
+    def is_broadcast(self):
+        return "/broadcasts/" in self.path
 
     @property
     def was_looked_at(self):
@@ -297,7 +305,7 @@ class Connection(asyncio.Protocol):
         )
         if self.last_stream is None or stream <= self.last_stream:
             key = (arrival.environment, arrival.target, arrival.body)
-            arrival.decision = decide(self.seed, self.mood, *key, self.recorder.next_try(key))
+            arrival.decision = decide(self.seed, self.mood, *key, self.recorder.next_try(key), arrival.is_broadcast)
             if arrival.decision.dead_since:
                 ago = 0 if arrival.decision.dead_since == "now" else 86400
                 arrival.dead_since = int((arrival.at - ago) * 1000) / 1000
@@ -347,7 +355,8 @@ class Connection(asyncio.Protocol):
                 answer["timestamp"] = round(arrival.dead_since * 1000)
             body = json.dumps(answer).encode()
         try:
-            fields = [(":status", str(decision.status)), ("apns-id", identifier)]
+            fields = [(":status", str(decision.status)), ("apns-request-id" if arrival.is_broadcast else "apns-id", identifier)]
+            fields += [("retry-after", str(decision.retry_after))] if decision.retry_after else []
             self.h2.send_headers(stream, fields, end_stream=not body)
             if body:
                 self.h2.send_data(stream, body, end_stream=True)

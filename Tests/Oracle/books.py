@@ -22,6 +22,7 @@ REASONS = {
     35: "NoAnswer",
     36: "Quarantined",
     37: "GivenBack",
+    42: "ChannelNotRegistered",
 }
 
 
@@ -88,6 +89,7 @@ class Books:
     shown: dict  # (queue, key) -> what `pushq-admin campaign show --json` says
     stats: dict  # queue -> what `pushq-admin stats --json` says
     devices: dict  # (queue, token) -> DeviceRow
+    retired: dict  # (queue, channel) -> whether nothing is sent to it any more
     exported: dict  # queue -> tokens of active devices by `pushq-admin device export`
     feedback: list
     lapsed: list
@@ -134,6 +136,7 @@ def read_books(stack, episode):
         shown=shown,
         stats={row["queue"]: row for row in stack.admin_json("stats")},
         devices=devices,
+        retired={(names[q], c): retired for q, c, retired in stack.query("select queue_id, channel, retired_at is not null from pushq.channel")},
         exported={queue.name: read_export(stack, queue.name) for queue in episode.queues},
         feedback=read_feedback(stack, names, targets),
         lapsed=read_lapsed(stack, targets),

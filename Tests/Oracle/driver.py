@@ -276,8 +276,21 @@ class Driver:
     def cancelcampaign(self, operation, event):
         self.admin(event, "campaign", "cancel", operation.queue, operation.key)
 
+    def suspendtenant(self, operation, event):
+        self.admin(event, "tenant", "suspend", operation.tenant)
+
+    def resumetenant(self, operation, event):
+        self.admin(event, "tenant", "resume", operation.tenant)
+
     def retryfailed(self, operation, event):
-        self.admin(event, "campaign", "retry-failed", operation.queue, operation.key)
+        if operation.key is not None:
+            return self.admin(event, "campaign", "retry-failed", operation.queue, operation.key)
+        failed = self.stack.admin_json("job", "list", operation.queue, "--failed")
+        if failed:
+            job = failed[0]["job"]
+            event.root = self.stack.query("select root_id from pushq.result where job_id = %s", (job,))[0][0]
+            self.admin(event, "job", "retry", operation.queue, str(job))
+        return None
 
     # What breaks.
 

@@ -25,10 +25,12 @@ from .scenario import (
     RestartPostgres,
     ResumeCampaign,
     ResumeQueue,
+    ResumeTenant,
     RetryFailed,
     Send,
     Settle,
     StopWorker,
+    SuspendTenant,
     Transaction,
     Wait,
 )
@@ -66,7 +68,8 @@ class Generator:
         self.paused_queues = set()
         self.campaigns = []  # (queue, key), those that may still be going on
         self.paused_campaigns = set()
-        self.sent_keys = []  # sends that were made under a key
+        self.sent_keys = []  # sends and campaigns that were made under a key
+        self.suspended = set()
 
     # MARK: The whole
 
@@ -89,9 +92,11 @@ class Generator:
         """Lets everything go on that was paused; then failed recipients get another chance, and what is new is sent, too."""
         self.operations += [ResumeCampaign(*campaign) for campaign in sorted(self.paused_campaigns)]
         self.operations += [ResumeQueue(queue) for queue in sorted(self.paused_queues)]
+        self.operations += [ResumeTenant(tenant) for tenant in sorted(self.suspended)]
         self.operations.append(Settle())
         for queue, key in self.campaigns[:3]:
             self.operations.append(RetryFailed(queue, key))
+        self.operations.append(RetryFailed(self.dice.choice(sorted(self.tokens))))
         self.operations.append(Settle())
 
     def mood(self):
@@ -102,7 +107,7 @@ class Generator:
             mood.dead, mood.dead_before, mood.dead_untimed, mood.refused = 0.06, 0.03, 0.02, 0.01
             mood.bad = dice.choice([0.0, 0.01])
         if kind in ("busy", "all"):
-            mood.busy, mood.broken, mood.stubborn = 0.06, 0.05, 0.01
+            mood.busy, mood.broken, mood.stubborn, mood.channel_gone = 0.06, 0.05, 0.01, 0.1
         if kind in ("lossy", "all"):
             # A few in an episode: after each, workers are more reluctant to connect again.
             share = 1 / self.expected_requests()
@@ -159,6 +164,8 @@ class Generator:
         count = dice.choice([6, 25, 60, 120])
         if self.is_long and dice.random() < 0.15:
             count = dice.choice([600, 1600])
+        if self.is_long and dice.random() < 0.03:
+            return self.very_many_devices(queue)
         known = [token for tokens in self.tokens.values() for token in tokens]
         tokens = [
             dice.choice(known) if known and dice.random() < 0.2 else self.token() for _ in range(count)
@@ -170,6 +177,19 @@ class Generator:
         gone = self.some(tokens, dice.choice([0.0, 0.1, 0.5]))
         if gone:
             self.operations.append(Deactivate(queue.name, gone))
+
+    def very_many_devices(self, queue):
+        """Lists as long as those with which tokens were once taken by counts: among them were too many strangers to go unseen."""
+        dice = self.dice
+        listed, inactive, all_ = dice.choice([(16_644, 246, 16_644), (16_644, 246, 40_000), (100_000, 1_000, 300_000)])
+        tokens = [self.token() for _ in range(all_)]
+        self.operations.append(Import(queue.name, tuple((token, None) for token in tokens)))
+        chosen = dice.sample(tokens, listed)
+        self.operations.append(Deactivate(queue.name, tuple(chosen[:inactive])))
+        self.operations.append(self.campaign(queue, tuple(chosen)))
+        queue.rate = queue.burst = None
+        self.tokens[queue.name] = tokens[:100]
+        return None
 
     def some(self, tokens, share):
         return tuple(token for token in tokens if self.dice.random() < share)
@@ -188,11 +208,13 @@ class Generator:
             (self.broadcast, 2),
             (self.transaction, 2),
             (self.repeat, 2),
+            (self.race_with_devices, 4),
             (self.register, 3),
             (self.import_devices, 2),
             (self.deactivate, 3),
             (self.reactivate, 1),
             (self.pause_or_resume_queue, 2),
+            (self.suspend_or_resume, 1),
             (self.pause_or_resume_campaign, 2),
             (self.cancel, 1),
             (self.settle, 1),
@@ -211,7 +233,7 @@ class Generator:
         )
 
     def settle(self, queue):
-        return Settle() if not self.paused_queues and not self.paused_campaigns else None
+        return Settle() if not self.paused_queues and not self.paused_campaigns and not self.suspended else None
 
     # Messages.
 
@@ -331,6 +353,8 @@ class Generator:
         earlier = self.dice.choice(self.sent_keys)
         if self.dice.random() < 0.7:
             return earlier
+        if isinstance(earlier, Campaign):
+            return Campaign(earlier.queue, earlier.key, self.message(), earlier.tokens)
         return Send(earlier.queue, self.message(), earlier.tokens, key=earlier.key)
 
     def transaction(self, queue):
@@ -353,7 +377,7 @@ class Generator:
         self.campaigns.append((queue.name, key))
         times = dice.random()
         by_command = dice.random() < 0.15
-        return Campaign(
+        operation = Campaign(
             queue.name,
             key,
             self.message(),
@@ -362,6 +386,8 @@ class Generator:
             send_within=dice.choice([3.0, 600]) if times > 0.9 and not by_command else None,
             by_command=by_command,
         )
+        self.sent_keys.append(operation)
+        return operation
 
     def live_activity(self, queue):
         """Updates of which only the newest is wanted; so there is often more than one."""
@@ -395,6 +421,26 @@ class Generator:
         )
 
     # Devices.
+
+    def race_with_devices(self, queue):
+        """Something is due in a moment, and before that some of its devices are deactivated, and others change hands."""
+        dice = self.dice
+        known = self.tokens[queue.name]
+        due = dice.choice([1.0, 2.0, 3.0])
+        users = self.users.get(queue.name)
+        kind = dice.choice(["send", "user", "campaign", "all"])
+        if kind == "send":
+            self.operations.append(Send(queue.name, self.message(), self.list_of_tokens(queue), run_in=due))
+        elif kind == "user" and users:
+            self.operations.append(Send(queue.name, self.message(), user=dice.choice(users), run_in=due))
+        else:
+            tokens = self.list_of_tokens(queue) if kind == "campaign" else None
+            key = self.key()
+            self.campaigns.append((queue.name, key))
+            self.operations.append(Campaign(queue.name, key, self.message(), tokens, start_in=due))
+        for _ in range(dice.randint(0, 3)):
+            self.operations.append(Register(queue.name, dice.choice(known), self.user(queue.name)))
+        return self.deactivate(queue)
 
     def register(self, queue):
         dice = self.dice
@@ -430,6 +476,13 @@ class Generator:
             return ResumeQueue(queue.name)
         self.paused_queues.add(queue.name)
         return PauseQueue(queue.name)
+
+    def suspend_or_resume(self, queue):
+        if queue.tenant in self.suspended:
+            self.suspended.remove(queue.tenant)
+            return ResumeTenant(queue.tenant)
+        self.suspended.add(queue.tenant)
+        return SuspendTenant(queue.tenant)
 
     def pause_or_resume_campaign(self, queue):
         if self.paused_campaigns and self.dice.random() < 0.5:

@@ -5,13 +5,15 @@ import dataclasses
 import re
 
 from .books import KINDS
-from .model import DEAD, IDENTIFIER, PASSING, SUSPECT
+from .model import DEAD, GONE, IDENTIFIER, PASSING, SUSPECT
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
 FLUSHING = 3.0
 # Between the clock of whoever sends and the time at which the request was read.
 READING = 5.0
+# What a busy machine reads late comes together.
+BUNCHING = 3.0
 FINAL = {"delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"}
 
 
@@ -54,6 +56,8 @@ class Judge:
         self.judge_strangers()
         self.judge_sums()
         self.judge_devices()
+        self.judge_channels()
+        self.judge_rates()
         self.judge_feedback()
         self.judge_queues()
         self.judge_workers()
@@ -180,6 +184,12 @@ class Judge:
                 self.find("sent twice", f"{where} arrived again{once} {arrival.at - before.at:.2f} s after {self.told(before)}")
             if arrival.status not in PASSING:
                 before = arrival
+        if (sending.root, target) in self.lapsed or sending.retried:
+            return  # who has it next knows nothing of what was asked for
+        for refused, again in zip(arrivals, arrivals[1:]):
+            if refused.status and again.at < refused.answered_at + refused.decision.retry_after - 0.05:
+                self.find("too soon", f"{where} arrived again {again.at - refused.answered_at:.2f} s after {self.told(refused)}, "
+                          f"which asked for {refused.decision.retry_after} s")
 
     @staticmethod
     def told(arrival):
@@ -279,7 +289,7 @@ class Judge:
     @staticmethod
     def reason(arrival):
         """The reason under which the books keep an answer."""
-        known = arrival.decision.reason in DEAD | SUSPECT or arrival.status in PASSING
+        known = arrival.decision.reason in DEAD | SUSPECT | {GONE} or arrival.status in PASSING
         return arrival.decision.reason if known else "Other"
 
     @staticmethod
@@ -372,6 +382,36 @@ class Judge:
         parts = [(c.ended, ("registered" if c.registers == "yes" else "active") if c.active else "deactivated") for c in device.changes]
         parts += [(r.answered_at, f"{r.reason} since {r.since:.3f}") for r in device.reports]
         return ", ".join(f"{time:.3f} {what}" for time, what in sorted(parts))
+
+    def judge_channels(self):
+        for (queue, channel), retired in self.books.retired.items():
+            if retired and (queue, channel) not in self.model.gone:
+                self.find("channel", f"{channel} of {queue} is retired, and APNs knows it")
+            certain = [e for e in self.books.entries.items() if e[0][1] == channel and any(x.reason == GONE for x in e[1])]
+            if certain and not retired:
+                self.find("channel", f"{channel} of {queue} is not retired, and APNs does not know it")
+
+    def judge_rates(self):
+        """No more than the rate of a queue with its burst, in whatever time; a busy machine bunches what it reads."""
+        arrivals = collections.defaultdict(list)
+        for arrival in self.record.arrivals:
+            sending = self.model.by_payload.get(arrival.body)
+            if sending is not None and sending.queue.rate:
+                arrivals[sending.queue.name].append(arrival.at)
+        for name, times in arrivals.items():
+            queue = self.model.episode.queue(name)
+            worst = max(self.excess(sorted(times), queue.rate))
+            if worst > queue.burst + queue.rate * BUNCHING:
+                self.find("rate", f"{name} sent {worst:.0f} more than its rate of {queue.rate} a second")
+
+    @staticmethod
+    def excess(times, rate):
+        """For each arrival the most that came beyond the rate in a stretch that ends with it."""
+        level, before = 0.0, times[0]
+        for time in times:
+            level = max(level - (time - before) * rate, 0.0) + 1
+            before = time
+            yield level
 
     def judge_feedback(self):
         """A row for each refusal that is about a device, and for nothing else; deactivated or kept by the rule."""

@@ -32,6 +32,7 @@ HEEDING = 8.0
 ACTING = 10.0
 DEAD = {"Unregistered", "ExpiredToken"}
 SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
+GONE = "ChannelNotRegistered"
 
 
 @dataclasses.dataclass
@@ -186,6 +187,7 @@ class Model:
         self.refusals = []  # sendings that were not accepted, though no rule of the model says why
         self.findings = []  # calls that did not return what they had to
         self.by_payload = {}
+        self.gone = {}  # (queue, channel) -> when APNs said that there is no such channel
         self.newest = collections.defaultdict(list)  # (queue, target) -> sendings that take others' places, in order
         self.keys = {}
         self.settled = [event.ended for event in history.events if isinstance(event.operation, s.Settle)]
@@ -195,9 +197,12 @@ class Model:
         for sending in self.sendings + self.refusals:
             self.resolve(sending)
         for sending in self.refusals:
-            # A user without an active device is nobody to send to.
-            if not (isinstance(sending.event.operation, s.Send) and sending.event.operation.user and not sending.must):
-                self.expect(sending.event, None)
+            # A user without an active device is nobody to send to, and a channel that is gone is refused.
+            event = sending.event
+            is_for_nobody = sending.user is not None and not sending.must
+            is_gone = sending.is_broadcast and self.is_gone(sending, event.operation.channel, event.ended) and event.error == "PQ409"
+            if not is_for_nobody and not is_gone:
+                self.expect(event, None)
         self.note_pauses()
 
     # MARK: Devices
@@ -207,7 +212,11 @@ class Model:
         by_payload = {self.payload_of(operation): operation.queue for operation in self.episode.messages}
         counts = collections.Counter((a.body, a.target) for a in self.record.arrivals if a.was_looked_at)
         for arrival in self.record.arrivals:
-            if arrival.status not in (400, 410) or arrival.body not in by_payload or "/broadcasts/" in arrival.path:
+            if arrival.status not in (400, 410) or arrival.body not in by_payload:
+                continue
+            if arrival.is_broadcast:
+                if arrival.decision.reason == GONE:
+                    self.gone.setdefault((by_payload[arrival.body], arrival.target), arrival.answered_at)
                 continue
             since = arrival.dead_since if arrival.dead_since is not None else arrival.at
             report = Report(
@@ -255,7 +264,9 @@ class Model:
             case s.CancelCampaign():
                 self.note_cancellation(event, operation)
             case s.RetryFailed():
-                for sending in self.campaign(operation):
+                for sending in self.sendings:
+                    sending.retried += sending.root == event.root
+                for sending in self.campaign(operation) if operation.key is not None else ():
                     sending.retried += 1
 
     def import_one(self, event, operation, token, user):
@@ -365,10 +376,10 @@ class Model:
         open_since = {}
         for event in self.history.events:
             operation = event.operation
-            if isinstance(operation, (s.PauseQueue, s.PauseCampaign)) and event.error is None:
-                open_since[operation.queue, getattr(operation, "key", None)] = event.ended + HEEDING
-            elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign)):
-                place = (operation.queue, getattr(operation, "key", None))
+            place = (getattr(operation, "queue", getattr(operation, "tenant", None)), getattr(operation, "key", None))
+            if isinstance(operation, (s.PauseQueue, s.PauseCampaign, s.SuspendTenant)) and event.error is None:
+                open_since[place] = event.ended + HEEDING
+            elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign, s.ResumeTenant)):
                 since = open_since.pop(place, math.inf)
                 if since < event.began:
                     self.note_pause(place, since, event.began)
@@ -378,7 +389,7 @@ class Model:
     def note_pause(self, place, since, until):
         for sending in self.sendings:
             key = getattr(sending.event.operation, "key", None) if isinstance(sending.event.operation, s.Campaign) else None
-            if place in ((sending.queue.name, None), (sending.queue.name, key)):
+            if place in ((sending.queue.name, None), (sending.queue.name, key), (sending.queue.tenant, None)):
                 sending.paused.append((since, until))
 
     def claimable(self, sending, until):
@@ -405,6 +416,10 @@ class Model:
             return math.inf, math.inf
         return min(event.began for event in later), min(event.ended for event in later)
 
+    def is_gone(self, sending, channel, time):
+        """Whether a channel may be used no more by then."""
+        return self.gone.get((sending.queue.name, channel), math.inf) <= time
+
     def may_be_sent_at(self, sending, target, moment):
         """Whether a push that arrived at `moment` may have been claimed when it was right to send it."""
         _, surely_superseded = self.superseded(sending, target)
@@ -423,7 +438,7 @@ class Model:
         if perhaps_superseded <= ended_at:
             return True
         if sending.is_broadcast:
-            return False
+            return self.is_gone(sending, target, ended_at)
         device = self.device(sending, target)
         spans = self.claimable(sending, ended_at)
         return any(device.may_fit(False, since, until, sending.user, self.settled) for since, until in spans)

@@ -143,6 +143,16 @@ class ResumeQueue:
 
 
 @dataclasses.dataclass(frozen=True)
+class SuspendTenant:
+    tenant: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeTenant:
+    tenant: str
+
+
+@dataclasses.dataclass(frozen=True)
 class PauseCampaign:
     queue: str
     key: str
@@ -162,7 +172,7 @@ class CancelCampaign:
 
 @dataclasses.dataclass(frozen=True)
 class RetryFailed:
-    """Sends again to the failed recipients of a campaign, or of the queue's first job that has some."""
+    """Sends again to the failed recipients of a campaign, or without a key to those of the queue's latest job that has some."""
 
     queue: str
     key: str = None

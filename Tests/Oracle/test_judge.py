@@ -22,7 +22,7 @@ START = 1_790_000_000.0
 SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
 CERTIFICATE = s.Credential("acme", "shop", "certificate", app="com.example.shop")
 SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
-TEST = s.Queue("acme", "com.example.shop", "sandbox", CERTIFICATE)
+TEST = s.Queue("acme", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0)
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
 
@@ -65,7 +65,8 @@ class Play:
         self.list = self.do(s.Campaign(SHOP.name, "list", message(2, "background"), (B, D, F, G)))
         self.answer(self.list, B, 410, "Unregistered", "now")
         self.answer(self.list, D, 410, "Unregistered", "before")
-        self.answer(self.list, F, 503, "ServiceUnavailable")
+        self.answer(self.list, F, 429, "TooManyRequests", retry_after=2)
+        self.now += 2
         self.answer(self.list, F, 200)
         self.answer(self.list, G, 400, "NobodyKnows")
         # One whose attempts are used up, and one that went over a connection that was lost.
@@ -75,6 +76,9 @@ class Play:
         self.answer(self.strict, E, 0, kind="reset")
         self.all = self.do(s.Campaign(TEST.name, "all", message(4, collapse_id="same", expires_in=3600)), expiration=int(START + 3600))
         self.answer(self.all, A, 200)
+        # A channel that is gone.
+        self.gone = self.do(s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0)
+        self.answer(self.gone, "Z29uZQ==", 400, "ChannelNotRegistered")
         # The first update's place is taken by the second.
         self.old = self.do(s.Send(SHOP.name, message(5, "liveactivity"), (A,), run_in=5.0, replaces_waiting=True), run_at=self.now + 5)
         self.new = self.do(s.Send(SHOP.name, message(6, "liveactivity"), (A,), replaces_waiting=True))
@@ -109,7 +113,7 @@ class Play:
         self.now += 0.1
         return event
 
-    def answer(self, event, target, status, reason="", dead_since="", kind="answer"):
+    def answer(self, event, target, status, reason="", dead_since="", kind="answer", retry_after=0):
         """A request that came as it should, its answer, and the entry that follows from it."""
         operation = event.operation
         queue = SHOP if operation.queue == SHOP.name else TEST
@@ -126,7 +130,7 @@ class Play:
         number = len(self.arrivals) + 1
         arrival = Arrival(
             number, self.now, f"{queue.environment}/1", connection, "" if queue is SHOP else "com.example.shop 03E9",
-            expected[":path"], headers, operation.message.payload.encode(), Decision(kind, status, reason, dead_since),
+            expected[":path"], headers, operation.message.payload.encode(), Decision(kind, status, reason, dead_since, 0.0, retry_after),
         )
         if dead_since:
             arrival.dead_since = self.now - (0 if dead_since == "now" else 86400)
@@ -150,8 +154,9 @@ class Play:
             verdict = "deactivated" if arrival.decision.dead_since == "now" else "kept"
             self.feedback.append(FeedbackRow(queue.name, target, reason, arrival.dead_since, self.now + 0.05, verdict))
         else:
-            self.end(event, target, "rejected", "Other")
-            self.entries[event.root, target][-1].note = reason
+            known = reason == "ChannelNotRegistered"
+            self.end(event, target, "rejected", reason if known else "Other")
+            self.entries[event.root, target][-1].note = None if known else reason
 
     def end(self, event, target, kind, reason=""):
         self.entries.setdefault((event.root, target), []).append(Entry(kind, reason, self.now + 0.05, event.root))
@@ -192,8 +197,8 @@ class Play:
             }
         exported = {q.name: [t for (name, t), r in devices.items() if name == q.name and r.active] for q in (SHOP, TEST)}
         return Books(
-            self.entries, [(1, {"delivered": 3}, {"delivered": 3})], campaigns, copy.deepcopy(campaigns), stats, devices, exported,
-            self.feedback, self.lapsed, {}, self.exits, TOKENS + ["PRIVATE KEY"],
+            self.entries, [(1, {"delivered": 3}, {"delivered": 3})], campaigns, copy.deepcopy(campaigns), stats, devices,
+            {(SHOP.name, SHOP.channels[0]): False, (TEST.name, "Z29uZQ=="): True}, exported, self.feedback, self.lapsed, {}, self.exits, TOKENS + ["PRIVATE KEY"],
         )
 
 
@@ -352,6 +357,12 @@ def forget_feedback(play, books):
     books.feedback.pop(0)
 
 
+def flood(play, books):
+    """Many at once, of a queue with a rate."""
+    for number in range(40):
+        duplicate("all", A, at=number / 1000)(play, books)
+
+
 def unreported_feedback(play, books):
     books.feedback.append(FeedbackRow(SHOP.name, E, "Unregistered", play.now, play.now, "deactivated"))
 
@@ -424,9 +435,13 @@ ALTERATIONS = {
     "expired without a reason": (set_entry("alert", C, kind="expired"), "outcome"),
     "cancelled without a reason": (set_entry("alert", C, kind="cancelled"), "outcome"),
     "failed with another reason": (set_entry("strict", D, reason="ServiceUnavailable"), "outcome"),
-    "failed at the first attempt": (set_entry("list", F, kind="failed", reason="ServiceUnavailable"), "outcome"),
+    "failed at the first attempt": (set_entry("list", F, kind="failed", reason="TooManyRequests"), "outcome"),
     "two outcomes": (second_end, "outcome"),
     "an outcome of one that waits": (set_entry("ahead", A, run_at=START), "outcome"),
+    "another try sooner than was asked for": (move("list", F, 1.95), "too soon"),
+    "more than the rate of a queue": (flood, "rate"),
+    "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
+    "a channel that is there, and retired": (set_book(["retired", (SHOP.name, SHOP.channels[0])], True), "channel"),
     "a recipient of nothing": (lambda p, b: b.entries.update({(7, A): [Entry("delivered", "", START, 1)]}), "stranger"),
     "a recipient too many": (lambda p, b: b.entries.update({(p.alert.root, H): [Entry("suppressed", "", START, 1)]}), "stranger"),
     "a count of a job": (set_book(["tallies", 0], (1, {"delivered": 2}, {"delivered": 3})), "sum"),
