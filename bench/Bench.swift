@@ -11,6 +11,7 @@ enum Bench {
             ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 600_000) }),
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
             ("binary-errors", { try await BinaryErrors.measure() }),
+            ("statements", { try await StatementCosts.measure(scale: count ?? 1) }),
             ("lists", { try await TokenLists.measure(tokens: count ?? 1_000_000) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]

@@ -124,4 +124,6 @@ struct ManyQueues {
 
 enum BenchError: Error {
     case tooLate(String)
+    /// A statement took longer than it may.
+    case overLimit(String)
 }

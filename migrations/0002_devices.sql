@@ -22,7 +22,9 @@ create table pushq.device (
 create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
 
 -- What APNs reported about devices, for the producer: evidence of every deactivation, and the suspects not yet judged.
+-- Kept by day, as history is.
 create table pushq.feedback (
+  day         date        not null default pushq.today(),
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   device_id   bigint      not null,
@@ -30,9 +32,9 @@ create table pushq.feedback (
   reported_at timestamptz not null,                       -- the time that APNs gave, or that of the answer
   recorded_at timestamptz not null default now(),
   verdict     text        not null,
-  constraint feedback_pkey primary key (queue_id, id),
+  constraint feedback_pkey primary key (day, queue_id, id),
   constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect'))
-);
+) partition by range (day);
 
 create index feedback_suspect on pushq.feedback (queue_id, recorded_at) where verdict = 'suspect';
 

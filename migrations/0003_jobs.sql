@@ -2,7 +2,9 @@
 -- moves it, yielding and rescuing move it back. So there is no state column and no partial index on one, `lease` has only its
 -- primary key (flushes stay HOT), and fencing is: my row is still there, with my epoch.
 
+-- Kept by day, and dropped with it: whatever has a body on a day has its message beside it (`pushq.bring_message`).
 create table pushq.message (
+  day          date        not null default pushq.today(),
   queue_id     int         not null,
   id           bigint      not null default nextval('pushq.id'),
   root_id      bigint      not null,                      -- the send, broadcast or campaign that it is for
@@ -14,8 +16,8 @@ create table pushq.message (
   user_key     text,                                      -- whom it is for; null: whoever holds the devices of its jobs
   at_most_once boolean     not null default false,
   created_at   timestamptz not null default now(),
-  constraint message_pkey primary key (queue_id, id)
-);
+  constraint message_pkey primary key (day, queue_id, id)
+) partition by range (day);
 
 create table pushq.job (                                  -- waiting; about 100 bytes
   queue_id        int         not null,
@@ -26,7 +28,7 @@ create table pushq.job (                                  -- waiting; about 100 
   message_id      bigint      not null,
   campaign_id     bigint,
   root_id         bigint      not null,                   -- what apns-id derives from; survives every split
-  body_day        date        not null,
+  body_day        date        not null,                   -- of its body, and of the message beside that
   recipient_count smallint    not null,
   attempt         smallint    not null default 1,         -- answers spent; only retire changes it
   rescues         smallint    not null default 0,         -- times that a worker was lost with it, or sends stayed unanswered

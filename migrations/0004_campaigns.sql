@@ -16,10 +16,14 @@ create table pushq.campaign (
   constraint campaign_key_length check (octet_length(key) between 1 and 200)
 );
 
+-- The latest of all queues, for the operator.
+create index campaign_latest on pushq.campaign (id);
+
 create table pushq.fan_out (                              -- locked for a step; never the row that retiring counts in
   queue_id         int         not null,
   campaign_id      bigint      not null,
   message_id       bigint      not null,
+  message_day      date        not null default pushq.today(),     -- the last one that has the message
   list_id          bigint,                                -- whose members it is for; null: all active devices
   start_at         timestamptz not null,
   send_by          timestamptz not null,

@@ -57,7 +57,7 @@ language sql stable as $$
   select unnest(array[
     format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent),
     format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1)])
-  from unnest(array['body', 'result']) parent,
+  from unnest(array['body', 'feedback', 'message', 'result']) parent,
        generate_series(-1, ahead) n,
        lateral (select $1 + n as day) d,
        lateral (select parent || to_char(day, '_YYYYMMDD') as name) p
@@ -67,11 +67,13 @@ language sql stable as $$
   order by day, parent
 $$;
 
--- The partitions older than `keep` days that nothing waits for: no job and no lease names a day of bodies that is dropped. Dropped with
--- `detach … concurrently`, which cannot run in a transaction, so the caller runs it. `state` is where an earlier round got to:
--- 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is finalized), or 'detached' (and not dropped:
--- nothing else would ever find it again).
-create function pushq.partitions_to_drop(today date, keep int) returns table (parent text, name text, state text)
+-- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease and no campaign
+-- that is still being fanned out names the day. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs
+-- it. `state` is where an earlier round got to: 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is
+-- finalized), or 'detached' (and not dropped: nothing else would ever find it again).
+--
+-- `job` is read from end to end, but only while a day is due to be dropped.
+create function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (parent text, name text, state text)
 language sql stable as $$
   select d.parent, c.relname,
          case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'pending' else 'attached' end
@@ -79,40 +81,95 @@ language sql stable as $$
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_inherits i on i.inhrelid = c.oid
   cross join lateral (select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
-  where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|result)_[0-9]{8}$' and d.day < $1 - $2
-    and (d.parent = 'result'
+  where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|feedback|message|result)_[0-9]{8}$'
+    and d.day < $1 - case d.parent when 'feedback' then $3 else $2 end
+    and (d.parent in ('feedback', 'result')
       or not exists (select from pushq.job j where j.body_day = d.day)
-        and not exists (select from pushq.lease l where l.body_day = d.day))
+        and not exists (select from pushq.lease l where l.body_day = d.day)
+        and not exists (select from pushq.fan_out f where f.message_day = d.day and not f.done))
   order by d.day, d.parent
 $$;
 
--- Forgets messages of a queue that are older than `keep` days and that nothing can ask for any more: nobody is kept as their
--- recipient, waiting or not, no result names them, and no campaign is still being fanned out. Looks at `step` messages after `after`
--- and returns the id of the last one, or null when there are none left of that age.
-create function pushq.forget_messages(q int, today date, keep int, after bigint, step int) returns bigint
+-- Copies a message to a day on which something for it gets a body. Nearly always it is there.
+create function pushq.bring_message(q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$
 declare
-  cutoff timestamptz := (today - keep)::timestamp at time zone 'UTC';
-  upto   bigint;
+  brought pushq.message;
 begin
-  -- Ids ascend with time, so a queue's first message tells whether there is anything to do.
-  if (select created_at from pushq.message where queue_id = q and id > after order by id limit 1) >= cutoff then
-    return null;
+  if from_day >= to_day then
+    return;
   end if;
+  select * into brought from pushq.message m where m.day = from_day and m.queue_id = q and m.id = message;
+  brought.day := to_day;
+  insert into pushq.message values (brought.*) on conflict do nothing;
+end $$;
+
+-- Whether there are days of bodies and messages that are past retention.
+create function pushq.has_old_days(today date, keep int) returns boolean
+language sql stable as $$
+  select exists (
+    select from pg_class c
+    where c.relnamespace = 'pushq'::regnamespace and c.relname ~ '^(body|message)_[0-9]{8}$'
+      and to_date(right(c.relname, 8), 'YYYYMMDD') < $1 - $2)
+$$;
+
+-- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled for next year would
+-- keep its day that long, and every claim looks at all days. It goes to `today`. Looks at `step` jobs behind the job (after_queue, after_job), and returns the
+-- last of them, null when there was none. What somebody else holds is left to the next round.
+create function pushq.move_waiting(
+  today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
+)
+language plpgsql as $$
+begin
+  with page as materialized (
+    select queue_id, id, body_day
+    from pushq.job
+    where (queue_id, id) > (after_queue, after_job)
+    order by queue_id, id
+    limit step),
+  old as materialized (
+    select j.queue_id, j.id, j.body_day, j.message_id
+    from page p
+    join pushq.job j on j.queue_id = p.queue_id and j.id = p.id
+    where p.body_day < today - keep
+    for update of j skip locked),
+  brought as materialized (
+    select o.* from old o, pushq.bring_message(o.queue_id, o.message_id, o.body_day, today)),
+  body as (
+    delete from pushq.body b
+    using brought o
+    where b.day = o.body_day and b.queue_id = o.queue_id and b.job_id = o.id
+    returning b.*),
+  copied as (
+    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+    select today, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids from body),
+  renamed as (
+    update pushq.job j
+    set body_day = today
+    from brought o
+    where j.queue_id = o.queue_id and j.id = o.id)
+  select p.queue_id, p.id, (select count(*) from old) into after_queue, after_job, moved
+  from page p
+  order by p.queue_id desc, p.id desc
+  limit 1;
+end $$;
+
+-- The same for the messages of campaigns that are still to be fanned out.
+create function pushq.move_scheduled(today date, keep int) returns void
+language plpgsql as $$
+begin
   with old as materialized (
-    select id, root_id
-    from (select id, root_id, created_at from pushq.message where queue_id = q and id > after order by id limit step) m
-    where created_at < cutoff),
-  gone as (
-    delete from pushq.message m
-    using old o
-    where m.queue_id = q and m.id = o.id
-      -- A day of bodies is kept for as long as a job or a lease names it.
-      and not exists (select from pushq.body b where b.queue_id = q and b.root_id = o.root_id)
-      and not exists (select from pushq.result r where r.queue_id = q and r.root_id = o.root_id)
-      and not exists (select from pushq.fan_out f where f.queue_id = q and f.campaign_id = o.root_id and not f.done))
-  select max(id) into upto from old;
-  return upto;
+    select queue_id, campaign_id, message_id, message_day
+    from pushq.fan_out
+    where not done and message_day < today - keep
+    for no key update skip locked),
+  brought as materialized (
+    select o.queue_id, o.campaign_id
+    from old o, pushq.bring_message(o.queue_id, o.message_id, o.message_day, today))
+  update pushq.fan_out f
+  set message_day = today
+  from brought b
+  where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
 end $$;
 
 do $$

@@ -15,6 +15,7 @@ begin
   if not found then
     return null;
   end if;
+  perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
 
   with seen as materialized (
     -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan would not be
@@ -52,6 +53,7 @@ begin
     returning recipient_count)
   update pushq.fan_out o
   set made = o.made + (select coalesce(sum(recipient_count), 0) from jobs),
+      message_day = greatest(o.message_day, pushq.today()),
       done = h.upto is null,
       done_at = case when h.upto is null then clock_timestamp() end,
       cursor_device_id = case when n.jobs = job_limit and h.upto is not null then h.ids[job_limit * per_job]

@@ -185,7 +185,7 @@ begin
   values (q, root, new_campaign.key, new_campaign.digest, message)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
-    delete from pushq.message m where m.queue_id = q and m.id = message;
+    delete from pushq.message m where m.day = pushq.today() and m.queue_id = q and m.id = message;
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);

@@ -38,14 +38,14 @@ begin
     returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes),
   member as (
     -- Bytes 128 to 191 are failures (QueueCore/Outcome/Outcome.swift).
-    select t.message_id, t.lane, b.device_ids[n + 1] as device_id
+    select t.message_id, t.body_day, t.lane, b.device_ids[n + 1] as device_id
     from taken t
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
     cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
     where get_byte(t.outcomes, n) between 128 and 191),
   cut as materialized (
-    select nextval('pushq.id') as job_id, message_id, lane, array_agg(device_id order by device_id) as ids
+    select nextval('pushq.id') as job_id, message_id, min(body_day) as body_day, lane, array_agg(device_id order by device_id) as ids
     from (
       select m.*, (row_number() over (partition by message_id, lane order by device_id) - 1) / per_job as part
       from member m, pushq.job_size(q) per_job) m
@@ -60,7 +60,8 @@ begin
     select q, c.job_id, c.lane, case when campaign.paused_at is null then now() else 'infinity' end, until, c.message_id,
            campaign.id, root, pushq.today(), cardinality(c.ids), m.at_most_once
     from cut c
-    join pushq.message m on m.queue_id = q and m.id = c.message_id
+    join pushq.message m on m.day = c.body_day and m.queue_id = q and m.id = c.message_id
+    cross join lateral pushq.bring_message(q, c.message_id, c.body_day)
     returning recipient_count)
   select coalesce(sum(recipient_count), 0) into again from jobs;
 
@@ -78,8 +79,8 @@ declare
   passed bigint;
 begin
   select m.expiration into passed
-  from (select message_id from pushq.result where queue_id = q and root_id = root limit 1) r
-  join pushq.message m on m.queue_id = q and m.id = r.message_id
+  from (select message_id, body_day from pushq.result where queue_id = q and root_id = root limit 1) r
+  join pushq.message m on m.day = r.body_day and m.queue_id = q and m.id = r.message_id
   where m.expiration <> 0 and m.expiration < extract(epoch from now());
   if found then
     raise exception using errcode = 'PQ409', message = format('the message expired at %s', to_timestamp(passed)),

@@ -11,12 +11,13 @@ language plpgsql as $$
 declare
   day     text     := to_char(pushq.today(), '_YYYYMMDD');
   sizes   bigint[] := array[
-    pg_relation_size('pushq.job'), pg_relation_size('pushq.lease'), pg_relation_size('pushq.message'),
+    pg_relation_size('pushq.job'), pg_relation_size('pushq.lease'),
+    coalesce(pg_relation_size(to_regclass('pushq.message' || day)), 0),
     pg_relation_size('pushq.device'), pg_relation_size('pushq.campaign_tally'), pg_relation_size('pushq.channel'),
-    pg_relation_size('pushq.newest_update'),
+    pg_relation_size('pushq.newest_update'), pg_relation_size('pushq.list_member'),
     coalesce(pg_relation_size(to_regclass('pushq.body' || day)), 0),
     coalesce(pg_relation_size(to_regclass('pushq.result' || day)), 0)];
-  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0}');
+  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0,0}');
   lowest  bigint[] := array[]::bigint[];
 begin
   for i in 1 .. cardinality(sizes) loop
@@ -38,7 +39,7 @@ end $$;
 --
 -- A loose scan of `job_ready`, one probe a pair: 0.9 ms for 150 pairs among 10,000 queues, where probing every queue and lane took
 -- 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`: whoever has it begin where it
--- ended the last time comes by all of them in turns. In plpgsql, so that plans are looked after before they are used.
+-- ended the last time comes by all of them in turns. So it is with campaigns, of which there may be thousands: each queue's first, as many as pairs. In plpgsql, so that plans are looked after before they are used.
 create function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
 returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint)
 language plpgsql as $$
@@ -48,6 +49,7 @@ declare
   from_lane  smallint := after_lane;
   to_queue   int      := 2147483647;
   to_lane    smallint := 32767;
+  campaigns  int      := pairs;
   seen       int;
 begin
   perform pushq.fit_plans();
@@ -80,16 +82,37 @@ begin
     to_lane := after_lane;
     from_queue := -1;
   end loop;
-  -- A queue's campaigns fan out one after the other.
-  return query
-    select f.queue_id, 2::smallint, f.campaign_id,
-           (select count(*)::int
-            from (
-              select from pushq.job j where j.queue_id = f.queue_id and j.lane = 2 and j.run_at <= now() limit count_to) r),
-           (extract(epoch from f.start_at - now()) * 1000000)::bigint
-    from (
-      select distinct on (o.queue_id) o.queue_id, o.campaign_id, o.start_at
-      from pushq.fan_out o
-      where not o.done and not o.paused
-      order by o.queue_id, o.start_at, o.campaign_id) f;
+  -- A queue's campaigns fan out one after the other: a probe a queue, in the same order, and so many at the most.
+  from_queue := after_queue;
+  to_queue := 2147483647;
+  loop
+    return query
+      with recursive open as (
+        (select f.queue_id, f.campaign_id, f.start_at
+         from pushq.fan_out f
+         where not f.done and not f.paused and f.queue_id > from_queue and f.queue_id <= to_queue
+         order by f.queue_id, f.start_at, f.campaign_id
+         limit 1)
+        union all
+        select n.queue_id, n.campaign_id, n.start_at
+        from open o
+        cross join lateral (
+          select f.queue_id, f.campaign_id, f.start_at
+          from pushq.fan_out f
+          where not f.done and not f.paused and f.queue_id > o.queue_id and f.queue_id <= to_queue
+          order by f.queue_id, f.start_at, f.campaign_id
+          limit 1) n)
+      select o.queue_id, 2::smallint, o.campaign_id,
+             (select count(*)::int
+              from (
+                select from pushq.job j where j.queue_id = o.queue_id and j.lane = 2 and j.run_at <= now() limit count_to) r),
+             (extract(epoch from o.start_at - now()) * 1000000)::bigint
+      from open o
+      limit campaigns;
+    get diagnostics seen = row_count;
+    campaigns := campaigns - seen;
+    exit when campaigns <= 0 or from_queue < 0;
+    to_queue := after_queue;
+    from_queue := -1;
+  end loop;
 end $$;

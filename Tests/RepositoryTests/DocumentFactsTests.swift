@@ -113,7 +113,8 @@ import Testing
             #"var lease = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "# s after the claim, flush or renewal"
         ),
         Figure(
-            #"var flushInterval = Duration\.milliseconds\((\d+)\)"#, "docs/job-lifecycle.md", "Flushes happen every # ms"),
+            #"var flushInterval = Duration\.milliseconds\((\d+)\)"#, "docs/job-lifecycle.md",
+            "Flushes happen every # ms"),
         Figure(#"rescueGrace = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "# s after the deadline"),
         Figure(#"atMostOnceWindow = (\d+)"#, "docs/job-lifecycle.md", "the claim allows # recipients"),
         Figure(#"m(?:ost|aximum)Losses = (\d+)"#, "docs/job-lifecycle.md", "fewer than # losses"),

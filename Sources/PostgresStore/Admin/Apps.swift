@@ -23,13 +23,15 @@ extension Statement {
         order by t.name, a.bundle_id
         """#)
 
-    /// What would be lost with an app. $1 tenant; $2 bundle ID.
+    /// What would be lost with an app, counted to $3. $1 tenant; $2 bundle ID.
     static let appContents = Statement(
         "app_contents",
         #"""
-        select coalesce(sum((select count(*) from pushq.device d where d.queue_id = q.id)), 0)::bigint,
-               coalesce(sum((select count(*) from pushq.job j where j.queue_id = q.id)
-                          + (select count(*) from pushq.lease l where l.queue_id = q.id)), 0)::bigint
+        select least($3, coalesce(sum(
+                 (select count(*) from (select from pushq.device d where d.queue_id = q.id limit $3) c)), 0))::bigint,
+               least($3, coalesce(sum(
+                 (select count(*) from (select from pushq.job j where j.queue_id = q.id limit $3) c)
+                 + (select count(*) from (select from pushq.lease l where l.queue_id = q.id limit $3) c)), 0))::bigint
         from pushq.app a
         join pushq.tenant t on t.id = a.tenant_id
         left join pushq.queue q on q.tenant_id = a.tenant_id and q.app_id = a.id
@@ -37,35 +39,10 @@ extension Statement {
         group by a.id
         """#)
 
-    /// Removes an app with its queues and all that they hold. Taking a lease's row away fences its worker, so nothing of it is
-    /// written afterwards. History goes when its day is dropped. $1 tenant; $2 bundle ID.
-    static let removeApp = Statement(
-        "remove_app",
-        #"""
-        with gone as materialized (
-          select a.tenant_id, a.id from pushq.app a join pushq.tenant t on t.id = a.tenant_id
-          where t.name = $1 and a.bundle_id = $2),
-        q as materialized (
-          select q.id from pushq.queue q join gone g on q.tenant_id = g.tenant_id and q.app_id = g.id),
-        j as (delete from pushq.job where queue_id in (select id from q)),
-        l as (delete from pushq.lease where queue_id in (select id from q)),
-        d as (delete from pushq.device where queue_id in (select id from q)),
-        h as (delete from pushq.channel where queue_id in (select id from q)),
-        n as (delete from pushq.newest_update where queue_id in (select id from q)),
-        f as (delete from pushq.feedback where queue_id in (select id from q)),
-        fr as (delete from pushq.feedback_record where queue_id in (select id from q)),
-        fp as (delete from pushq.feedback_poll where queue_id in (select id from q)),
-        lm as (delete from pushq.list_member where queue_id in (select id from q)),
-        li as (delete from pushq.list where queue_id in (select id from q)),
-        o as (delete from pushq.fan_out where queue_id in (select id from q)),
-        y as (delete from pushq.campaign_tally where queue_id in (select id from q)),
-        c as (delete from pushq.campaign where queue_id in (select id from q)),
-        m as (delete from pushq.message where queue_id in (select id from q)),
-        s as (delete from pushq.send_key where queue_id in (select id from q)),
-        p as (delete from pushq.pace where queue_id in (select id from q)),
-        e as (delete from pushq.queue where id in (select id from q))
-        delete from pushq.app a using gone g where a.tenant_id = g.tenant_id and a.id = g.id returning a.id
-        """#)
+    static let removeApp = Statement("remove_app", "select pushq.remove_app($1, $2)")
+
+    /// $1 queue_id; $2 table; $3 the key of the last row that was deleted.
+    static let clearQueue = Statement("clear_queue", "select pushq.clear_queue($1, $2, $3, 5000)")
 }
 
 /// An app as an operator sees it.
@@ -79,6 +56,9 @@ package struct AppSummary: Sendable {
 
 /// What an app's queues hold.
 package struct AppContents: Sendable {
+    /// What there is beyond this is not counted.
+    package static let countedTo = 100_000
+
     package let deviceCount: Int
     package let jobCount: Int
 }
@@ -99,13 +79,49 @@ extension PostgresConnection {
 
     /// What an app's queues hold; nil without such an app.
     package func contents(ofApp bundleID: String, of tenant: String) async throws(PostgresError) -> AppContents? {
-        try await execute(.appContents, [.text(tenant), .text(bundleID)]).first.map { row in
+        try await execute(.appContents, [.text(tenant), .text(bundleID), .int8(Int64(AppContents.countedTo))]).first.map
+        { row in
             AppContents(deviceCount: Int(row.int8(0)), jobCount: Int(row.int8(1)))
         }
     }
 
-    /// Removes an app with its queues, devices, campaigns and jobs. False if there is none.
-    package func removeApp(_ bundleID: String, of tenant: String) async throws(PostgresError) -> Bool {
-        try await execute(.removeApp, [.text(tenant), .text(bundleID)]).count > 0
+    /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should that be interrupted,
+    /// upkeep goes on with it. False if there is no such app.
+    /// - Parameter progress: is told how many rows, at the least, have been deleted.
+    package func removeApp(
+        _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }
+    ) async throws(PostgresError) -> Bool {
+        guard let row = try await execute(.removeApp, [.text(tenant), .text(bundleID)]).first, !row.isNull(0) else {
+            return false
+        }
+        var steps = 0
+        for queueID in row.int4Array(0) {
+            _ = try await clear(queue: queueID) { () async throws(PostgresError) in
+                steps += 1
+                progress(steps * 5000)
+                return true
+            }
+        }
+        return true
+    }
+
+    /// Deletes what a removed queue held. Returns whether all of it is gone.
+    /// - Parameter goesOn: asked before each step.
+    func clear(
+        queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) -> Bool {
+        // What would be sent comes first.
+        for table in [
+            "job", "lease", "fan_out", "campaign_tally", "campaign", "device", "channel", "newest_update",
+            "feedback_record",
+        ] {
+            var last: Int64? = 0
+            while let after = last {
+                guard try await goesOn() else { return false }
+                last = try await execute(.clearQueue, [.int4(queueID), .text(table), .int8(after)]).first?.optionalInt8(
+                    0)
+            }
+        }
+        return true
     }
 }

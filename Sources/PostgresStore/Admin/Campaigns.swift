@@ -2,7 +2,8 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// $1 queue or null; $2 how many, the latest first.
+    /// $1 queue or null; $2 how many, the latest first; $3 the key of the only one that is wanted, or null. Campaigns are kept for years:
+    /// each of the branches reads so many from an index, and all but one are not begun.
     static let campaigns = Statement(
         "campaigns",
         #"""
@@ -11,13 +12,26 @@ extension Statement {
                     when c.paused_at is not null then 'paused' else 'running' end,
                c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
                c.finished, c.created_at, c.fanned_out_at
-        from pushq.campaign_progress c
+        from (
+          (select queue_id, id from pushq.campaign where $1::text is null and $3::text is null order by id desc limit $2)
+          union all
+          -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as good.
+          (select c.queue_id, c.id
+           from (select case when $1 is not null and $3 is null then pushq.queue_id($1) end as id) q
+           cross join lateral (
+             select queue_id, id from pushq.campaign
+             where queue_id between q.id and q.id
+             order by queue_id desc, id desc
+             limit $2) c)
+          union all
+          (select c.queue_id, c.id
+           from (select case when $1 is not null and $3 is not null then pushq.queue_id($1) end as id) q
+           join pushq.campaign c on c.queue_id = q.id and c.key = $3)) k
+        join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
         join pushq.queue q on q.id = c.queue_id
         join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
         join pushq.tenant t on t.id = q.tenant_id
-        where ($1::text is null or c.queue_id = pushq.queue_id($1)) and ($3::text is null or c.key = $3)
         order by c.campaign_id desc
-        limit $2
         """#)
 
     static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($1, $2)")

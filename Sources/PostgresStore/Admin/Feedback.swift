@@ -2,16 +2,23 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first. $1 queue; $2 how many.
+    /// The latest first. $1 queue; $2 how many. So many of each day are read by key, however many a day has.
     static let feedback = Statement(
         "feedback",
         #"""
         select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict
-        from pushq.feedback f
+        from (
+          select pushq.queue_id($1) as id) q
+        cross join lateral (
+          select f.*
+          from (select to_date(right(relname, 8), 'YYYYMMDD') as day
+                from pg_inherits join pg_class c on c.oid = inhrelid where inhparent = 'pushq.feedback'::regclass) k
+          cross join lateral (
+            select * from pushq.feedback f where f.day = k.day and f.queue_id = q.id order by f.id desc limit $2) f
+          order by f.id desc
+          limit $2) f
         left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
-        where f.queue_id = pushq.queue_id($1)
         order by f.id desc
-        limit $2
         """#)
 }
 

@@ -3,18 +3,33 @@ package import QueueCore
 
 extension Statement {
     /// Waiting and held jobs, in the order in which they are claimed. $1 queue or null; $2 how many.
+    ///
+    /// Waiting ones are read in the order of their index, so many at the most, however many there are. Each of the branches for one queue and
+    /// for all has a plan of its own; the other one is not begun.
     static let jobs = Statement(
         "jobs",
         #"""
         select t.name, a.bundle_id, q.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues,
                j.campaign_id, j.root_id, w.name
         from (
-          select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
-                 null::bigint as owner
-          from pushq.job where $1::text is null or queue_id = pushq.queue_id($1)
+          (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
+                  null::bigint as owner
+           from pushq.job
+           where $1::text is null
+           order by queue_id, lane, run_at, id
+           limit $2)
           union all
-          select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, owner
-          from pushq.lease where $1::text is null or queue_id = pushq.queue_id($1)
+          (select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, null
+           from pushq.job
+           where queue_id = (select case when $1 is not null then pushq.queue_id($1) end)
+           order by queue_id, lane, run_at, id
+           limit $2)
+          union all
+          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, owner
+           from pushq.lease
+           where $1 is null or queue_id = (select case when $1 is not null then pushq.queue_id($1) end)
+           order by queue_id, lane, run_at, job_id
+           limit $2)
           order by queue_id, lane, run_at, id
           limit $2) j
         join pushq.queue q on q.id = j.queue_id

@@ -15,6 +15,9 @@ extension Statement {
         where d.name = due.name
         returning d.name
         """#)
+    static let renewDuty = Statement(
+        "renew_duty",
+        "update pushq.duty set deadline = now() + $3::interval where name = $1 and owner = $2 returning name")
     static let finishDuty = Statement(
         "finish_duty",
         #"""
@@ -29,6 +32,11 @@ extension PostgresConnection {
     /// if none is due.
     package func takeDuty(_ names: [String], owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
         try await execute(.takeDuty, [.int8(owner), .interval(lease), .textArray(names)]).first?.text(0)
+    }
+
+    /// Keeps a duty for the time `lease` from now on. False if another worker has taken it over.
+    package func renewDuty(_ name: String, owner: Int64, lease: Duration) async throws(PostgresError) -> Bool {
+        try await execute(.renewDuty, [.text(name), .int8(owner), .interval(lease)]).count > 0
     }
 
     /// Gives a duty back; it is due again after `pause`.

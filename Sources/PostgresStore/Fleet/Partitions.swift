@@ -4,7 +4,17 @@ extension Statement {
         "select statement from pushq.partitions_to_make(coalesce($1::date, pushq.today()), $2::int)")
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
-        "select parent, name, state from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int)")
+        "select parent, name, state from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int, $3::int)")
+    static let hasOldDays = Statement(
+        "has_old_days", "select pushq.has_old_days(coalesce($1::date, pushq.today()), $2::int)")
+    static let moveWaiting = Statement(
+        "move_waiting",
+        #"""
+        select after_queue, after_job
+        from pushq.move_waiting(coalesce($1::date, pushq.today()), $2::int, 5000, $3::int, $4::bigint)
+        """#)
+    static let moveScheduled = Statement(
+        "move_scheduled", "select pushq.move_scheduled(coalesce($1::date, pushq.today()), $2::int)")
 }
 
 extension PostgresConnection {
@@ -15,9 +25,11 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - today: the day to do it for; nil for the database's own.
     ///   - patience: how long a detach may wait for transactions that have looked at the table. Past it the connection is lost.
+    ///   - goesOn: asked before each step of what may take long; where it says no, the rest is left to the next round.
     /// - Returns: the names of partitions made or dropped.
     package func maintainPartitions(
-        _ retention: Retention = Retention(), today: CalendarDay? = nil, patience: Duration = .seconds(5)
+        _ retention: Retention = Retention(), today: CalendarDay? = nil, patience: Duration = .seconds(5),
+        while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
         var changed: [String] = []
         let making = try await execute(.partitionsToMake, [.date(today), .int4(Int32(retention.daysAhead))])
@@ -25,8 +37,12 @@ extension PostgresConnection {
             try await change(statement)
             changed.append(statement)
         }
-        let dropping = try await execute(.partitionsToDrop, [.date(today), .int4(Int32(retention.days))])
+        try await moveOutOfOldDays(retention, today: today, while: goesOn)
+        let dropping = try await execute(
+            .partitionsToDrop,
+            [.date(today), .int4(Int32(retention.days)), .int4(Int32(retention.feedbackDays))])
         for partition in dropping.map({ (parent: $0.text(0), name: $0.text(1), state: $0.text(2)) }) {
+            guard try await goesOn() else { break }
             let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
             switch partition.state {
             // It stands alone, so that no limit for locks can be set: as a setting of the session it would be found by whoever
@@ -39,6 +55,20 @@ extension PostgresConnection {
             changed.append("drop table pushq.\(partition.name)")
         }
         return changed
+    }
+
+    /// Moves what still waits to today, if its day is past retention.
+    private func moveOutOfOldDays(
+        _ retention: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) {
+        let period: [Parameter] = [.date(today), .int4(Int32(retention.days))]
+        guard try await execute(.hasOldDays, period).first?.bool(0) == true else { return }
+        _ = try await execute(.moveScheduled, period)
+        var last: (queue: Int32, job: Int64)? = (-1, 0)
+        while let (queue, job) = last, try await goesOn() {
+            let row = try await execute(.moveWaiting, period + [.int4(queue), .int8(job)]).first
+            last = row.flatMap { row in row.optionalInt4(0).map { ($0, row.int8(1)) } }
+        }
     }
 
     /// Runs a statement that waits for its locks half a second at most: others wait behind it.

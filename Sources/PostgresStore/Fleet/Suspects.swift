@@ -10,14 +10,24 @@ extension Statement {
         "judge_suspects",
         #"""
         with accused as (
-          select queue_id, count(*) as waiting, min(recorded_at) as since
+          select queue_id, min(recorded_at) as since
           from pushq.feedback
-          where verdict = 'suspect'
+          where verdict = 'suspect' and day >= pushq.today() - 1
           group by queue_id),
+        days as materialized (
+          select pushq.today() - n as day from generate_series(0, 1) n),
+        -- However many results and reports a day has, the last of each queue are read by key: a probe for each day.
         seen as materialized (
           select a.queue_id, a.since, coalesce(r.answers, 0) as answers,
-                 (select count(*) from pushq.feedback f
-                  where f.queue_id = a.queue_id and f.reason = any ($6::smallint[]) and f.recorded_at >= r.from_at) as suspects
+                 (select count(*)
+                  from days d
+                  cross join lateral (
+                    select f.reason, f.recorded_at
+                    from pushq.feedback f
+                    where f.day = d.day and f.queue_id = a.queue_id
+                    order by f.id desc
+                    limit 2 * $1) f
+                  where f.reason = any ($6::smallint[]) and f.recorded_at >= r.from_at) as suspects
           from accused a
           cross join lateral (
             select sum(answers) as answers, min(ended_at) as from_at
@@ -25,10 +35,15 @@ extension Statement {
               select delivered + rejected as answers, ended_at,
                      sum(delivered + rejected) over (order by job_id desc) as so_far
               from (
-                select job_id, delivered, rejected, ended_at
-                from pushq.result
-                where day >= pushq.today() - 1 and queue_id = a.queue_id
-                order by job_id desc
+                select r.job_id, r.delivered, r.rejected, r.ended_at
+                from days d
+                cross join lateral (
+                  select r.job_id, r.delivered, r.rejected, r.ended_at
+                  from pushq.result r
+                  where r.day = d.day and r.queue_id = a.queue_id
+                  order by r.job_id desc
+                  limit $1) r
+                order by r.job_id desc
                 limit $1) l) w
             where so_far - answers < $1) r),
         judged as materialized (
@@ -47,7 +62,7 @@ extension Statement {
           update pushq.feedback f
           set verdict = case when j.queue_is_wrong then 'kept' else 'deactivated' end
           from judged j
-          where f.queue_id = j.queue_id and f.verdict = 'suspect'
+          where f.day >= pushq.today() - 1 and f.queue_id = j.queue_id and f.verdict = 'suspect'
           returning f.queue_id, f.device_id, f.reason, f.reported_at, j.queue_is_wrong),
         dead as (
           update pushq.device d

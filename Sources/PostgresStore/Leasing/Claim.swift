@@ -42,7 +42,8 @@ extension Statement {
                m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
                c.paused_at is not null as paused
         from taken t
-        join pushq.message m on m.queue_id = t.queue_id and m.id = t.message_id
+        cross join lateral (
+          select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m
         left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
         -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
         cross join lateral (

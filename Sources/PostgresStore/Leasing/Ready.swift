@@ -31,7 +31,7 @@ package struct ReadyWork: Sendable {
     /// In order of queue and lane, beginning where the look began.
     package fileprivate(set) var jobs: [Jobs] = []
     package fileprivate(set) var fanOuts: [FanOut] = []
-    /// Where the look ended, if there may be pairs that it did not come to.
+    /// Where the look ended, if there may be pairs, or queues with campaigns, that it did not come to.
     package fileprivate(set) var end: LanePlace?
 }
 
@@ -60,13 +60,16 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> ReadyWork {
         let rows = try await execute(
             .ready, [.int4(place.queueID), .int2(place.lane.rawValue), .int4(pairs), .int4(limit)])
-        var pairsLeft = pairs
+        var (pairsLeft, campaignsLeft) = (pairs, pairs)
         var work = ReadyWork()
         for row in rows {
             guard let lane = Lane(rawValue: row.int2(1)) else { continue }
             if row.optionalInt8(2) == nil {
                 pairsLeft -= 1
                 if pairsLeft == 0 { work.end = LanePlace(row.int4(0), lane) }
+            } else {
+                campaignsLeft -= 1
+                if campaignsLeft == 0, work.end == nil { work.end = LanePlace(row.int4(0), lane) }
             }
             // Jobs of a paused campaign are due at infinity: they wake nobody.
             guard let dueIn = row.optionalInt8(4) else { continue }

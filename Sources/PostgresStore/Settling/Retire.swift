@@ -41,14 +41,14 @@ extension Statement {
         -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose job's fence
         -- failed finds no row to join and is left to whoever holds the job now.
         member as materialized (
-          select f.queue_id, f.lane, f.send_by, f.message_id, f.campaign_id, f.root_id, f.at_most_once,
+          select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
                  f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, r.delay, r.part, r.device_id
           from unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::smallint[], $19::smallint[], $20::smallint[])
             as r(job_id, device_id, delay, attempts, losses, part)
           join fenced f on f.job_id = r.job_id),
         again as materialized (
-          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues,
-                 delay, array_agg(device_id order by device_id) as ids
+          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id, root_id,
+                 at_most_once, attempt, rescues, delay, array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part
@@ -64,7 +64,9 @@ extension Statement {
                                  attempt, rescues, at_most_once)
           select queue_id, id, lane, now() + delay * interval '1 microsecond', send_by, message_id, campaign_id, root_id, pushq.today(),
                  cardinality(ids), attempt, rescues, at_most_once
-          from again),
+          from again
+          -- Its message is beside its body, after midnight too.
+          cross join lateral pushq.bring_message(queue_id, message_id, body_day)),
 
         -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (

@@ -5,12 +5,11 @@ import QueueCore
 struct CredentialsDuty: Duty {
     let name = "credentials"
     let pause = Duration.seconds(600)
-    let lease = Duration.seconds(30)
 
     let store: EngineStore
     let report: (EngineEvent) -> Void
 
-    func run() async throws(PostgresError) {
+    func run(_ lease: DutyLease) async throws(PostgresError) {
         for credential in try await store.connection().noteExpiringCredentials() {
             report(
                 .credentialExpires(

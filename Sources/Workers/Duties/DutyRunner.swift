@@ -7,10 +7,8 @@ protocol Duty {
     var name: String { get }
     /// From its end until it is due again.
     var pause: Duration { get }
-    /// How long it may take before another worker takes it over.
-    var lease: Duration { get }
-    /// Does it once.
-    func run() async throws(PostgresError)
+    /// Does it once. What takes longer than a few statements asks `lease` between its steps whether it may go on.
+    func run(_ lease: DutyLease) async throws(PostgresError)
     /// Comes to an end soon, if it is at work.
     func stop()
 }
@@ -25,7 +23,10 @@ extension Duty {
 /// Belongs to the engine's event loop.
 final class DutyRunner {
     private static let interval = Duration.seconds(5)
+    /// After so long another worker takes over what a lost one was doing. A statement takes ten seconds at the most.
+    static let lease = Duration.seconds(60)
 
+    private let lease: Duration
     private let store: EngineStore
     private let owner: Int64
     private let duties: [any Duty]
@@ -36,12 +37,13 @@ final class DutyRunner {
 
     init(
         loop: EventLoop, store: EngineStore, owner: Int64, duties: [any Duty], retry: Duration,
-        report: @escaping (EngineEvent) -> Void
+        lease: Duration = lease, report: @escaping (EngineEvent) -> Void
     ) {
         self.store = store
         self.owner = owner
         self.duties = duties
         self.retry = retry
+        self.lease = lease
         self.report = report
         signal = Signal(loop: loop)
     }
@@ -61,12 +63,16 @@ final class DutyRunner {
     }
 
     private func runDue() async {
-        let longest = duties.map(\.lease).max() ?? .zero
-        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), owner: owner, lease: longest) }
+        let takenAt = ContinuousClock.now
+        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), owner: owner, lease: lease) }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return }
         var pause = duty.pause
         do throws(PostgresError) {
-            try await duty.run()
+            let held = DutyLease(
+                name: name, owner: owner, length: lease, store: store, takenAt: takenAt,
+                isStopping: { [unowned self] in isStopping })
+            try await duty.run(held)
+            if held.isCutShort { pause = .zero }
         } catch {
             pause = min(pause, retry)
             report(.dutyFailed(name: name, reason: error.description))

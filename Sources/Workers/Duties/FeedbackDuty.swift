@@ -16,7 +16,6 @@ final class FeedbackDuty: Duty {
     let name = "feedback"
     /// It looks once a minute for queues that are due; how often each is due is the queue's setting.
     let pause = Duration.seconds(60)
-    let lease = Duration.seconds(300)
     /// Queues are asked about for so long at one time; then another worker may have its turn.
     private static let longest = Duration.seconds(30)
     /// A list that is being read is nobody else's for so long.
@@ -28,7 +27,6 @@ final class FeedbackDuty: Duty {
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var service: FeedbackService?
-    private var isStopping = false
 
     init(
         store: EngineStore, settings: EngineSettings, masterKey: MasterKey?, loop: EventLoop,
@@ -43,14 +41,13 @@ final class FeedbackDuty: Duty {
 
     /// Ends a list that is being read, when what has come of it is written.
     func stop() {
-        isStopping = true
         service?.stop()
     }
 
-    func run() async throws(PostgresError) {
+    func run(_ lease: DutyLease) async throws(PostgresError) {
         try await act()
         let end = ContinuousClock.now + Self.longest
-        while ContinuousClock.now < end, !isStopping, try await askNext() { try await act() }
+        while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() { try await act() }
     }
 
     /// Asks about one queue that is due. False if there is none. What goes wrong with one is none of the others' concern.

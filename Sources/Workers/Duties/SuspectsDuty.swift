@@ -4,12 +4,11 @@ import PostgresStore
 struct SuspectsDuty: Duty {
     let name = "suspects"
     let pause = Duration.seconds(5)
-    let lease = Duration.seconds(30)
 
     let store: EngineStore
     let report: (EngineEvent) -> Void
 
-    func run() async throws(PostgresError) {
+    func run(_ lease: DutyLease) async throws(PostgresError) {
         let verdict = try await store.connection().judgeSuspects()
         if verdict.deactivated > 0 { report(.devicesDeactivated(verdict.deactivated)) }
         if verdict.pausedQueues > 0 { report(.queuesPausedForTokens(verdict.pausedQueues)) }

@@ -48,7 +48,8 @@ enum AppCommands {
         static let name = "remove"
         static let summary = "Removes an app with its queues."
         static let discussion = """
-            What its queues hold goes with them: devices, campaigns, jobs. While there are any, --force is needed.
+            What its queues hold goes with them: devices, campaigns, jobs. While there are any, --force is needed. Nothing is \
+            sent any more from the beginning; if the command is interrupted, workers delete the rest.
             """
         static let examples = ["app remove acme com.acme.old"]
 
@@ -65,12 +66,18 @@ enum AppCommands {
                 }
                 guard force || contents.deviceCount + contents.jobCount == 0 else {
                     throw Failure(
-                        "\(app) has \(NumberText.grouped(contents.deviceCount)) devices and "
-                            + "\(NumberText.grouped(contents.jobCount)) jobs; remove them with it by: --force")
+                        "\(app) has \(Self.text(contents.deviceCount)) devices and "
+                            + "\(Self.text(contents.jobCount)) jobs; remove them with it by: --force")
                 }
-                _ = try await store.removeApp(app, of: tenant)
+                let bar = ProgressBar("deleting rows", total: nil, on: console)
+                defer { bar.finish() }
+                _ = try await store.removeApp(app, of: tenant) { bar.update($0) }
             }
             console.show("removed \(app)", json: ["tenant": .string(tenant), "app": .string(app)])
+        }
+
+        private static func text(_ count: Int) -> String {
+            (count < AppContents.countedTo ? "" : "at least ") + NumberText.grouped(count)
         }
     }
 }

@@ -5,73 +5,158 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(2))) struct `Forgetting what is past retention` {
-    private static func count(_ queue: QueueFixture) async throws -> Int {
-        try await queue.number("select count(*) from pushq.message")
-    }
+    private static let payload = #"{"aps":{"alert":"x"}}"#
 
     /// Does upkeep as if the day had come that lies so far ahead.
-    private static func upkeep(_ queue: QueueFixture, inDays days: Int) async throws {
+    private static func upkeep(_ queue: QueueFixture, inDays days: Int = 0) async throws {
         let rows = try await queue.connection.execute(
             Statement("ahead", "select (pushq.today() + $1::int)::date"), [.int4(Int32(days))])
-        let day = rows.first!.date(0)
-        _ = try await queue.connection.maintainPartitions(today: day)
-        try await queue.connection.forget(today: day)
+        _ = try await queue.connection.maintainPartitions(today: rows.first!.date(0))
+        try await queue.connection.forget()
     }
 
-    @Test func `a message goes with the days that named it, and not while its day waits for a job`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            let payload = #"{"aps":{"alert":"x"}}"#
-            for token in ["ab", "cd"] {
-                try await queue.run(
-                    "select pushq.send('\(QueueFixture.name)', '\(payload)', tokens => array[repeat('\(token)', 32)])")
-            }
-            // They were sent yesterday.
-            try await queue.run(
-                """
-                update pushq.body set day = day - 1;
-                update pushq.job set body_day = body_day - 1;
-                update pushq.message set created_at = created_at - interval '1 day'
-                """)
-            for left in [1, 0] {
-                let job = try #require(try await queue.claim(1, lane: .normal).first)
-                _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
-                try await Self.upkeep(queue, inDays: 7)
-                #expect(try await Self.count(queue) == 2, "\(left) waits, and results were written today")
-            }
-            #expect(try await queue.number("select count(*) from pushq.body") == 0)
-            try await Self.upkeep(queue, inDays: 8)
-            #expect(try await Self.count(queue) == 0)
-        }
+    /// Has all of it been made so many days ago.
+    private static func age(_ queue: QueueFixture, byDays days: Int) async throws {
+        try await queue.run(
+            """
+            do $$
+            declare
+              step text;
+            begin
+              for step in select statement from pushq.partitions_to_make(pushq.today() - \(days), 0) loop execute step; end loop;
+            end $$;
+            update pushq.message set day = day - \(days);
+            update pushq.body set day = day - \(days);
+            update pushq.result set day = day - \(days), body_day = body_day - \(days);
+            update pushq.job set body_day = body_day - \(days);
+            update pushq.fan_out set message_day = message_day - \(days);
+            """)
     }
 
-    @Test func `a campaign keeps its message until it has been fanned out`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database, devices: 1)
-            let campaign = try await queue.startCampaign()
-            try await queue.run("update pushq.message set created_at = created_at - interval '30 days'")
-            try await Self.upkeep(queue, inDays: 0)
-            #expect(try await Self.count(queue) == 1)
+    private static let oldestDay = """
+        select pushq.today() - min(to_date(right(relname, 8), 'YYYYMMDD'))
+        from pg_inherits join pg_class c on c.oid = inhrelid
+        where inhparent in ('pushq.body'::regclass, 'pushq.message'::regclass)
+        """
 
-            try await queue.fanOut(campaign)
-            let job = try #require(try await queue.claim().first)
-            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
-            try await Self.upkeep(queue, inDays: 8)
-            #expect(try await Self.count(queue) == 0)
-        }
-    }
-
-    @Test func `pages past messages that are still needed`() async throws {
+    @Test func `a message goes with the day of its bodies`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            try await Self.upkeep(queue, inDays: 7)
+            #expect(try await queue.number("select count(*) from pushq.message") == 1)
+            try await Self.upkeep(queue, inDays: 8)
+            #expect(try await queue.number("select count(*) from pushq.message") == 0)
+        }
+    }
+
+    @Test func `what is scheduled for next year holds no day: it moves, and is sent when its time comes`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
             try await queue.run(
                 """
-                insert into pushq.message (queue_id, root_id, payload, push_type)
-                select queue_id, 0, payload, push_type from pushq.message, generate_series(1, 2500)
+                select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'], run_at => now() + interval '1 year')
                 """)
-            try await Self.upkeep(queue, inDays: 9)
-            #expect(try await Self.count(queue) == 1)
+            let campaign = try await queue.startCampaign(options: ", start_at => now() + interval '1 year'")
+            for _ in 1...2 {
+                try await Self.age(queue, byDays: 9)
+                #expect(try await queue.number(Self.oldestDay) >= 9)
+                try await Self.upkeep(queue)
+                #expect(try await queue.number(Self.oldestDay) <= 7)
+            }
+            #expect(try await queue.number("select count(*) from pushq.body") == 1)
+
+            try await queue.run("update pushq.job set run_at = now(); update pushq.fan_out set start_at = now()")
+            let single = try #require(try await queue.claim(lane: .normal).first)
+            #expect(single.activeIDs.count == 1)
+            #expect(single.message.payload == Array(Self.payload.utf8))
+            try await queue.fanOut(campaign)
+            let first = try #require(try await queue.claim().first)
+            #expect(first.activeIDs.count == 4)
+            #expect(first.message.payload == Array(Self.payload.utf8))
+        }
+    }
+
+    @Test func `a day is kept while a worker holds a job of it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await Self.age(queue, byDays: 9)
+            let job = try #require(try await queue.claim().first)
+            try await Self.upkeep(queue)
+            #expect(try await queue.number("select count(*) from pushq.body") == 1)
+            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            try await Self.upkeep(queue)
+            #expect(try await queue.number("select count(*) from pushq.body") == 0)
+        }
+    }
+
+    @Test func `what is sent again after midnight has its message beside it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            try await Self.age(queue, byDays: 2)
+            let job = try #require(try await queue.claim().first)
+            let settled = queue.settled(
+                job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
+                again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
+            _ = try await queue.connection.retire([settled], owner: 1)
+            let retried = try #require(try await queue.claim().first)
+            #expect(retried.activeIDs == [job.deviceIDs[0]])
+            _ = try await queue.connection.retire([queue.settled(retried)], owner: 1)
+
+            #expect(try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 1)
+            let again = try #require(try await queue.claim().first)
+            #expect(again.activeIDs == [job.deviceIDs[1]])
+            #expect(again.message.payload == job.message.payload)
+        }
+    }
+
+    @Test func `feedback is kept for a month, and no longer`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+                values (\(queue.id), 1, 1, now(), 'kept')
+                """)
+            #expect(try await queue.connection.feedback(ofQueue: QueueFixture.name, limit: 5).count == 1)
+            try await Self.upkeep(queue, inDays: 30)
+            #expect(try await queue.number("select count(*) from pushq.feedback") == 1)
+            try await Self.upkeep(queue, inDays: 31)
+            #expect(try await queue.number("select count(*) from pushq.feedback") == 0)
+        }
+    }
+
+    @Test func `a removed app is deleted in steps, and by upkeep if that was interrupted`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 12_000)
+            try await queue.fanOut(try await queue.startCampaign())
+            _ = try await queue.claim(1)
+            try await queue.run("select pushq.remove_app('acme', 'com.acme')")
+            await #expect(throws: PostgresError.self, "nothing is accepted any more") {
+                try await queue.run("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'])")
+            }
+            var steps = 0
+            try await queue.connection.forget { () async throws(PostgresError) in
+                steps += 1
+                return steps < 13
+            }
+            #expect(try await queue.number("select count(*) from pushq.job") == 0)
+            #expect(try await queue.number("select count(*) from pushq.lease") == 0)
+            let left = try await queue.number("select count(*) from pushq.device")
+            #expect(left > 0 && left < 12_000, "it was told to stop among the devices")
+            try await queue.connection.forget()
+            for table in ["device", "campaign", "campaign_tally", "fan_out", "list"] {
+                #expect(try await queue.number("select count(*) from pushq.\(table)") == 0)
+            }
+            #expect(try await queue.number("select count(*) from pushq.removed_queue") == 1)
+            try await queue.run("update pushq.removed_queue set removed_at = now() - interval '25 hours'")
+            try await queue.connection.forget()
+            #expect(try await queue.number("select count(*) from pushq.removed_queue") == 0)
         }
     }
 
@@ -79,7 +164,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let producer = try await database.connect()
-            let payload = #"{"aps":{"alert":"x"}}"#
+            let payload = Self.payload
             try await producer.runScript(
                 """
                 begin;
@@ -90,7 +175,7 @@ import Transport
             try await producer.runScript("commit")
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
 
-            try await Self.upkeep(queue, inDays: 0)
+            try await Self.upkeep(queue)
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.fan_out") == 0)
         }

@@ -43,7 +43,7 @@ import Transport
                 """)
 
             // The list is empty by now: what the next worker acts on is what was kept.
-            try await fixture.duty(on: actor.loop).run()
+            try await fixture.duty(on: actor.loop).run(fixture.lease(on: actor.loop))
             #expect(try await fixture.number("select count(*) from pushq.feedback_record") == 0)
             #expect(try await fixture.number("select count(*) from pushq.device where not active") == kept - 1)
             #expect(
@@ -66,7 +66,7 @@ import Transport
             try await fixture.connection.runScript(
                 "update pushq.credential set sealed = '\\x00', version = version + 1 where name = 'com.acme.wrong'")
             for _ in 0..<2 {
-                try await fixture.duty(on: actor.loop).run()
+                try await fixture.duty(on: actor.loop).run(fixture.lease(on: actor.loop))
                 try await fixture.connection.runScript(
                     "update pushq.feedback_poll set not_before = now() where failures > 0")
             }
@@ -81,6 +81,15 @@ import Transport
 }
 
 extension EngineFixture {
+    /// A hold on the duty that nobody disputes.
+    fileprivate func lease(on loop: EventLoop) -> DutyLease {
+        let connection = StoreConnection(to: database.address, as: "feedback test", on: loop)
+        return DutyLease(
+            name: "feedback", owner: 1, length: .seconds(60),
+            store: EngineStore(connection, loop: loop, report: { [events] in events.append($0) }), takenAt: .now,
+            isStopping: { false })
+    }
+
     /// The duty as a new worker has it.
     fileprivate func duty(on loop: EventLoop) -> FeedbackDuty {
         let connection = StoreConnection(to: database.address, as: "feedback test", on: loop)

@@ -1,0 +1,41 @@
+import PostgresStore
+
+/// A worker's hold on a duty, which lasts as long as it is renewed: a duty that takes long asks between its steps whether it may go
+/// on, so that nobody else takes it over and a worker that drains is not kept.
+///
+/// Belongs to the engine's event loop.
+final class DutyLease {
+    private let name: String
+    private let owner: Int64
+    private let length: Duration
+    private let store: EngineStore
+    private let isStopping: () -> Bool
+    private var renewedAt: ContinuousClock.Instant
+    /// Whether the duty was told to leave the rest to whoever comes next.
+    private(set) var isCutShort = false
+
+    /// The lease of a duty that was just taken for the time `length`.
+    init(
+        name: String, owner: Int64, length: Duration, store: EngineStore, takenAt: ContinuousClock.Instant,
+        isStopping: @escaping () -> Bool
+    ) {
+        self.name = name
+        self.owner = owner
+        self.length = length
+        self.store = store
+        self.isStopping = isStopping
+        renewedAt = takenAt
+    }
+
+    /// Renews the lease when a third of it is over. False when the worker is to stop, or when another worker has the duty.
+    func mayGoOn() async throws(PostgresError) -> Bool {
+        let now = ContinuousClock.now
+        if isStopping() {
+            isCutShort = true
+        } else if now >= renewedAt + length / 3 {
+            isCutShort = try await !store.connection().renewDuty(name, owner: owner, lease: length)
+            renewedAt = now
+        }
+        return !isCutShort
+    }
+}

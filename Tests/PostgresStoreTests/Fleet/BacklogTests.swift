@@ -1,0 +1,106 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// What runs every few seconds, or while an operator waits, reads so many rows however many there are.
+@Suite(.timeLimit(.minutes(4))) struct `With a large backlog and a long history` {
+    /// Rows that PostgreSQL read, in whole-table scans and by index, while `body` ran.
+    private func rowsRead(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
+        let count = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables"
+        try await queue.run("select pg_stat_force_next_flush()")
+        let before = try await queue.number(count)
+        try await body()
+        try await queue.run("select pg_stat_force_next_flush()")
+        return try await queue.number("\(count) -- afterwards") - before
+    }
+
+    private func withHistory(
+        _ body: @escaping @Sendable (QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select \(queue.id), i, 1, now() + i * interval '1 second', now() + interval '1 day', 0, 0, pushq.today(), 1
+                from generate_series(1, 30000) i;
+                insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                          delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+                select pushq.today() - i % 2, \(queue.id), i, i, pushq.today(), 0, 1, 1, now(), '\\x01', 1, 0, 0, 0, 0, 0, 0, 0
+                from generate_series(1, 30000) i;
+                insert into pushq.feedback (day, queue_id, id, device_id, reason, reported_at, recorded_at, verdict)
+                select pushq.today() - i % 2, \(queue.id), i, i, 1, now(), now(), case when i > 29995 then 'suspect' else 'kept' end
+                from generate_series(1, 30000) i;
+                insert into pushq.campaign (queue_id, id, key, digest, message_id)
+                select \(queue.id), i, i::text, '', 0 from generate_series(1, 10000) i;
+                insert into pushq.campaign_tally (queue_id, campaign_id) select \(queue.id), i from generate_series(1, 10000) i;
+                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, last_device_id)
+                select \(queue.id), i, 0, now(), now() + interval '1 day', false, 0 from generate_series(1, 10000) i;
+                analyze;
+                set plan_cache_mode = force_generic_plan;
+                """)
+            try await body(queue)
+        }
+    }
+
+    @Test func `workers look for campaigns, and judge suspects, by a few rows`() async throws {
+        try await withHistory { queue in
+            var campaigns = 0
+            let looked = try await rowsRead(in: queue) {
+                campaigns = try await queue.connection.ready(pairs: 500, countingTo: 400).fanOuts.count
+            }
+            #expect(campaigns == 1, "a queue's campaigns fan out one after the other")
+            #expect(looked < 1500)
+            var verdict = (deactivated: 0, pausedQueues: 0)
+            let judged = try await rowsRead(in: queue) { verdict = try await queue.connection.judgeSuspects() }
+            #expect(verdict.pausedQueues == 0)
+            #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'suspect'") == 0)
+            #expect(judged < 8000, "a thousand results and two thousand reports of each of two days")
+        }
+    }
+
+    @Test(arguments: [nil, QueueFixture.name])
+    func `an operator's lists read so many rows as they show`(name: String?) async throws {
+        try await withHistory { queue in
+            let jobs = try await rowsRead(in: queue) {
+                let jobs = try await queue.connection.jobs(ofQueue: name, limit: 50)
+                #expect(jobs.map(\.id) == Array(1...50))
+            }
+            #expect(jobs < 1000, "jobs")
+            let campaigns = try await rowsRead(in: queue) {
+                let campaigns = try await queue.connection.campaigns(ofQueue: name, limit: 50)
+                #expect(campaigns.map(\.id) == (9951...10_000).reversed())
+            }
+            #expect(campaigns < 1000, "campaigns")
+            let feedback = try await rowsRead(in: queue) {
+                let reports = try await queue.connection.feedback(ofQueue: QueueFixture.name, limit: 50)
+                #expect(reports.map(\.deviceID) == (29_951...30_000).reversed())
+            }
+            #expect(feedback < 1500, "feedback")
+        }
+    }
+
+    @Test func `a look comes to so many queues with campaigns, and the next one goes on behind them`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, last_device_id)
+                select 1 + i % 20, i, 0, now() + i * interval '1 minute', now() + interval '1 day', false, 0
+                from generate_series(0, 99) i
+                """)
+            var seen: [Int64] = []
+            var place = LanePlace.start
+            for _ in 1...3 {
+                let work = try await queue.connection.ready(after: place, pairs: 7, countingTo: 1)
+                seen += work.fanOuts.map(\.campaignID)
+                place = try #require(work.end)
+            }
+            #expect(Set(seen) == Set(0...19), "the first of each queue")
+            #expect(seen.count == 21, "and then from the beginning")
+            #expect(try await queue.connection.ready(pairs: .max, countingTo: 1).end == nil)
+        }
+    }
+}

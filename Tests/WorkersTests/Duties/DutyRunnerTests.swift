@@ -1,0 +1,85 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(2))) struct `A duty of the fleet` {
+    /// Takes several times as long as its lease, in steps.
+    private final class LongDuty: Duty {
+        let name = "upkeep"
+        let pause = Duration.seconds(3600)
+        private let steps: Int
+        private(set) var runs = 0
+        private(set) var done = 0
+
+        init(steps: Int) { self.steps = steps }
+
+        func run(_ lease: DutyLease) async throws(PostgresError) {
+            runs += 1
+            while done < steps, try await lease.mayGoOn() {
+                done += 1
+                try? await Task.sleep(for: .milliseconds(200))
+            }
+        }
+    }
+
+    private func runner(_ duty: LongDuty, owner: Int64, of database: TestDatabase, on loop: EventLoop) -> DutyRunner {
+        let connection = StoreConnection(to: database.address, as: "duty test", on: loop)
+        return DutyRunner(
+            loop: loop, store: EngineStore(connection, loop: loop, report: { _ in }), owner: owner, duties: [duty],
+            retry: .seconds(30), lease: .seconds(3), report: { _ in })
+    }
+
+    private func look(_ sql: String, in database: TestDatabase) async throws -> Int64 {
+        try await database.connect().execute(Statement("look", "select (\(sql))::int8"))[0].int8(0)
+    }
+
+    @Test func `that takes longer than its lease is done by one worker`() async throws {
+        try await withDatabase { actor, database in
+            // Eight seconds, under a lease of three.
+            let (long, idle) = (LongDuty(steps: 40), LongDuty(steps: 0))
+            let workers = [
+                runner(long, owner: 1, of: database, on: actor.loop),
+                runner(idle, owner: 2, of: database, on: actor.loop),
+            ]
+            let first = Task { [workers] in
+                _ = actor
+                await workers[0].run()
+            }
+            try await eventually("the first worker is at it", within: .seconds(30)) { long.runs == 1 }
+            let second = Task { [workers] in
+                _ = actor
+                await workers[1].run()
+            }
+            try await eventually("the end of the duty", within: .seconds(60)) { long.done == 40 }
+            try await eventually("its row", within: .seconds(30)) {
+                try await look("select count(*) from pushq.duty where name = 'upkeep' and owner is null", in: database)
+                    == 1
+            }
+            #expect(idle.runs == 0)
+            for worker in workers { worker.stop() }
+            await first.value
+            await second.value
+        }
+    }
+
+    @Test func `that a draining worker leaves is due at once for another`() async throws {
+        try await withDatabase { actor, database in
+            let long = LongDuty(steps: 100_000)
+            let worker = runner(long, owner: 1, of: database, on: actor.loop)
+            let running = Task { [worker] in
+                _ = actor
+                await worker.run()
+            }
+            try await eventually("the worker is at it", within: .seconds(30)) { long.done > 2 }
+            worker.stop()
+            await running.value
+            #expect(
+                try await look(
+                    "select count(*) from pushq.duty where name = 'upkeep' and owner is null and next_at <= now()",
+                    in: database) == 1)
+        }
+    }
+}
