@@ -4,7 +4,8 @@ It runs as a process of its own, `python3 -m Oracle.apns CONFIGURATION`, where C
 
     seed          what its answers depend on, with token, payload and try: never on time, so that a replay meets the same answers
     mood          how it answers: see `Mood`
-    ports         [[port or 0, label], …]: where it listens. A label says whose door it is; it stands in the record
+    ports         [[label, interface], …]: where it listens. A label says whose door it is; it stands in the record. The interface is http2 or
+                  binary
     certificate   its certificate and key, PEM
     authority     who has issued the certificates that clients may show, PEM
     record        the file that it writes
@@ -57,7 +58,7 @@ class Mood:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is done with a request. `kind` is answer, silent, reset, go-away or refused-stream."""
+    """What is done with a request. `kind` is answer, silent, reset, go-away or refused-stream; over the binary interface packet."""
 
     kind: str
     status: int = 0
@@ -146,6 +147,11 @@ class Arrival:
         return self.header("apns-channel-id") if self.is_broadcast else self.path.rpartition("/")[2]
 
     @property
+    def is_binary(self):
+        """It came over the binary interface, which has neither headers nor identifiers."""
+        return self.path.startswith("binary/")
+
+    @property
     def is_broadcast(self):
         return "/broadcasts/" in self.path
 
@@ -178,12 +184,13 @@ class Record:
 
     arrivals: list
     connection_ends: dict  # connection -> when it was gone
+    packets: set  # connections of the binary interface that ended with an error, which speaks for all before it
     errors: list  # what was no HTTP/2, or no request of APNs
 
 
 def read_record(path):
     """Reads the record; a last line that is not whole is passed over."""
-    arrivals, ends, errors = {}, {}, []
+    arrivals, ends, packets, errors = {}, {}, set(), []
     with open(path, encoding="utf-8") as file:
         for line in file:
             try:
@@ -201,9 +208,11 @@ def read_record(path):
                 arrivals[event["number"]].answered_at = event["at"]
             elif kind == "ended":
                 ends[event["connection"]] = event["at"]
+            elif kind == "packet":
+                packets.add(event["connection"])
             elif kind == "error":
                 errors.append(event["what"])
-    return Record(list(arrivals.values()), ends, errors)
+    return Record(list(arrivals.values()), ends, packets, errors)
 
 
 class Recorder:
@@ -218,6 +227,13 @@ class Recorder:
     def write(self, event, **values):
         self.file.write(json.dumps({"event": event, **values}, ensure_ascii=True) + "\n")
 
+    def take(self, arrival):
+        """Writes down a request with what is done with it."""
+        values = dataclasses.asdict(arrival)
+        values["body"] = base64.b64encode(arrival.body).decode()
+        del values["answered_at"]
+        self.write("arrived", **values)
+
     def next_try(self, key):
         self.tries[key] = self.tries.get(key, 0) + 1
         return self.tries[key]
@@ -226,9 +242,8 @@ class Recorder:
 class Connection(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, door, configuration, recorder):
-        self.door, self.recorder = door, recorder
-        self.seed, self.mood = configuration["seed"], Mood(**configuration["mood"])
+    def __init__(self, door, configuration, mood, recorder):
+        self.door, self.seed, self.mood, self.recorder = door, configuration["seed"], mood, recorder
         # Fields are taken as they come: the judge looks at them, and not this library.
         self.h2 = H2Connection(
             H2Configuration(
@@ -246,9 +261,7 @@ class Connection(asyncio.Protocol):
         session = transport.get_extra_info("ssl_object")
         self.recorder.connections += 1
         self.number = self.recorder.connections
-        certificate = session.getpeercert() or {}
-        subject = {key: value for part in certificate.get("subject", ()) for key, value in part}
-        self.certificate = f"{subject.get('userId', '?')} {certificate['serialNumber']}" if certificate else ""
+        self.certificate = certificate_name(transport)
         if session.selected_alpn_protocol() != "h2":
             self.recorder.write("error", what="a connection without h2")
             return transport.close()
@@ -309,10 +322,7 @@ class Connection(asyncio.Protocol):
             if arrival.decision.dead_since:
                 ago = 0 if arrival.decision.dead_since == "now" else 86400
                 arrival.dead_since = int((arrival.at - ago) * 1000) / 1000
-        values = dataclasses.asdict(arrival)
-        values["body"] = base64.b64encode(arrival.body).decode()
-        del values["answered_at"]
-        self.recorder.write("arrived", **values)
+        self.recorder.take(arrival)
         if arrival.decision is not None:
             self.open += 1
             getattr(self, arrival.decision.kind.replace("-", "_"))(stream, arrival)
@@ -371,24 +381,42 @@ class Connection(asyncio.Protocol):
             asyncio.get_running_loop().call_later(LINGERING, self.transport.close)
 
 
+def certificate_name(transport):
+    """How the record names the certificate that a client has shown; nothing without one."""
+    certificate = transport.get_extra_info("ssl_object").getpeercert() or {}
+    subject = {key: value for part in certificate.get("subject", ()) for key, value in part}
+    return f"{subject.get('userId', '?')} {certificate['serialNumber']}" if certificate else ""
+
+
 def text(octets):
     return octets.decode("utf-8", "surrogateescape") if isinstance(octets, (bytes, bytearray)) else octets
 
 
-async def serve(configuration):
-    recorder = Recorder(configuration["record"])
+def tls(configuration, interface):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(configuration["certificate"])
     context.load_verify_locations(configuration["authority"])
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols(["h2"])
+    if interface == "http2":
+        context.set_alpn_protocols(["h2"])
+    return context
+
+
+async def serve(configuration):
+    from .binary import BinaryConnection
+
+    interfaces = {"http2": Connection, "binary": BinaryConnection}
+    recorder, mood = Recorder(configuration["record"]), Mood(**configuration["mood"])
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     ports = []
-    for port, label in configuration["ports"]:
+    for label, interface in configuration["ports"]:
         server = await loop.create_server(
-            lambda label=label: Connection(label, configuration, recorder), "127.0.0.1", port, ssl=context, backlog=200
+            lambda label=label, interface=interface: interfaces[interface](label, configuration, mood, recorder),
+            *("127.0.0.1", 0),
+            ssl=tls(configuration, interface),
+            backlog=200,
         )
         ports.append(server.sockets[0].getsockname()[1])
     print(json.dumps(ports), flush=True)

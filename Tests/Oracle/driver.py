@@ -71,6 +71,8 @@ class Driver:
         for queue in episode.queues:
             derives = "on" if queue.derives_collapse_id else "off"
             admin("queue", "set", queue.name, "--attempts", str(queue.attempts), "--derive-collapse-id", derives)
+            if queue.is_binary:
+                admin("queue", "set", queue.name, "--gateway", "binary")
             for channel in queue.channels:
                 stack.query("select pushq.register_channel(%s, %s, 0)", (queue.name, channel))
         deaths = sum(isinstance(x, (s.KillWorker, s.ReplaceWorker)) for x in episode.operations)

@@ -47,6 +47,7 @@ TEXTS = [
     "x" * 700,
 ]
 # Push types that a device may get by the dozen, with what Apple requires in their payload.
+BINARY_TYPES = ["alert", "alert", "background", "mdm"]  # the others have topics of their own, which the binary interface does not know
 PLAIN_TYPES = ["alert", "alert", "alert", "background", "voip", "complication", "location", "pushtotalk", "widgets", "mdm"]
 
 
@@ -74,7 +75,7 @@ class Generator:
     # MARK: The whole
 
     def episode(self):
-        queues = self.queues()
+        queues = self.all = self.queues()
         workers = self.dice.choice([1, 1, 2, 2, 3])
         for queue in queues:
             self.first_devices(queue)
@@ -142,6 +143,7 @@ class Generator:
                     if dice.random() < 0.15:
                         queue.rate, queue.burst = dice.choice([(40, 4), (150, 15), (400, 400)])
                     queue.channels = [self.channel() for _ in range(dice.choice([0, 1, 2]))]
+                    queue.is_binary = queue.credential.kind == "certificate" and dice.random() < 0.35
                     queues.append(queue)
         return queues[: 6 if self.is_long else 4]
 
@@ -237,9 +239,9 @@ class Generator:
 
     # Messages.
 
-    def message(self, push_type=None, **values):
+    def message(self, queue, push_type=None, **values):
         dice = self.dice
-        push_type = push_type or dice.choice(PLAIN_TYPES)
+        push_type = push_type or dice.choice(BINARY_TYPES if queue.is_binary else PLAIN_TYPES)
         self.messages += 1
         message = {
             "push_type": push_type,
@@ -248,6 +250,8 @@ class Generator:
             "collapse_id": dice.choice([None, None, None, "match-17", "Spielstand ü", "c" * 64]),
             "at_most_once": dice.random() < 0.15,
         }
+        if queue.is_binary:
+            message["collapse_id"] = None
         if push_type == "pushtotalk":
             message["priority"] = dice.choice([None, 10])
         expiration = dice.random()
@@ -326,7 +330,7 @@ class Generator:
         times = dice.random()
         operation = Send(
             queue.name,
-            self.message(),
+            self.message(queue),
             self.list_of_tokens(queue),
             key=key,
             urgent=dice.random() < 0.2,
@@ -344,7 +348,7 @@ class Generator:
         users = self.users.get(queue.name)
         if not users:
             return None
-        return Send(queue.name, self.message(), user=self.dice.choice(users), by_command=self.dice.random() < 0.15)
+        return Send(queue.name, self.message(queue), user=self.dice.choice(users), by_command=self.dice.random() < 0.15)
 
     def repeat(self, queue):
         """The same call under the same key, as a producer makes it that was cut off; or, wrongly, another."""
@@ -353,14 +357,15 @@ class Generator:
         earlier = self.dice.choice(self.sent_keys)
         if self.dice.random() < 0.7:
             return earlier
+        message = self.message(next(q for q in self.all if q.name == earlier.queue))
         if isinstance(earlier, Campaign):
-            return Campaign(earlier.queue, earlier.key, self.message(), earlier.tokens)
-        return Send(earlier.queue, self.message(), earlier.tokens, key=earlier.key)
+            return Campaign(earlier.queue, earlier.key, message, earlier.tokens)
+        return Send(earlier.queue, message, earlier.tokens, key=earlier.key)
 
     def transaction(self, queue):
         commits = self.dice.random() < 0.6
         sends = tuple(
-            Send(queue.name, self.message(), self.list_of_tokens(queue, keeps_new=commits), urgent=self.dice.random() < 0.2)
+            Send(queue.name, self.message(queue), self.list_of_tokens(queue, keeps_new=commits), urgent=self.dice.random() < 0.2)
             for _ in range(self.dice.randint(1, 4))
         )
         return Transaction(sends, commits)
@@ -380,7 +385,7 @@ class Generator:
         operation = Campaign(
             queue.name,
             key,
-            self.message(),
+            self.message(queue),
             tokens,
             start_in=1.0 if times < 0.1 and not by_command else None,
             send_within=dice.choice([3.0, 600]) if times > 0.9 and not by_command else None,
@@ -391,12 +396,14 @@ class Generator:
 
     def live_activity(self, queue):
         """Updates of which only the newest is wanted; so there is often more than one."""
+        if queue.is_binary:
+            return None
         known = self.tokens[queue.name]
         tokens = tuple(self.dice.sample(known, min(len(known), self.dice.choice([1, 1, 5]))))
         sends = [
             Send(
                 queue.name,
-                self.message("liveactivity", collapse_id=None, at_most_once=False, priority=10),
+                self.message(queue, "liveactivity", collapse_id=None, at_most_once=False, priority=10),
                 tokens,
                 replaces_waiting=self.dice.random() < 0.8,
             )
@@ -406,10 +413,10 @@ class Generator:
         return sends[-1]
 
     def broadcast(self, queue):
-        if not queue.channels:
+        if not queue.channels or queue.is_binary:
             return None
         message = self.message(
-            "liveactivity", collapse_id=None, at_most_once=False, priority=self.dice.choice([10, 5]), expires_in=None,
+            queue, "liveactivity", collapse_id=None, at_most_once=False, priority=self.dice.choice([10, 5]), expires_in=None,
             never_stored=True,
         )
         return Broadcast(
@@ -430,14 +437,14 @@ class Generator:
         users = self.users.get(queue.name)
         kind = dice.choice(["send", "user", "campaign", "all"])
         if kind == "send":
-            self.operations.append(Send(queue.name, self.message(), self.list_of_tokens(queue), run_in=due))
+            self.operations.append(Send(queue.name, self.message(queue), self.list_of_tokens(queue), run_in=due))
         elif kind == "user" and users:
-            self.operations.append(Send(queue.name, self.message(), user=dice.choice(users), run_in=due))
+            self.operations.append(Send(queue.name, self.message(queue), user=dice.choice(users), run_in=due))
         else:
             tokens = self.list_of_tokens(queue) if kind == "campaign" else None
             key = self.key()
             self.campaigns.append((queue.name, key))
-            self.operations.append(Campaign(queue.name, key, self.message(), tokens, start_in=due))
+            self.operations.append(Campaign(queue.name, key, self.message(queue), tokens, start_in=due))
         for _ in range(dice.randint(0, 3)):
             self.operations.append(Register(queue.name, dice.choice(known), self.user(queue.name)))
         return self.deactivate(queue)

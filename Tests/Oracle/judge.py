@@ -5,7 +5,7 @@ import dataclasses
 import re
 
 from .books import KINDS
-from .model import DEAD, GONE, IDENTIFIER, PASSING, SUSPECT
+from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
@@ -89,6 +89,9 @@ class Judge:
         where = f"{self.name(sending)} to {short(arrival.target)}"
         if arrival.environment != sending.queue.environment:
             self.find("environment", f"{where} went to {arrival.environment}")
+        if arrival.is_binary != sending.queue.is_binary:
+            self.find("interface", f"{where} went over {'the binary interface' if arrival.is_binary else 'HTTP/2'}")
+            return
         expected = self.model.headers(sending, arrival.target)
         identifier = "apns-request-id" if sending.is_broadcast else "apns-id"
         if sending.queue.credential.kind == "token":
@@ -109,7 +112,7 @@ class Judge:
             if not fits:
                 kind = {"apns-topic": "topic", "apns-collapse-id": "collapse ID"}.get(name, "header")
                 self.find(kind, f"{where} has {name}: {given} instead of {value}")
-        if not UUID.fullmatch(arrival.header(identifier) or ""):
+        if not arrival.is_binary and not UUID.fullmatch(arrival.header(identifier) or ""):
             self.find("identifier", f"{where} has {identifier}: {arrival.header(identifier)}")
 
     def judge_provider_token(self, sending, arrival, where):
@@ -142,7 +145,7 @@ class Judge:
         identifiers = collections.defaultdict(set)
         for arrival in self.record.arrivals:
             sending = self.model.by_payload.get(arrival.body)
-            if sending is not None:
+            if sending is not None and not arrival.is_binary:
                 identifier = arrival.header("apns-request-id" if sending.is_broadcast else "apns-id")
                 recipients[identifier].add((sending.root, arrival.target))
                 identifiers[sending.root, arrival.target].add(identifier)
@@ -200,7 +203,8 @@ class Judge:
         if arrival.answered_at is None or self.model.may_be_unread(arrival):
             return True
         deadlines = self.lapsed.get((sending.root, target), [])
-        return any(arrival.answered_at > deadline - self.lease - FLUSHING for deadline in deadlines)
+        known_at = arrival.answered_at + (SILENCE if arrival.is_binary else 0)
+        return any(known_at > deadline - self.lease - FLUSHING for deadline in deadlines)
 
     def is_uncertain(self, sending, target, arrivals, end):
         """Whether it may end as unknown."""

@@ -30,6 +30,9 @@ HOLD = 20.0
 HEEDING = 8.0
 # What may lie between reading an answer and acting on it, on a busy machine.
 ACTING = 10.0
+# How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard of again.
+SILENCE = 4.0
+LONGEST_EXPIRATION = 2**31 - 1  # what stands for none over the binary interface: the year 2038
 DEAD = {"Unregistered", "ExpiredToken"}
 SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
 GONE = "ChannelNotRegistered"
@@ -229,9 +232,11 @@ class Model:
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
 
     def may_be_unread(self, arrival):
-        """Its connection ended so soon after its answer that the worker may not have read it."""
+        """Its connection ended so soon after its answer that the worker may not have read it, or not have trusted in silence yet."""
+        if arrival.connection in self.record.packets:
+            return False
         end = self.record.connection_ends.get(arrival.connection, math.inf)
-        return end < arrival.answered_at + 0.5
+        return end < arrival.answered_at + (SILENCE if arrival.is_binary else 0.5)
 
     def change(self, event, queue, token, active, registers="no", user=None):
         device = self.devices[queue, token]
@@ -448,6 +453,8 @@ class Model:
     def headers(self, sending, target):
         """The value of every header but `:authority` and the identifier: a text, a range of numbers, or the word for "as the identifier"."""
         message = sending.message
+        if sending.queue.is_binary:
+            return self.binary_fields(sending)
         expected = {":method": "POST", ":scheme": "https"}
         if sending.is_broadcast:
             expected[":path"] = f"/4/broadcasts/apps/{sending.queue.app}"
@@ -470,6 +477,18 @@ class Model:
             expected["apns-collapse-id"] = message.collapse_id
         elif message.push_type == "alert" and sending.queue.derives_collapse_id:
             expected["apns-collapse-id"] = IDENTIFIER
+        return expected
+
+
+    @staticmethod
+    def binary_fields(sending):
+        """The same of the binary interface."""
+        message, expiration = sending.message, sending.event.expiration
+        priority = message.priority or (5 if message.push_type == "background" else 10)
+        expected = {"priority": str(priority), "expiration": str(LONGEST_EXPIRATION if expiration is None else expiration)}
+        if expiration is None and message.expires_in is not None:
+            begin, end = sending.event.began + message.expires_in, sending.event.ended + message.expires_in
+            expected["expiration"] = range(int(begin) - 1, int(end) + 2)
         return expected
 
 

@@ -30,6 +30,7 @@ class Queue:
     rate: float = None  # pushes a second; None: no limit
     burst: float = None
     derives_collapse_id: bool = True
+    is_binary: bool = False  # sent over Apple's old interface
     channels: list = dataclasses.field(default_factory=list)
 
     @property

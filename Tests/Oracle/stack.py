@@ -20,6 +20,8 @@ import psycopg2
 from .apns import read_record
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INTERFACES = ["http2", "binary"]
+BINARY_GRACE = 1  # seconds of silence, after which a push over the binary interface counts as delivered
 LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
 
 
@@ -166,7 +168,7 @@ class Authority:
 class Worker:
     """`pushq work` for one environment, with a door of its own at the recording APNs."""
 
-    def __init__(self, stack, environment, number, port):
+    def __init__(self, stack, environment, number, ports):
         self.environment = environment
         self.number = number
         self.door = f"{environment}/{number}"
@@ -175,7 +177,8 @@ class Worker:
         self.expected_exit = None  # what it ends with if all is well; None while it runs
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [stack.pushq, "work", "--queues", f"*/*/{environment}", "--gateway", f"127.0.0.1:{port}"]
+                [stack.pushq, "work", "--queues", f"*/*/{environment}", "--gateway", f"127.0.0.1:{ports['http2']}"]
+                + ["--binary-gateway", f"127.0.0.1:{ports['binary']}", "--binary-grace", f"{BINARY_GRACE}s"]
                 + ["--ca", stack.authority.certificate, "--lease", f"{stack.lease}s", "--name", f"oracle-{self.door}"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -225,7 +228,7 @@ class Stack:
         }
         self.lease = 3
         self.apns = None
-        self.doors = {}  # label -> port
+        self.doors = {}  # label -> interface -> port
         self.free_doors = {}  # environment -> workers' numbers to come
         self.workers = []
         self.connection = None
@@ -278,7 +281,7 @@ class Stack:
         configuration = {
             "seed": seed,
             "mood": vars(mood),
-            "ports": [[0, label] for label in labels],
+            "ports": [[label, interface] for label in labels for interface in INTERFACES],
             "certificate": self.authority.server,
             "authority": self.authority.certificate,
             "record": f"{self.folder}/record.ndjson",
@@ -296,7 +299,8 @@ class Stack:
         line = self.apns.stdout.readline()
         if not line:
             raise StackError(f"the recording APNs did not start: see {self.folder}/apns.log")
-        self.doors = dict(zip(labels, json.loads(line)))
+        ports = iter(json.loads(line))
+        self.doors = {label: {interface: next(ports) for interface in INTERFACES} for label in labels}
         self.free_doors = {environment: list(range(1, workers_of_each + 1)) for environment in environments}
 
     def start_worker(self, environment):

@@ -212,7 +212,7 @@ def findings(play, alter=None):
     books = play.books()
     if alter:
         alter(play, books)
-    record = Record(play.arrivals, play.ends, [])
+    record = Record(play.arrivals, play.ends, set(), [])
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     model = Model(episode, History(play.events), record, {TEST.name: "com.example.shop 03E9"}, fanned_out)
