@@ -1,4 +1,5 @@
-"""`scripts/oracle`: runs episodes for some minutes, or one again, or the mutants. Exit 1 if anything was wrong, 2 if it could not run."""
+"""`scripts/oracle`: runs episodes for some minutes, or one again, or the mutants. Exit 1 if anything was wrong, 2 if
+it could not run."""
 
 import argparse
 import random
@@ -19,10 +20,19 @@ def arguments():
     parser.add_argument("minutes", nargs="?", type=float, help="so many minutes of episodes")
     parser.add_argument("first", nargs="?", type=int, help="the first one's seed; a random one if not given")
     parser.add_argument("--seed", type=int, help="replays the episode of this seed")
-    parser.add_argument("--short", action="store_true", help="episodes of a few seconds; alone: some fixed seeds and a random one")
-    parser.add_argument("--mutants", nargs="*", metavar="NAME", help="puts faults into a copy of the source, and has them found")
+    parser.add_argument(
+        "--short", action="store_true", help="episodes of a few seconds; alone: some fixed seeds and a random one"
+    )
+    parser.add_argument(
+        "--mutants", nargs="*", metavar="NAME", help="puts faults into a copy of the source, and has them found"
+    )
     parser.add_argument("--binaries", required=True, help="the folder of pushq and pushq-admin")
-    parser.add_argument("--keep", default="oracle-findings", metavar="FOLDER", help="where the record and the logs of what went wrong go")
+    parser.add_argument(
+        "--keep",
+        default="oracle-findings",
+        metavar="FOLDER",
+        help="where the record and the logs of what went wrong go",
+    )
     return parser.parse_args()
 
 
@@ -79,8 +89,8 @@ def report(verdict):
     """A line for an episode, and what was wrong with it."""
     what = f"{len(verdict.findings)} violations" if verdict.findings else "right"
     print(
-        f"seed {verdict.seed} {verdict.size}: {verdict.operations} operations, {verdict.faults} faults, {verdict.recipients} recipients, "
-        f"{verdict.arrivals} requests, {verdict.seconds:.1f} s: {what}",
+        f"seed {verdict.seed} {verdict.size}: {verdict.operations} operations, {verdict.faults} faults, "
+        f"{verdict.recipients} recipients, {verdict.arrivals} requests, {verdict.seconds:.1f} s: {what}",
         flush=True,
     )
     if not verdict.findings:

@@ -1,16 +1,20 @@
-"""The recording APNs: takes requests over HTTP/2 as Apple's servers do, answers as the seed says, and writes down every byte.
+"""The recording APNs: takes requests over HTTP/2 as Apple's servers do, answers as the seed says, and writes down
+every byte.
 
 It runs as a process of its own, `python3 -m Oracle.apns CONFIGURATION`, where CONFIGURATION is a file of JSON:
 
-    seed          what its answers depend on, with token, payload and try: never on time, so that a replay meets the same answers
+    seed          what its answers depend on, with token, payload and try: never on time, so that a replay meets the
+    same answers
     mood          how it answers: see `Mood`
-    ports         [[label, interface], …]: where it listens. A label says whose door it is; it stands in the record. The interface is http2 or
+    ports         [[label, interface], …]: where it listens. A label says whose door it is; it stands in the record.
+    The interface is http2 or
                   binary
     certificate   its certificate and key, PEM
     authority     who has issued the certificates that clients may show, PEM
     record        the file that it writes
 
-It says which ports it has as one line of JSON, and ends with SIGTERM. The record is a JSON object a line; `read_record` reads it.
+It says which ports it has as one line of JSON, and ends with SIGTERM. The record is a JSON object a line;
+`read_record` reads it.
 """
 
 import asyncio
@@ -58,7 +62,8 @@ class Mood:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is done with a request. `kind` is answer, silent, reset, go-away or refused-stream; over the binary interface packet."""
+    """What is done with a request. `kind` is answer, silent, reset, go-away or refused-stream; over the binary
+    interface packet."""
 
     kind: str
     status: int = 0
@@ -97,7 +102,9 @@ def decide(seed, mood, environment, target, payload, attempt, is_broadcast=False
     if falls(mood.busy):
         return Decision("answer", 429, "TooManyRequests", delay=delay, retry_after=dice.choice([0, 1, 2]))
     if falls(mood.broken):
-        return Decision("answer", *dice.choice([(500, "InternalServerError"), (503, "ServiceUnavailable")]), delay=delay)
+        return Decision(
+            "answer", *dice.choice([(500, "InternalServerError"), (503, "ServiceUnavailable")]), delay=delay
+        )
     # Whoever comes again is treated better, or the fifth loss would make it unknown far too often.
     for kind, share in [
         ("reset", mood.reset),
@@ -345,7 +352,8 @@ class Connection(asyncio.Protocol):
         self.h2.reset_stream(stream, ErrorCodes.REFUSED_STREAM)
 
     def go_away(self, stream, arrival):
-        """Says that nothing behind this request is looked at, and answers it. The library's own way would let nothing be answered."""
+        """Says that nothing behind this request is looked at, and answers it. The library's own way would let
+        nothing be answered."""
         if self.last_stream is None:
             self.last_stream = stream
             self.flush()
@@ -365,7 +373,10 @@ class Connection(asyncio.Protocol):
                 answer["timestamp"] = round(arrival.dead_since * 1000)
             body = json.dumps(answer).encode()
         try:
-            fields = [(":status", str(decision.status)), ("apns-request-id" if arrival.is_broadcast else "apns-id", identifier)]
+            fields = [
+                (":status", str(decision.status)),
+                ("apns-request-id" if arrival.is_broadcast else "apns-id", identifier),
+            ]
             fields += [("retry-after", str(decision.retry_after))] if decision.retry_after else []
             self.h2.send_headers(stream, fields, end_stream=not body)
             if body:
@@ -376,7 +387,8 @@ class Connection(asyncio.Protocol):
         self.recorder.write("answered", number=arrival.number, at=time.time())
         self.flush()
         if self.last_stream is not None and self.open == 0 and not self.is_ending:
-            # The client closes. Closed from here while requests come, the kernel would reset the connection, and GOAWAY with it be lost.
+            # The client closes. Closed from here while requests come, the kernel would reset the connection, and
+            # GOAWAY with it be lost.
             self.is_ending = True
             asyncio.get_running_loop().call_later(LINGERING, self.transport.close)
 

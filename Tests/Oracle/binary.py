@@ -1,6 +1,7 @@
 """The recording APNs' other door: Apple's old binary interface, over which success is silence.
 
-Source: Apple archive, "Binary Provider API". Only the framed form is spoken, command 2. A refusal is a packet of six bytes that names one push, and
+Source: Apple archive, "Binary Provider API". Only the framed form is spoken, command 2. A refusal is a packet of six
+bytes that names one push, and
 ends the connection: what came before it was taken, what comes behind it is not looked at.
 """
 
@@ -51,7 +52,11 @@ class BinaryConnection(asyncio.Protocol):
         while frame:
             number, length = struct.unpack(">BH", frame[:3])
             items[number], frame = frame[3 : 3 + length], frame[3 + length :]
-        numbers = {name: int.from_bytes(items[key], "big") for name, key in (("expiration", EXPIRATION), ("priority", PRIORITY)) if key in items}
+        numbers = {
+            name: int.from_bytes(items[key], "big")
+            for name, key in (("expiration", EXPIRATION), ("priority", PRIORITY))
+            if key in items
+        }
         self.recorder.arrivals += 1
         arrival = Arrival(
             self.recorder.arrivals,

@@ -1,11 +1,13 @@
-"""What the books say at the end of an episode: views and commands as a user reads them, tables where there is nothing else."""
+"""What the books say at the end of an episode: views and commands as a user reads them, tables where there is
+nothing else."""
 
 import collections
 import dataclasses
 
 KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"]
 
-# What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which are stored and so
+# What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which
+# are stored and so
 # never change; those that the recording APNs answers with, and pushq's own.
 ENDS = {0: "waiting", 1: "delivered", 2: "suppressed", 3: "expired", 4: "cancelled", 5: "unknown"}
 FAMILIES = {64: "rejected", 128: "failed", 192: "retried"}
@@ -92,6 +94,7 @@ class Books:
     retired: dict  # (queue, channel) -> whether nothing is sent to it any more
     exported: dict  # queue -> tokens of active devices by `pushq-admin device export`
     feedback: list
+    listed: dict  # queue -> how often `pushq-admin feedback list --json` has each reason and verdict
     lapsed: list
     paused: dict  # queue -> reason
     exits: list
@@ -136,11 +139,18 @@ def read_books(stack, episode):
         shown=shown,
         stats={row["queue"]: row for row in stack.admin_json("stats")},
         devices=devices,
-        retired={(names[q], c): retired for q, c, retired in stack.query("select queue_id, channel, retired_at is not null from pushq.channel")},
+        retired={
+            (names[q], c): retired
+            for q, c, retired in stack.query("select queue_id, channel, retired_at is not null from pushq.channel")
+        },
         exported={queue.name: read_export(stack, queue.name) for queue in episode.queues},
         feedback=read_feedback(stack, names, targets),
+        listed={queue.name: read_feedback_list(stack, queue.name) for queue in episode.queues},
         lapsed=read_lapsed(stack, targets),
-        paused={names[q]: why for q, why in stack.query("select id, paused_reason from pushq.queue where paused_at is not null")},
+        paused={
+            names[q]: why
+            for q, why in stack.query("select id, paused_reason from pushq.queue where paused_at is not null")
+        },
         exits=[Exit(w.door, w.process.returncode, w.expected_exit, w.text()) for w in stack.workers],
         secrets=read_secrets(stack, targets),
     )
@@ -148,15 +158,14 @@ def read_books(stack, episode):
 
 def read_entries(stack, targets):
     entries, tallies = collections.defaultdict(list), []
-    rows = stack.query(
-        f"""
-        select r.root_id, r.job_id, extract(epoch from r.ended_at)::float8, r.outcomes, r.notes, r.retried_at is not null,
+    rows = stack.query(f"""
+        select r.root_id, r.job_id, extract(epoch from r.ended_at)::float8, r.outcomes, r.notes, r.retried_at is not
+        null,
                b.device_ids, {', '.join('r.' + kind for kind in KINDS)}
         from pushq.result r
         left join pushq.body b on b.day = r.body_day and b.queue_id = r.queue_id and b.job_id = r.job_id
         order by r.ended_at, r.job_id
-        """
-    )
+        """)
     for root, job, ended_at, outcomes, notes, sent_again, ids, *counts in rows:
         outcomes, notes = bytes(outcomes), notes or {}
         counted = collections.Counter()
@@ -170,15 +179,14 @@ def read_entries(stack, targets):
         if len(ids) != len(outcomes):
             counted["recipients without a byte"] += len(ids) - len(outcomes)
         tallies.append((job, {k: v for k, v in written.items() if v}, dict(counted)))
-    rows = stack.query(
-        """
-        select j.root_id, j.id, extract(epoch from case when j.run_at = 'infinity' then '2100-01-01' else j.run_at end)::float8,
+    rows = stack.query("""
+        select j.root_id, j.id, extract(epoch from case when j.run_at = 'infinity' then '2100-01-01' else j.run_at
+        end)::float8,
                b.device_ids, j.outcomes
         from (select root_id, id, run_at, queue_id, body_day, outcomes from pushq.job
               union all select root_id, job_id, run_at, queue_id, body_day, outcomes from pushq.lease) j
         join pushq.body b on b.day = j.body_day and b.queue_id = j.queue_id and b.job_id = j.id
-        """
-    )
+        """)
     for root, job, run_at, ids, outcomes in rows:
         bytes_ = bytes(outcomes) if outcomes else bytes(len(ids))
         for id, byte in zip(ids, bytes_):
@@ -190,7 +198,8 @@ def read_entries(stack, targets):
 def read_campaigns(stack, names):
     columns = ["queue_id", "key", "campaign_id", "total", *KINDS, "waiting", "finished"]
     rows = stack.query(
-        f"select {', '.join(columns)}, extract(epoch from fanned_out_at)::float8 from pushq.campaign_progress order by campaign_id"
+        f"select {', '.join(columns)}, extract(epoch from fanned_out_at)::float8"
+        " from pushq.campaign_progress order by campaign_id"
     )
     campaigns, shown = {}, {}
     for row in rows:
@@ -208,26 +217,35 @@ def read_export(stack, queue):
 
 
 def read_feedback(stack, names, targets):
-    rows = stack.query(
-        """
-        select queue_id, device_id, reason, extract(epoch from reported_at)::float8, extract(epoch from recorded_at)::float8, verdict
+    rows = stack.query("""
+        select queue_id, device_id, reason, extract(epoch from reported_at)::float8, extract(epoch from
+        recorded_at)::float8, verdict
         from pushq.feedback order by id
-        """
-    )
+        """)
     return [
-        FeedbackRow(names[queue], targets.get(id, f"device {id}"), REASONS.get(reason, f"reason {reason}"), reported, recorded, verdict)
+        FeedbackRow(
+            names[queue],
+            targets.get(id, f"device {id}"),
+            REASONS.get(reason, f"reason {reason}"),
+            reported,
+            recorded,
+            verdict,
+        )
         for queue, id, reason, reported, recorded, verdict in rows
     ]
 
 
+def read_feedback_list(stack, queue):
+    rows = stack.admin_json("feedback", "list", queue, "--limit", "1000000")
+    return collections.Counter((row["reason"], row["verdict"]) for row in rows)
+
+
 def read_lapsed(stack, targets):
-    rows = stack.query(
-        """
+    rows = stack.query("""
         select extract(epoch from l.deadline)::float8, l.root_id, l.outcomes, b.device_ids
         from public.oracle_lapsed l
         join pushq.body b on b.day = l.body_day and b.queue_id = l.queue_id and b.job_id = l.job_id
-        """
-    )
+        """)
     return [
         LapsedLease(deadline, {(root, targets[id]) for id, byte in zip(ids, bytes(outcomes)) if byte == 0})
         for deadline, root, outcomes, ids in rows

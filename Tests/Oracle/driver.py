@@ -211,7 +211,9 @@ class Driver:
             if operation.tokens is None:
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--audience", "all")
             lines = "".join(token + "\n" for token in operation.tokens)
-            return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--tokens", "-", stdin=lines)
+            return self.run_sender(
+                event, "campaign", "campaign", operation.queue, *options, "--tokens", "-", stdin=lines
+            )
         values = {
             "queue": operation.queue,
             "key": operation.key,
@@ -321,7 +323,8 @@ class Driver:
 
     def cutsessions(self, operation, event):
         self.stack.query(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where datname = current_database() and pid <> pg_backend_pid()"
         )
         self.fault("cut", None, event.began)
 
@@ -344,16 +347,14 @@ class Driver:
 
     def due(self):
         """What is not at its end: jobs of today that nobody has set aside, leases, campaigns that still make jobs."""
-        return self.stack.query(
-            """
+        return self.stack.query("""
             select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
             union all
             select 'lease', job_id, deadline::text from pushq.lease
             union all
             select 'fan-out', campaign_id, cursor_device_id::text from pushq.fan_out
             where not done and not paused and start_at < now() + interval '1 hour'
-            """
-        )
+            """)
 
 
 # So that an episode's certificates are good for whatever it sends.
@@ -377,7 +378,11 @@ def quoted(text):
 
 def call(function, values, event, start):
     """A call with named arguments, those left out that are not given, as a producer writes it."""
-    casts = {"payload": "json", "tokens": "bytea[]" if function.endswith("campaign") else "text[]", "expiration": "bigint"}
+    casts = {
+        "payload": "json",
+        "tokens": "bytea[]" if function.endswith("campaign") else "text[]",
+        "expiration": "bigint",
+    }
     parts, parameters = [], []
     for name, value in values.items():
         if value is not None:

@@ -43,6 +43,13 @@ def run_episode(make_stack, seed, size):
     findings = judge(model, record, books, episode.lease)
     recipients = len(books.entries)
     return Verdict(
-        seed, size, findings, len(record.arrivals), recipients, len(episode.operations), len(history.faults),
-        time.monotonic() - began, stack.folder,
+        seed,
+        size,
+        findings,
+        len(record.arrivals),
+        recipients,
+        len(episode.operations),
+        len(history.faults),
+        time.monotonic() - began,
+        stack.folder,
     )

@@ -1,4 +1,5 @@
-"""Makes an episode from a seed. The same seed makes the same episode on every machine: nothing here knows the time, the disk or the
+"""Makes an episode from a seed. The same seed makes the same episode on every machine: nothing here knows the time,
+the disk or the
 order of a set."""
 
 import json
@@ -47,8 +48,24 @@ TEXTS = [
     "x" * 700,
 ]
 # Push types that a device may get by the dozen, with what Apple requires in their payload.
-BINARY_TYPES = ["alert", "alert", "background", "mdm"]  # the others have topics of their own, which the binary interface does not know
-PLAIN_TYPES = ["alert", "alert", "alert", "background", "voip", "complication", "location", "pushtotalk", "widgets", "mdm"]
+BINARY_TYPES = [
+    "alert",
+    "alert",
+    "background",
+    "mdm",
+]  # the others have topics of their own, which the binary interface does not know
+PLAIN_TYPES = [
+    "alert",
+    "alert",
+    "alert",
+    "background",
+    "voip",
+    "complication",
+    "location",
+    "pushtotalk",
+    "widgets",
+    "mdm",
+]
 
 
 def generate(seed, size="short"):
@@ -90,7 +107,8 @@ class Generator:
         return Episode(self.seed, queues, workers, mood, self.operations, lease=3 if is_rough else 15)
 
     def come_to_an_end(self):
-        """Lets everything go on that was paused; then failed recipients get another chance, and what is new is sent, too."""
+        """Lets everything go on that was paused; then failed recipients get another chance, and what is new is sent,
+        too."""
         self.operations += [ResumeCampaign(*campaign) for campaign in sorted(self.paused_campaigns)]
         self.operations += [ResumeQueue(queue) for queue in sorted(self.paused_queues)]
         self.operations += [ResumeTenant(tenant) for tenant in sorted(self.suspended)]
@@ -169,9 +187,7 @@ class Generator:
         if self.is_long and dice.random() < 0.03:
             return self.very_many_devices(queue)
         known = [token for tokens in self.tokens.values() for token in tokens]
-        tokens = [
-            dice.choice(known) if known and dice.random() < 0.2 else self.token() for _ in range(count)
-        ]
+        tokens = [dice.choice(known) if known and dice.random() < 0.2 else self.token() for _ in range(count)]
         tokens = list(dict.fromkeys(tokens))
         rows = tuple((token, self.user(queue.name) if dice.random() < 0.4 else None) for token in tokens)
         self.tokens[queue.name] = tokens
@@ -181,7 +197,8 @@ class Generator:
             self.operations.append(Deactivate(queue.name, gone))
 
     def very_many_devices(self, queue):
-        """Lists as long as those with which tokens were once taken by counts: among them were too many strangers to go unseen."""
+        """Lists as long as those with which tokens were once taken by counts: among them were too many strangers to
+        go unseen."""
         dice = self.dice
         listed, inactive, all_ = dice.choice([(16_644, 246, 16_644), (16_644, 246, 40_000), (100_000, 1_000, 300_000)])
         tokens = [self.token() for _ in range(all_)]
@@ -271,7 +288,11 @@ class Generator:
             "location": {},
             "pushtotalk": {},
             "widgets": {"content-changed": True},
-            "liveactivity": {"timestamp": 1790000000 + self.messages, "event": "update", "content-state": {"score": "2:1"}},
+            "liveactivity": {
+                "timestamp": 1790000000 + self.messages,
+                "event": "update",
+                "content-state": {"score": "2:1"},
+            },
         }.get(push_type)
         content = {"mdm": f"magic {self.messages}"} if push_type == "mdm" else {"aps": aps}
         content["number"] = self.messages
@@ -296,7 +317,8 @@ class Generator:
     # Recipients.
 
     def list_of_tokens(self, queue, keeps_new=True):
-        """Sparse, dense or a stretch of the devices, some of them unknown so far or named twice. `keeps_new`: the new ones become devices."""
+        """Sparse, dense or a stretch of the devices, some of them unknown so far or named twice. `keeps_new`: the
+        new ones become devices."""
         dice = self.dice
         known = self.tokens[queue.name]
         kind = dice.choice(["sparse", "every second", "dense", "stretch", "few", "new"])
@@ -365,7 +387,12 @@ class Generator:
     def transaction(self, queue):
         commits = self.dice.random() < 0.6
         sends = tuple(
-            Send(queue.name, self.message(queue), self.list_of_tokens(queue, keeps_new=commits), urgent=self.dice.random() < 0.2)
+            Send(
+                queue.name,
+                self.message(queue),
+                self.list_of_tokens(queue, keeps_new=commits),
+                urgent=self.dice.random() < 0.2,
+            )
             for _ in range(self.dice.randint(1, 4))
         )
         return Transaction(sends, commits)
@@ -416,7 +443,12 @@ class Generator:
         if not queue.channels or queue.is_binary:
             return None
         message = self.message(
-            queue, "liveactivity", collapse_id=None, at_most_once=False, priority=self.dice.choice([10, 5]), expires_in=None,
+            queue,
+            "liveactivity",
+            collapse_id=None,
+            at_most_once=False,
+            priority=self.dice.choice([10, 5]),
+            expires_in=None,
             never_stored=True,
         )
         return Broadcast(
@@ -430,7 +462,8 @@ class Generator:
     # Devices.
 
     def race_with_devices(self, queue):
-        """Something is due in a moment, and before that some of its devices are deactivated, and others change hands."""
+        """Something is due in a moment, and before that some of its devices are deactivated, and others change
+        hands."""
         dice = self.dice
         known = self.tokens[queue.name]
         due = dice.choice([1.0, 2.0, 3.0])

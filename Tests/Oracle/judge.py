@@ -137,7 +137,9 @@ class Judge:
         elif any(since < arrival.at < until for since, until in sending.paused):
             self.find("paused", f"{where} arrived while it was paused")
         elif not self.model.may_be_sent_at(sending, arrival.target, arrival.at):
-            self.find("not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place")
+            self.find(
+                "not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place"
+            )
 
     def judge_identifiers(self):
         """The same for one recipient on every try, and another for everybody else."""
@@ -184,15 +186,21 @@ class Judge:
         for arrival in arrivals:
             if before is not None and (sending.message.at_most_once or not self.is_excused(sending, target, before)):
                 once = " though at most once" if sending.message.at_most_once else ""
-                self.find("sent twice", f"{where} arrived again{once} {arrival.at - before.at:.2f} s after {self.told(before)}")
+                self.find(
+                    "sent twice",
+                    f"{where} arrived again{once} {arrival.at - before.at:.2f} s after {self.told(before)}",
+                )
             if arrival.status not in PASSING:
                 before = arrival
         if (sending.root, target) in self.lapsed or sending.retried:
             return  # who has it next knows nothing of what was asked for
         for refused, again in zip(arrivals, arrivals[1:]):
             if refused.status and again.at < refused.answered_at + refused.decision.retry_after - 0.05:
-                self.find("too soon", f"{where} arrived again {again.at - refused.answered_at:.2f} s after {self.told(refused)}, "
-                          f"which asked for {refused.decision.retry_after} s")
+                self.find(
+                    "too soon",
+                    f"{where} arrived again {again.at - refused.answered_at:.2f} s after {self.told(refused)}, "
+                    f"which asked for {refused.decision.retry_after} s",
+                )
 
     @staticmethod
     def told(arrival):
@@ -210,8 +218,11 @@ class Judge:
         """Whether it may end as unknown."""
         if (sending.root, target) in self.lapsed:
             return True
-        # What was under way when a connection was reset has not been read, and its sender cannot tell that from what has.
-        if any(where == sending.queue.environment and sending.begins <= at <= end.ended_at for where, at in self.resets):
+        # What was under way when a connection was reset has not been read, and its sender cannot tell that from what
+        # has.
+        if any(
+            where == sending.queue.environment and sending.begins <= at <= end.ended_at for where, at in self.resets
+        ):
             return True
         return any(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
 
@@ -298,7 +309,10 @@ class Judge:
 
     @staticmethod
     def answers(arrivals):
-        return ", ".join(f"{a.status} {a.decision.reason}".strip() if a.status else "no answer" for a in arrivals) or "nothing arrived"
+        return (
+            ", ".join(f"{a.status} {a.decision.reason}".strip() if a.status else "no answer" for a in arrivals)
+            or "nothing arrived"
+        )
 
     # MARK: The books by themselves
 
@@ -383,7 +397,10 @@ class Judge:
     @staticmethod
     def story(device):
         """What happened to a device, for a report."""
-        parts = [(c.ended, ("registered" if c.registers == "yes" else "active") if c.active else "deactivated") for c in device.changes]
+        parts = [
+            (c.ended, ("registered" if c.registers == "yes" else "active") if c.active else "deactivated")
+            for c in device.changes
+        ]
         parts += [(r.answered_at, f"{r.reason} since {r.since:.3f}") for r in device.reports]
         return ", ".join(f"{time:.3f} {what}" for time, what in sorted(parts))
 
@@ -391,7 +408,9 @@ class Judge:
         for (queue, channel), retired in self.books.retired.items():
             if retired and (queue, channel) not in self.model.gone:
                 self.find("channel", f"{channel} of {queue} is retired, and APNs knows it")
-            certain = [e for e in self.books.entries.items() if e[0][1] == channel and any(x.reason == GONE for x in e[1])]
+            certain = [
+                e for e in self.books.entries.items() if e[0][1] == channel and any(x.reason == GONE for x in e[1])
+            ]
             if certain and not retired:
                 self.find("channel", f"{channel} of {queue} is not retired, and APNs does not know it")
 
@@ -431,20 +450,40 @@ class Judge:
                             row.reason == entry.reason or abs(row.recorded_at - entry.ended_at) < 0.001
                             for row in rows.get((sending.queue.name, target), ())
                         ):
-                            self.find("feedback", f"{entry.reason} of {short(target)} in {sending.queue.name} has no row")
+                            self.find(
+                                "feedback", f"{entry.reason} of {short(target)} in {sending.queue.name} has no row"
+                            )
+        for queue, listed in self.books.listed.items():
+            counted = collections.Counter(
+                (row.reason, row.verdict) for row in self.books.feedback if row.queue == queue
+            )
+            if listed != counted:
+                self.find("feedback", f"feedback list shows {dict(listed)} of {queue}, and there are {dict(counted)}")
         for row in self.books.feedback:
             self.judge_feedback_row(row, self.model.devices.get((row.queue, row.token)))
 
     def judge_feedback_row(self, row, device):
         where = f"{row.reason} of {short(row.token)} in {row.queue}"
-        reports = [r for r in device.reports if r.reason == row.reason and r.answered_at <= row.recorded_at + 0.001] if device else []
+        reports = (
+            [r for r in device.reports if r.reason == row.reason and r.answered_at <= row.recorded_at + 0.001]
+            if device
+            else []
+        )
         # A time that lies ahead of the database's is taken for now.
-        timed = [r for r in reports if r.is_timed and abs(r.since - row.reported_at) < 0.0015 or not r.is_timed
-                 and r.since - 0.1 <= row.reported_at <= row.recorded_at]
+        timed = [
+            r
+            for r in reports
+            if r.is_timed
+            and abs(r.since - row.reported_at) < 0.0015
+            or not r.is_timed
+            and r.since - 0.1 <= row.reported_at <= row.recorded_at
+        ]
         if not timed:
             self.find("feedback", f"{where} at {row.reported_at:.3f} was never reported")
             return
-        if row.verdict not in (("suspect", "deactivated", "kept") if row.reason in SUSPECT else ("deactivated", "kept")):
+        if row.verdict not in (
+            ("suspect", "deactivated", "kept") if row.reason in SUSPECT else ("deactivated", "kept")
+        ):
             self.find("feedback", f"{where} has the verdict {row.verdict}")
         if row.reason in SUSPECT:
             return
@@ -454,9 +493,16 @@ class Judge:
         if row.verdict == "kept" and later == {"no"}:
             since = min(r.answered_at for r in timed)
             others = [r for r in device.reports if r not in timed and r.answered_at <= row.recorded_at]
-            if not others and len(timed) < 2 and False not in {
-                state for moment in device.moments(since, row.recorded_at) for state in device.states_by_hand(moment)
-            }:
+            if (
+                not others
+                and len(timed) < 2
+                and False
+                not in {
+                    state
+                    for moment in device.moments(since, row.recorded_at)
+                    for state in device.states_by_hand(moment)
+                }
+            ):
                 self.find("feedback", f"{where} was kept, though it had not registered again: {self.story(device)}")
 
     # MARK: Queues and workers

@@ -1,10 +1,13 @@
 """The reference model: what had to follow from what was done, in the plainest words that are right.
 
-It knows the episode, what the driver did when, and what the recording APNs answered. It knows nothing of jobs, leases and cursors. Where two
-things raced, it allows whatever a person would call right, and no more: a device that was deactivated while a campaign went on may
+It knows the episode, what the driver did when, and what the recording APNs answered. It knows nothing of jobs,
+leases and cursors. Where two
+things raced, it allows whatever a person would call right, and no more: a device that was deactivated while a
+campaign went on may
 have got it or not; one that was deactivated before the campaign's start may not.
 
-Times are seconds since 1970, all by the clock of one machine. What was done by a command took effect somewhere between its beginning and its end.
+Times are seconds since 1970, all by the clock of one machine. What was done by a command took effect somewhere
+between its beginning and its end.
 """
 
 import collections
@@ -30,7 +33,8 @@ HOLD = 20.0
 HEEDING = 8.0
 # What may lie between reading an answer and acting on it, on a busy machine.
 ACTING = 10.0
-# How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard of again.
+# How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
+# of again.
 SILENCE = 4.0
 LONGEST_EXPIRATION = 2**31 - 1  # what stands for none over the binary interface: the year 2038
 DEAD = {"Unregistered", "ExpiredToken"}
@@ -71,7 +75,8 @@ class Device:
         return any(change.began <= time for change in self.changes)
 
     def states_by_hand(self, time):
-        """Whether it is active by what was done to it: one state, or two while something is being done. None: not there."""
+        """Whether it is active by what was done to it: one state, or two while something is being done. None: not
+        there."""
         states = {None}
         for change in self.changes:
             if change.ended <= time:
@@ -203,7 +208,11 @@ class Model:
             # A user without an active device is nobody to send to, and a channel that is gone is refused.
             event = sending.event
             is_for_nobody = sending.user is not None and not sending.must
-            is_gone = sending.is_broadcast and self.is_gone(sending, event.operation.channel, event.ended) and event.error == "PQ409"
+            is_gone = (
+                sending.is_broadcast
+                and self.is_gone(sending, event.operation.channel, event.ended)
+                and event.error == "PQ409"
+            )
             if not is_for_nobody and not is_gone:
                 self.expect(event, None)
         self.note_pauses()
@@ -232,7 +241,8 @@ class Model:
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
 
     def may_be_unread(self, arrival):
-        """Its connection ended so soon after its answer that the worker may not have read it, or not have trusted in silence yet."""
+        """Its connection ended so soon after its answer that the worker may not have read it, or not have trusted in
+        silence yet."""
         if arrival.connection in self.record.packets:
             return False
         end = self.record.connection_ends.get(arrival.connection, math.inf)
@@ -328,7 +338,9 @@ class Model:
         """The same call under the same key returns the first one's root; another one is refused."""
         if operation == first_operation:
             if event.root != first.root:
-                self.findings.append(f"a repeated call under its key returned {event.root} instead of {first.root}: {event.error}")
+                self.findings.append(
+                    f"a repeated call under its key returned {event.root} instead of {first.root}: {event.error}"
+                )
         else:
             self.refused[self.payload_of(operation)] = "had a key that was used for something else"
             if event.error is None:
@@ -341,7 +353,8 @@ class Model:
         return Sending(event, queue, operation.message, payload, isinstance(operation, s.Broadcast), begins, ends)
 
     def resolve(self, sending):
-        """Whom it has to reach or account for, and whom it may. Asked once all is known, since devices change while a campaign goes on."""
+        """Whom it has to reach or account for, and whom it may. Asked once all is known, since devices change while
+        a campaign goes on."""
         event, operation = sending.event, sending.event.operation
         if sending.is_broadcast:
             sending.must = sending.may = {operation.channel}
@@ -353,7 +366,8 @@ class Model:
             if isinstance(operation, s.Send):
                 since = until = event.ended
             else:
-                # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or not.
+                # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or
+                # not.
                 since = max(sending.begins, event.began)
                 until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
             devices = {token: device for token, device in devices.items() if device.exists_at(event.ended)}
@@ -393,7 +407,11 @@ class Model:
 
     def note_pause(self, place, since, until):
         for sending in self.sendings:
-            key = getattr(sending.event.operation, "key", None) if isinstance(sending.event.operation, s.Campaign) else None
+            key = (
+                getattr(sending.event.operation, "key", None)
+                if isinstance(sending.event.operation, s.Campaign)
+                else None
+            )
             if place in ((sending.queue.name, None), (sending.queue.name, key), (sending.queue.tenant, None)):
                 sending.paused.append((since, until))
 
@@ -401,12 +419,7 @@ class Model:
         """The times within which a recipient's turn may have come, as pairs, up to `until`."""
         spans = [(sending.begins, until)]
         for since, end in sending.paused:
-            spans = [
-                span
-                for a, b in spans
-                for span in ((a, min(b, since)), (max(a, end), b))
-                if span[0] <= span[1]
-            ]
+            spans = [span for a, b in spans for span in ((a, min(b, since)), (max(a, end), b)) if span[0] <= span[1]]
         return spans
 
     # MARK: One recipient
@@ -416,7 +429,9 @@ class Model:
 
     def superseded(self, sending, target):
         """From when on a newer update may have, and must have, taken its place; inf for never."""
-        later = [n.event for n in self.newest.get((sending.queue.name, target), ()) if n.event.began >= sending.event.ended]
+        later = [
+            n.event for n in self.newest.get((sending.queue.name, target), ()) if n.event.began >= sending.event.ended
+        ]
         if not later or sending.message.push_type != "liveactivity":
             return math.inf, math.inf
         return min(event.began for event in later), min(event.ended for event in later)
@@ -433,12 +448,15 @@ class Model:
             until = min(until, surely_superseded, sending.ends)
             if since > until:
                 continue
-            if sending.is_broadcast or self.device(sending, target).may_fit(True, since, until, sending.user, self.settled):
+            if sending.is_broadcast or self.device(sending, target).may_fit(
+                True, since, until, sending.user, self.settled
+            ):
                 return True
         return False
 
     def may_be_suppressed(self, sending, target, ended_at):
-        """Whether its turn may have come, until `ended_at`, while its device was inactive or a newer update had taken its place."""
+        """Whether its turn may have come, until `ended_at`, while its device was inactive or a newer update had
+        taken its place."""
         perhaps_superseded, _ = self.superseded(sending, target)
         if perhaps_superseded <= ended_at:
             return True
@@ -451,7 +469,8 @@ class Model:
     # MARK: What a request has to look like
 
     def headers(self, sending, target):
-        """The value of every header but `:authority` and the identifier: a text, a range of numbers, or the word for "as the identifier"."""
+        """The value of every header but `:authority` and the identifier: a text, a range of numbers, or the word for
+        "as the identifier"."""
         message = sending.message
         if sending.queue.is_binary:
             return self.binary_fields(sending)
@@ -479,13 +498,15 @@ class Model:
             expected["apns-collapse-id"] = IDENTIFIER
         return expected
 
-
     @staticmethod
     def binary_fields(sending):
         """The same of the binary interface."""
         message, expiration = sending.message, sending.event.expiration
         priority = message.priority or (5 if message.push_type == "background" else 10)
-        expected = {"priority": str(priority), "expiration": str(LONGEST_EXPIRATION if expiration is None else expiration)}
+        expected = {
+            "priority": str(priority),
+            "expiration": str(LONGEST_EXPIRATION if expiration is None else expiration),
+        }
         if expiration is None and message.expires_in is not None:
             begin, end = sending.event.began + message.expires_in, sending.event.ended + message.expires_in
             expected["expiration"] = range(int(begin) - 1, int(end) + 2)

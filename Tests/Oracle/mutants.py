@@ -1,6 +1,7 @@
 """Faults that are put into a copy of the source, one at a time, to see that the oracle finds them.
 
-A mutant is a text that stands in a file exactly once and another in its place. One whose text is no longer there is a failure of its
+A mutant is a text that stands in a file exactly once and another in its place. One whose text is no longer there is
+a failure of its
 own: it has to be brought up to date, or nobody would know what it still shows."""
 
 import dataclasses
@@ -145,6 +146,12 @@ MUTANTS = [
         "if expiration.count > 1 {",
     ),
     Mutant(
+        "what stood behind an error taken for delivered",
+        "Sources/APNs/BinaryGateway/BinaryConnection.swift",
+        "while !window.isEmpty { record(.untouched) }",
+        "while !window.isEmpty { record(.accepted) }",
+    ),
+    Mutant(
         "another credential's connections",
         "Sources/Workers/Credentials/Gateways.swift",
         "holder: holder, version: credential.version,",
@@ -192,7 +199,12 @@ def run_mutants(names):
     """Tries all mutants, or those of these names; prints a table. Returns the exit code."""
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
     if not chosen:
-        print("scripts/oracle: no mutant is called so; they are:", *[f"  {m.name}" for m in MUTANTS], sep="\n", file=sys.stderr)
+        print(
+            "scripts/oracle: no mutant is called so; they are:",
+            *[f"  {m.name}" for m in MUTANTS],
+            sep="\n",
+            file=sys.stderr,
+        )
         return 2
     copy_source()
     missed = 0
@@ -206,7 +218,11 @@ def run_mutants(names):
         is_found = isinstance(found, tuple)
         missed += not is_found
         seconds = time.monotonic() - began
-        row = ["yes", str(found[0]), f"{seconds:.0f} s", found[1]] if is_found else ["**no**", "", f"{seconds:.0f} s", found]
+        row = (
+            ["yes", str(found[0]), f"{seconds:.0f} s", found[1]]
+            if is_found
+            else ["**no**", "", f"{seconds:.0f} s", found]
+        )
         print(f"| {' | '.join([mutant.name, *row])} |", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} were found", flush=True)
     return 1 if missed else 0
@@ -215,7 +231,9 @@ def run_mutants(names):
 def copy_source():
     """Brings the copy up to date; what was built of it stays, so that only what changed is built again."""
     os.makedirs(COPY, exist_ok=True)
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     wanted = {path for path in listed.stdout.splitlines() if os.path.isfile(f"{ROOT}/{path}")}
     for path in wanted:
         write(f"{COPY}/{path}", read(f"{ROOT}/{path}"))
@@ -259,7 +277,10 @@ def build():
     for product in ("pushq", "pushq-admin"):
         done = subprocess.run(["swift", "build", "--product", product], cwd=COPY, capture_output=True, text=True)
         if done.returncode != 0:
-            raise OutOfDate("out of date: it does not build: " + " / ".join(x for x in done.stdout.splitlines() if "error:" in x)[:300])
+            raise OutOfDate(
+                "out of date: it does not build: "
+                + " / ".join(x for x in done.stdout.splitlines() if "error:" in x)[:300]
+            )
     return f"{COPY}/.build/debug"
 
 

@@ -1,4 +1,5 @@
-"""What an episode is made of: who there is, and what is done, one thing after the other. Made by the generator from a seed, carried
+"""What an episode is made of: who there is, and what is done, one thing after the other. Made by the generator from
+a seed, carried
 out by the driver, and judged by what had to follow from it."""
 
 import dataclasses
@@ -173,7 +174,8 @@ class CancelCampaign:
 
 @dataclasses.dataclass(frozen=True)
 class RetryFailed:
-    """Sends again to the failed recipients of a campaign, or without a key to those of the queue's latest job that has some."""
+    """Sends again to the failed recipients of a campaign, or without a key to those of the queue's latest job that
+    has some."""
 
     queue: str
     key: str = None

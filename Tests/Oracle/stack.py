@@ -1,4 +1,5 @@
-"""The real parts of an episode: a private PostgreSQL, certificates and keys, the recording APNs, and `pushq` in processes of its own.
+"""The real parts of an episode: a private PostgreSQL, certificates and keys, the recording APNs, and `pushq` in
+processes of its own.
 
 Everything lies in one temporary folder and ends with this process, whatever ends that (prctl(2), PR_SET_PDEATHSIG)."""
 
@@ -62,7 +63,17 @@ class Postgres:
         os.makedirs(folder)
         if self.user:
             os.chown(folder, self.user.pw_uid, self.user.pw_gid)
-        self.run("initdb", "-D", f"{folder}/data", "-U", "pushq", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+        self.run(
+            "initdb",
+            "-D",
+            f"{folder}/data",
+            "-U",
+            "pushq",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+        )
         self.start()
 
     @staticmethod
@@ -86,7 +97,13 @@ class Postgres:
             raise StackError(f"{program}: {done.stderr.strip()}")
 
     def start(self):
-        settings = ["listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "max_connections=100", "jit=off"]
+        settings = [
+            "listen_addresses=",
+            f"unix_socket_directories={self.folder}",
+            "fsync=off",
+            "max_connections=100",
+            "jit=off",
+        ]
         with open(f"{self.folder}/log", "a") as log:
             self.process = subprocess.Popen(
                 [f"{self.binaries}/postgres", "-D", f"{self.folder}/data"] + [x for s in settings for x in ("-c", s)],
@@ -119,8 +136,12 @@ class Authority:
         os.makedirs(folder, exist_ok=True)
         self.certificate = f"{folder}/ca.pem"
         self.serial = 1000
-        self.openssl("req", "-x509", *self.new_key("ca.key"), "-subj", "/CN=Oracle", "-days", "365", "-out", self.certificate)
-        self.server = self.issue("server", "/CN=127.0.0.1", "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth")[0]
+        self.openssl(
+            "req", "-x509", *self.new_key("ca.key"), "-subj", "/CN=Oracle", "-days", "365", "-out", self.certificate
+        )
+        self.server = self.issue(
+            "server", "/CN=127.0.0.1", "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth"
+        )[0]
 
     def openssl(self, *arguments):
         done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True)
@@ -138,7 +159,18 @@ class Authority:
             file.write(f"[e]\n{extensions}\n")
         self.openssl("req", "-new", *self.new_key(f"{name}.key"), "-subj", subject, "-out", f"{name}.csr")
         self.openssl(
-            *["x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-set_serial", str(self.serial)],
+            *[
+                "x509",
+                "-req",
+                "-in",
+                f"{name}.csr",
+                "-CA",
+                "ca.pem",
+                "-CAkey",
+                "ca.key",
+                "-set_serial",
+                str(self.serial),
+            ],
             *["-days", "365", "-extfile", f"{name}.cnf", "-extensions", "e", "-out", f"{name}.crt"],
         )
         path = f"{self.folder}/{name}.pem"
@@ -150,9 +182,14 @@ class Authority:
         return path, serial.zfill(len(serial) + len(serial) % 2)
 
     def provider_certificate(self, name, app, suffixes):
-        """As Apple issues them: for both environments, with the app as user ID of the subject and its topics as an extension."""
+        """As Apple issues them: for both environments, with the app as user ID of the subject and its topics as an
+        extension."""
         topics = [app] + [app + suffix for suffix in suffixes]
-        lines = ["extendedKeyUsage=clientAuth", "1.2.840.113635.100.6.3.1=ASN1:NULL", "1.2.840.113635.100.6.3.2=ASN1:NULL"]
+        lines = [
+            "extendedKeyUsage=clientAuth",
+            "1.2.840.113635.100.6.3.1=ASN1:NULL",
+            "1.2.840.113635.100.6.3.2=ASN1:NULL",
+        ]
         lines += ["1.2.840.113635.100.6.3.6=ASN1:SEQUENCE:topics", "[topics]"]
         for number, topic in enumerate(topics):
             lines += [f"t{number}=UTF8:{topic}", f"k{number}=SEQUENCE:kinds"]
@@ -261,7 +298,9 @@ class Stack:
         if may_fail:
             return done.returncode, done.stdout, done.stderr
         if done.returncode != 0:
-            raise StackError(f"{os.path.basename(program)} {' '.join(arguments[:3])}: exit {done.returncode}: {done.stderr.strip()}")
+            raise StackError(
+                f"{os.path.basename(program)} {' '.join(arguments[:3])}: exit {done.returncode}: {done.stderr.strip()}"
+            )
         return done.stdout
 
     def admin_json(self, *arguments):
@@ -334,7 +373,8 @@ class Stack:
 
 @contextlib.contextmanager
 def ground(binaries):
-    """A function that makes the stack of an episode, on one server and one authority for all of them. Everything is gone afterwards."""
+    """A function that makes the stack of an episode, on one server and one authority for all of them. Everything is
+    gone afterwards."""
     for program in ("pushq", "pushq-admin"):
         if not os.access(f"{binaries}/{program}", os.X_OK):
             raise StackError(f"{binaries}/{program} is not there: swift build makes it")

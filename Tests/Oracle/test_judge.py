@@ -1,10 +1,12 @@
 """What judges others must not misjudge: a clean record passes, and each kind of altered one is found.
 
-`python3 -m unittest Oracle.test_judge`, in Tests; scripts/test runs it, too. There is nothing real here: an episode of two queues, written
+`python3 -m unittest Oracle.test_judge`, in Tests; scripts/test runs it, too. There is nothing real here: an episode
+of two queues, written
 down by hand as it should have gone.
 """
 
 import base64
+import collections
 import copy
 import dataclasses
 import json
@@ -42,7 +44,10 @@ class Play:
         self.roots = 100
         self.ends = {}
         self.lease = 3
-        self.exits = [Exit("production/1", 0, 0, "started\nstopped after 12 requests\n"), Exit("sandbox/1", 0, 0, "started\n")]
+        self.exits = [
+            Exit("production/1", 0, 0, "started\nstopped after 12 requests\n"),
+            Exit("sandbox/1", 0, 0, "started\n"),
+        ]
         self.script()
 
     def script(self):
@@ -74,13 +79,19 @@ class Play:
         self.answer(self.strict, D, 429, "TooManyRequests")
         self.answer(self.strict, D, 429, "TooManyRequests")
         self.answer(self.strict, E, 0, kind="reset")
-        self.all = self.do(s.Campaign(TEST.name, "all", message(4, collapse_id="same", expires_in=3600)), expiration=int(START + 3600))
+        self.all = self.do(
+            s.Campaign(TEST.name, "all", message(4, collapse_id="same", expires_in=3600)), expiration=int(START + 3600)
+        )
         self.answer(self.all, A, 200)
         # A channel that is gone.
-        self.gone = self.do(s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0)
+        self.gone = self.do(
+            s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
+        )
         self.answer(self.gone, "Z29uZQ==", 400, "ChannelNotRegistered")
         # The first update's place is taken by the second.
-        self.old = self.do(s.Send(SHOP.name, message(5, "liveactivity"), (A,), run_in=5.0, replaces_waiting=True), run_at=self.now + 5)
+        self.old = self.do(
+            s.Send(SHOP.name, message(5, "liveactivity"), (A,), run_in=5.0, replaces_waiting=True), run_at=self.now + 5
+        )
         self.new = self.do(s.Send(SHOP.name, message(6, "liveactivity"), (A,), replaces_waiting=True))
         self.answer(self.new, A, 200)
         self.now += 5
@@ -90,7 +101,9 @@ class Play:
         )
         self.answer(self.broadcast, SHOP.channels[0], 200)
         self.do(s.Transaction((s.Send(SHOP.name, message(8), (A,)),), commits=False))
-        self.events.append(Event(s.Send(SHOP.name, message(8), (A,)), self.now, self.now + 0.01, root=999, committed=False))
+        self.events.append(
+            Event(s.Send(SHOP.name, message(8), (A,)), self.now, self.now + 0.01, root=999, committed=False)
+        )
         self.do(s.PauseQueue(SHOP.name))
         self.now += 20
         self.expired = self.do(s.Send(SHOP.name, message(9), (A,), send_within=2), send_by=self.now + 2)
@@ -119,18 +132,35 @@ class Play:
         queue = SHOP if operation.queue == SHOP.name else TEST
         connection = 1 if queue is SHOP else 2
         identifier = f"00000000-0000-8{event.root:03x}-8000-0000000000{target[:2] if target in TOKENS else 'cc'}"
-        sending = type("Sending", (), {
-            "queue": queue, "message": operation.message, "event": event, "is_broadcast": isinstance(operation, s.Broadcast),
-            "topic": queue.app + {"liveactivity": ".push-type.liveactivity"}.get(operation.message.push_type, ""),
-        })
+        sending = type(
+            "Sending",
+            (),
+            {
+                "queue": queue,
+                "message": operation.message,
+                "event": event,
+                "is_broadcast": isinstance(operation, s.Broadcast),
+                "topic": queue.app + {"liveactivity": ".push-type.liveactivity"}.get(operation.message.push_type, ""),
+            },
+        )
         expected = Model.headers(None, sending, target)
         headers = [(name, identifier if value is IDENTIFIER else value) for name, value in expected.items()]
-        headers += [(":authority", "127.0.0.1:1"), ("apns-request-id" if sending.is_broadcast else "apns-id", identifier)]
+        headers += [
+            (":authority", "127.0.0.1:1"),
+            ("apns-request-id" if sending.is_broadcast else "apns-id", identifier),
+        ]
         headers += [("authorization", provider_token())] if queue is SHOP else []
         number = len(self.arrivals) + 1
         arrival = Arrival(
-            number, self.now, f"{queue.environment}/1", connection, "" if queue is SHOP else "com.example.shop 03E9",
-            expected[":path"], headers, operation.message.payload.encode(), Decision(kind, status, reason, dead_since, 0.0, retry_after),
+            number,
+            self.now,
+            f"{queue.environment}/1",
+            connection,
+            "" if queue is SHOP else "com.example.shop 03E9",
+            expected[":path"],
+            headers,
+            operation.message.payload.encode(),
+            Decision(kind, status, reason, dead_since, 0.0, retry_after),
         )
         if dead_since:
             arrival.dead_since = self.now - (0 if dead_since == "now" else 86400)
@@ -185,7 +215,11 @@ class Play:
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
-                **self.counts(entries), "campaign_id": event.root, "total": recipients, "waiting": 0, "finished": True,
+                **self.counts(entries),
+                "campaign_id": event.root,
+                "total": recipients,
+                "waiting": 0,
+                "finished": True,
                 "fanned_out_at": event.ended,
             }
         queues = {event.root: event.operation.queue for event in self.events if event.root}
@@ -193,12 +227,28 @@ class Play:
             mine = [row for (name, _), row in devices.items() if name == queue.name]
             entries = [e for (root, _), list_ in self.entries.items() if queues[root] == queue.name for e in list_]
             stats[queue.name] = {
-                "devices": sum(r.active for r in mine), "inactive": sum(not r.active for r in mine), **self.counts(entries)
+                "devices": sum(r.active for r in mine),
+                "inactive": sum(not r.active for r in mine),
+                **self.counts(entries),
             }
-        exported = {q.name: [t for (name, t), r in devices.items() if name == q.name and r.active] for q in (SHOP, TEST)}
+        exported = {
+            q.name: [t for (name, t), r in devices.items() if name == q.name and r.active] for q in (SHOP, TEST)
+        }
         return Books(
-            self.entries, [(1, {"delivered": 3}, {"delivered": 3})], campaigns, copy.deepcopy(campaigns), stats, devices,
-            {(SHOP.name, SHOP.channels[0]): False, (TEST.name, "Z29uZQ=="): True}, exported, self.feedback, self.lapsed, {}, self.exits, TOKENS + ["PRIVATE KEY"],
+            self.entries,
+            [(1, {"delivered": 3}, {"delivered": 3})],
+            campaigns,
+            copy.deepcopy(campaigns),
+            stats,
+            devices,
+            {(SHOP.name, SHOP.channels[0]): False, (TEST.name, "Z29uZQ=="): True},
+            exported,
+            self.feedback,
+            {SHOP.name: collections.Counter((row.reason, row.verdict) for row in self.feedback)},
+            self.lapsed,
+            {},
+            self.exits,
+            TOKENS + ["PRIVATE KEY"],
         )
 
 
@@ -399,19 +449,31 @@ ALTERATIONS = {
     "a priority too few": (set_header("apns-priority", None, "list", B), "header"),
     "another expiration": (set_header("apns-expiration", "1", "all"), "header"),
     "no expiration": (set_header("apns-expiration", None, "all"), "header"),
-    "the collapse ID of another recipient": (set_header("apns-collapse-id", "00000000-0000-8065-8000-000000000005"), "collapse ID"),
+    "the collapse ID of another recipient": (
+        set_header("apns-collapse-id", "00000000-0000-8065-8000-000000000005"),
+        "collapse ID",
+    ),
     "no collapse ID": (set_header("apns-collapse-id", None), "collapse ID"),
     "another collapse ID": (set_header("apns-collapse-id", "other", "all"), "collapse ID"),
     "a header that nobody asked for": (set_header("x-debug", "1"), "header"),
     "another method": (set_header(":method", "PUT"), "header"),
     "no provider token": (set_header("authorization", None), "credential"),
     "the provider token of another key": (set_header("authorization", provider_token(key="OTHER12345")), "credential"),
-    "the provider token of another team": (set_header("authorization", provider_token(team="OTHER12345")), "credential"),
+    "the provider token of another team": (
+        set_header("authorization", provider_token(team="OTHER12345")),
+        "credential",
+    ),
     "an old provider token": (set_header("authorization", provider_token(issued=START - 4000)), "credential"),
     "no certificate": (lambda p, b: setattr(arrival(p, p.all, A), "certificate", ""), "credential"),
-    "another certificate": (lambda p, b: setattr(arrival(p, p.all, A), "certificate", "com.example.shop 03EA"), "credential"),
+    "another certificate": (
+        lambda p, b: setattr(arrival(p, p.all, A), "certificate", "com.example.shop 03EA"),
+        "credential",
+    ),
     "the identifier of another recipient": (use_identifier_of("alert", E), "identifier"),
-    "another identifier on the second try": (set_header("apns-id", "00000000-0000-8065-8000-0000000000ff", "list", F), "identifier"),
+    "another identifier on the second try": (
+        set_header("apns-id", "00000000-0000-8065-8000-0000000000ff", "list", F),
+        "identifier",
+    ),
     "an identifier in upper case": (set_header("apns-id", "00000000-0000-8065-8000-0000000000FF"), "identifier"),
     "no identifier": (set_header("apns-id", None), "identifier"),
     "a broadcast to another channel": (another_broadcast_channel, "stranger"),
@@ -443,7 +505,10 @@ ALTERATIONS = {
     "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
     "a channel that is there, and retired": (set_book(["retired", (SHOP.name, SHOP.channels[0])], True), "channel"),
     "a recipient of nothing": (lambda p, b: b.entries.update({(7, A): [Entry("delivered", "", START, 1)]}), "stranger"),
-    "a recipient too many": (lambda p, b: b.entries.update({(p.alert.root, H): [Entry("suppressed", "", START, 1)]}), "stranger"),
+    "a recipient too many": (
+        lambda p, b: b.entries.update({(p.alert.root, H): [Entry("suppressed", "", START, 1)]}),
+        "stranger",
+    ),
     "a count of a job": (set_book(["tallies", 0], (1, {"delivered": 2}, {"delivered": 3})), "sum"),
     "a count of a campaign": (set_book(["campaigns", (SHOP.name, "list"), "delivered"], 2), "sum"),
     "the total of a campaign": (set_book(["campaigns", (SHOP.name, "list"), "total"], 5), "sum"),
@@ -451,8 +516,14 @@ ALTERATIONS = {
     "a count of a queue": (set_book(["stats", SHOP.name, "suppressed"], 1), "sum"),
     "the devices of a queue": (set_book(["stats", SHOP.name, "inactive"], 1), "sum"),
     "a dead device that stays active": (set_book(["devices", (SHOP.name, B)], DeviceRow(True, None, "user")), "device"),
-    "one that came back, deactivated": (set_book(["devices", (SHOP.name, E)], DeviceRow(False, "Unregistered", None)), "device"),
-    "a reason that APNs never gave": (set_book(["devices", (SHOP.name, B)], DeviceRow(False, "ExpiredToken", "user")), "device"),
+    "one that came back, deactivated": (
+        set_book(["devices", (SHOP.name, E)], DeviceRow(False, "Unregistered", None)),
+        "device",
+    ),
+    "a reason that APNs never gave": (
+        set_book(["devices", (SHOP.name, B)], DeviceRow(False, "ExpiredToken", "user")),
+        "device",
+    ),
     "another user": (set_book(["devices", (SHOP.name, A)], DeviceRow(True, None, "user")), "device"),
     "a device that is gone": (lambda p, b: b.devices.pop((SHOP.name, A)), "device"),
     "a device that nobody made": (set_book(["devices", (SHOP.name, H)], DeviceRow(True, None, None)), "device"),
@@ -461,6 +532,7 @@ ALTERATIONS = {
     "feedback that APNs never gave": (unreported_feedback, "feedback"),
     "another time of death": (lambda p, b: setattr(b.feedback[0], "reported_at", START), "feedback"),
     "a dead device that was kept": (lambda p, b: setattr(b.feedback[0], "verdict", "kept"), "feedback"),
+    "feedback that a command does not list": (lambda p, b: b.listed[SHOP.name].popitem(), "feedback"),
     "a worker that crashed": (set_exit(code=-5), "worker"),
     "a worker that reports a crash": (set_exit(log="x.swift:1: Fatal error: Index out of range"), "worker"),
     "a token in a log": (set_exit(log=f"cannot send to {A}"), "secret"),
