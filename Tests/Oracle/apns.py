@@ -1,20 +1,18 @@
-"""The recording APNs: takes requests over HTTP/2 as Apple's servers do, answers as the seed says, and writes down
-every byte.
+"""The recording APNs: takes requests over HTTP/2 as Apple's servers do, answers as the seed says, and writes down every
+byte.
 
 It runs as a process of its own, `python3 -m Oracle.apns CONFIGURATION`, where CONFIGURATION is a file of JSON:
 
-    seed          what its answers depend on, with token, payload and try: never on time, so that a replay meets the
-    same answers
+    seed          what its answers depend on, with token, payload and try; never on time, so a replay meets the same
     mood          how it answers: see `Mood`
-    ports         [[label, interface], …]: where it listens. A label says whose door it is; it stands in the record.
-    The interface is http2 or
-                  binary
+    ports         [[label, interface], …]: where it listens. A label says whose door it is, and stands in the record;
+                  the interface is http2 or binary
     certificate   its certificate and key, PEM
     authority     who has issued the certificates that clients may show, PEM
     record        the file that it writes
 
-It says which ports it has as one line of JSON, and ends with SIGTERM. The record is a JSON object a line;
-`read_record` reads it.
+It says which ports it has as one line of JSON, and ends with SIGTERM. The record is a JSON object a line; `read_record`
+reads it.
 """
 
 import asyncio
@@ -387,8 +385,8 @@ class Connection(asyncio.Protocol):
         self.recorder.write("answered", number=arrival.number, at=time.time())
         self.flush()
         if self.last_stream is not None and self.open == 0 and not self.is_ending:
-            # The client closes. Closed from here while requests come, the kernel would reset the connection, and
-            # GOAWAY with it be lost.
+            # The client closes. Closed from here while requests come, the kernel would reset the connection, and GOAWAY
+            # with it be lost.
             self.is_ending = True
             asyncio.get_running_loop().call_later(LINGERING, self.transport.close)
 

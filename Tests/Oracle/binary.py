@@ -1,8 +1,8 @@
 """The recording APNs' other door: Apple's old binary interface, over which success is silence.
 
 Source: Apple archive, "Binary Provider API". Only the framed form is spoken, command 2. A refusal is a packet of six
-bytes that names one push, and
-ends the connection: what came before it was taken, what comes behind it is not looked at.
+bytes that names one push, and ends the connection: what came before it was taken, what comes behind it is not looked
+at.
 """
 
 import asyncio

@@ -7,8 +7,7 @@ import dataclasses
 KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"]
 
 # What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which
-# are stored and so
-# never change; those that the recording APNs answers with, and pushq's own.
+# are stored and so never change; those that the recording APNs answers with, and pushq's own.
 ENDS = {0: "waiting", 1: "delivered", 2: "suppressed", 3: "expired", 4: "cancelled", 5: "unknown"}
 FAMILIES = {64: "rejected", 128: "failed", 192: "retried"}
 REASONS = {

@@ -1,6 +1,7 @@
 """Carries an episode out on a stack, one operation after the other, and writes down what was done when."""
 
 import dataclasses
+import json
 import os
 import signal
 import time
@@ -57,7 +58,10 @@ class Driver:
     def set_up(self):
         stack, episode = self.stack, self.episode
         stack.lease = episode.lease
-        admin = lambda *arguments: stack.command(stack.admin, *arguments)
+
+        def admin(*arguments):
+            stack.command(stack.admin, *arguments)
+
         self.certificates = {}  # queue -> how the recording APNs names its certificate
         for tenant in dict.fromkeys(queue.tenant for queue in episode.queues):
             admin("tenant", "create", tenant)
@@ -186,8 +190,6 @@ class Driver:
         return options + (["--at-most-once"] if message.at_most_once else [])
 
     def run_sender(self, event, field, *arguments, stdin=None):
-        import json
-
         code, output, errors = self.stack.command(self.stack.pushq, *arguments, "--json", stdin=stdin, may_fail=True)
         if code == 0:
             event.root = int(json.loads(output)[field])
@@ -357,9 +359,8 @@ class Driver:
         return ended, os.path.getsize(f"{self.stack.folder}/record.ndjson")
 
     def due(self):
-        """Some of what is not at its end: jobs of today that nobody has set aside, leases, campaigns that still make jobs."""
-        return self.stack.query(
-            """
+        """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs."""
+        return self.stack.query("""
             select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
             union all
             select 'lease', job_id, deadline::text from pushq.lease
@@ -367,8 +368,7 @@ class Driver:
             select 'fan-out', campaign_id, cursor_device_id::text from pushq.fan_out
             where not done and not paused and start_at < now() + interval '1 hour'
             limit 10
-            """
-        )
+            """)
 
 
 # So that an episode's certificates are good for whatever it sends.

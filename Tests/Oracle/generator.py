@@ -1,6 +1,5 @@
 """Makes an episode from a seed. The same seed makes the same episode on every machine: nothing here knows the time,
-the disk or the
-order of a set."""
+the disk or the order of a set."""
 
 import json
 import random

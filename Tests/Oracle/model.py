@@ -1,13 +1,12 @@
 """The reference model: what had to follow from what was done, in the plainest words that are right.
 
-It knows the episode, what the driver did when, and what the recording APNs answered. It knows nothing of jobs,
-leases and cursors. Where two
-things raced, it allows whatever a person would call right, and no more: a device that was deactivated while a
-campaign went on may
-have got it or not; one that was deactivated before the campaign's start may not.
+It knows the episode, what the driver did when, and what the recording APNs answered. It knows nothing of jobs, leases
+and cursors. Where two things raced, it allows whatever a person would call right, and no more: a device that was
+deactivated while a campaign went on may have got it or not; one that was deactivated before the campaign's start may
+not.
 
-Times are seconds since 1970, all by the clock of one machine. What was done by a command took effect somewhere
-between its beginning and its end.
+Times are seconds since 1970, all by the clock of one machine. What was done by a command took effect somewhere between
+its beginning and its end.
 """
 
 import collections
@@ -31,8 +30,6 @@ PASSING = {429, 500, 503}
 HOLD = 20.0
 # After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
 HEEDING = 8.0
-# What may lie between reading an answer and acting on it, on a busy machine.
-ACTING = 10.0
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
 SILENCE = 4.0

@@ -1,8 +1,7 @@
 """Faults that are put into a copy of the source, one at a time, to see that the oracle finds them.
 
 A mutant is a text that stands in a file exactly once and another in its place. One whose text is no longer there is
-a failure of its
-own: it has to be brought up to date, or nobody would know what it still shows."""
+a failure of its own: it has to be brought up to date, or nobody would know what it still shows."""
 
 import dataclasses
 import os

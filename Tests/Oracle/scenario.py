@@ -1,6 +1,5 @@
 """What an episode is made of: who there is, and what is done, one thing after the other. Made by the generator from
-a seed, carried
-out by the driver, and judged by what had to follow from it."""
+a seed, carried out by the driver, and judged by what had to follow from it."""
 
 import dataclasses
 

@@ -1,8 +1,7 @@
 """What judges others must not misjudge: a clean record passes, and each kind of altered one is found.
 
-`python3 -m unittest Oracle.test_judge`, in Tests; scripts/test runs it, too. There is nothing real here: an episode
-of two queues, written
-down by hand as it should have gone.
+`python3 -m unittest Oracle.test_judge`, in Tests; scripts/test runs it, too. There is nothing real here: an episode of
+two queues, written down by hand as it should have gone.
 """
 
 import base64
