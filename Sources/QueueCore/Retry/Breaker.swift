@@ -1,0 +1,222 @@
+/// Whether a gateway of APNs takes pushes at present, as its answers tell: a circuit breaker.
+///
+/// An outage is a share of passing refusals (429, 5xx) that went to many recipients. One push that is always refused is none, nor is one
+/// device that gets too much. During an outage one push at a time tries whether it is over, ever more seldom; once one is served, more go
+/// out with each that is, until everything does.
+///
+/// A value without a clock: whoever owns it says what time it is.
+package struct Breaker: Equatable, Sendable {
+    package enum Phase: Equatable, Sendable {
+        /// Everything is sent.
+        case closed
+        /// Nothing is sent before `until`; then one push at a time.
+        case open(until: ContinuousClock.Instant)
+        /// APNs serves again: so many pushes may be in flight.
+        case recovering(limit: Int)
+    }
+
+    /// A passing refusal.
+    package struct Refusal: Sendable {
+        /// Stands for whom the push was for, whenever it is sent again.
+        package let recipient: Int64
+        /// Whether it is about the recipient, as 429 is, and says little of APNs.
+        package let isAboutRecipient: Bool
+        /// Whether it is about one connection, whose server goes away: an outage only if every other one fares alike.
+        package let isAboutConnection: Bool
+        /// How long the server asks to wait.
+        package let retryAfter: Duration?
+        package let sentAt: ContinuousClock.Instant
+
+        package init(
+            recipient: Int64, isAboutRecipient: Bool = false, isAboutConnection: Bool = false, retryAfter: Duration?,
+            sentAt: ContinuousClock.Instant
+        ) {
+            self.recipient = recipient
+            self.isAboutRecipient = isAboutRecipient
+            self.isAboutConnection = isAboutConnection
+            self.retryAfter = retryAfter
+            self.sentAt = sentAt
+        }
+    }
+
+    /// The share of refusals that is an outage, among the last answers. Below it, retries get a push through: of ten attempts all fail
+    /// for one push in a thousand.
+    static let outageShare = 0.5
+    /// The answers over which the share is taken, roughly; while recovering fewer, so that a gateway that fails again is left alone soon.
+    static let answersOfShare = 50.0
+    static let answersOfShareInRecovery = 16.0
+    /// Refusals in a row that are an outage where pushes are few, if they go on for so long.
+    static let refusalsInRow = 5
+    static let timeOfRow = Duration.seconds(1)
+    /// Recipients that must have been refused by the server's fault, …
+    static let leastRecipients = 3
+    /// … or in all, with those who are refused because they get too much.
+    static let manyRecipients = 10
+    /// Recipients that are remembered.
+    private static let mostRecent = 16
+    /// The recovery is over after so many pushes that were served, or after so long with more served than refused.
+    static let servedOfRecovery = 100
+    static let timeOfRecovery = Duration.seconds(60)
+
+    package private(set) var phase = Phase.closed
+    /// Times in a row that it was opened and that the push that tried was refused: the next try comes the later.
+    package private(set) var failures = 0
+    /// When this phase began. What was sent before says nothing of it.
+    private var since: ContinuousClock.Instant?
+    /// The share of refusals among the last answers.
+    private var share = 0.0
+    /// Refusals since something was served, and when the first of them came.
+    private var inRow = 0
+    private var row = 0
+    private var rowBegan: ContinuousClock.Instant?
+    private var served = 0
+    private var refused = 0
+    private var recent: [Recent] = []
+    private let backoff: Backoff
+
+    /// A recipient that was refused of late.
+    private struct Recent: Equatable {
+        let recipient: Int64
+        let isAboutRecipient: Bool
+        /// The row of refusals in which it was last.
+        var row: Int
+    }
+
+    package init(backoff: Backoff = .connection) {
+        self.backoff = backoff
+    }
+
+    /// Whether a passing refusal is the push's own: it spends one of its attempts.
+    package var isClosed: Bool { phase == .closed }
+
+    /// Whether nothing may be sent now.
+    package func isOpen(at now: ContinuousClock.Instant) -> Bool {
+        if case .open(let until) = phase { now < until } else { false }
+    }
+
+    /// How many more pushes may be sent now.
+    package func room(inFlight: Int, now: ContinuousClock.Instant) -> Int {
+        switch phase {
+        case .closed: .max
+        case .open(let until): now < until ? 0 : max(0, 1 - inFlight)
+        case .recovering(let limit): max(0, limit - inFlight)
+        }
+    }
+
+    /// Notes an answer that shows that APNs serves: it took a push, or refused it for good.
+    package mutating func noteServed(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) {
+        switch phase {
+        case .closed:
+            if inRow > 0 { beginRow() }
+            share -= share / Self.answersOfShare
+        case .open(let until):
+            guard now >= until, isOfThisPhase(sentAt) else { return }
+            enter(.recovering(limit: 2), now: now)
+        case .recovering(let limit):
+            guard isOfThisPhase(sentAt) else { return }
+            share -= share / Self.answersOfShareInRecovery
+            served += 1
+            phase = .recovering(limit: limit + 1)
+            if served >= Self.servedOfRecovery || isLongRecovered(now: now) { close(now: now) }
+        }
+    }
+
+    /// Notes a passing refusal.
+    package mutating func noteRefused(
+        _ refusal: Refusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        remember(refusal)
+        // What one recipient is told to wait is no time for the others.
+        let retryAfter = refusal.isAboutRecipient ? nil : refusal.retryAfter
+        switch phase {
+        case .closed:
+            if !refusal.isAboutConnection { share += (1 - share) / Self.answersOfShare }
+            inRow += 1
+            rowBegan = rowBegan ?? now
+            if isOutage(now: now) { open(retryAfter, now: now, using: &generator) }
+        case .open(let until):
+            guard now >= until, isOfThisPhase(refusal.sentAt) else {
+                if let retryAfter { phase = .open(until: max(until, now + retryAfter)) }
+                return
+            }
+            open(retryAfter, now: now, using: &generator)
+        case .recovering(let limit):
+            guard isOfThisPhase(refusal.sentAt) else { return }
+            refused += 1
+            share += (1 - share) / Self.answersOfShareInRecovery
+            phase = .recovering(limit: max(1, limit / 2))
+            if share >= Self.outageShare { open(retryAfter, now: now, using: &generator) }
+        }
+    }
+
+    /// Notes that APNs refuses whatever comes, and not for what it is: the key rests, as long as a failed try would have it.
+    package mutating func noteRest(
+        sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        guard !isOpen(at: now), isClosed || isOfThisPhase(sentAt) else { return }
+        open(nil, now: now, using: &generator)
+    }
+
+    // MARK: Phases
+
+    private mutating func open(
+        _ retryAfter: Duration?, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+    ) {
+        failures += 1
+        // Never shorter than the delay: with jitter downwards a long outage would see more than one push a minute from each worker.
+        let delay = backoff.ceiling(afterAttempt: failures)
+        let spread = delay / 6 * Double.random(in: 0...1, using: &generator)
+        enter(.open(until: now + max(delay + spread, retryAfter ?? .zero)), now: now)
+    }
+
+    private mutating func close(now: ContinuousClock.Instant) {
+        failures = 0
+        recent = []
+        enter(.closed, now: now)
+    }
+
+    private mutating func enter(_ phase: Phase, now: ContinuousClock.Instant) {
+        self.phase = phase
+        since = now
+        share = 0
+        beginRow()
+        (served, refused) = (0, 0)
+    }
+
+    private func isOfThisPhase(_ sentAt: ContinuousClock.Instant) -> Bool { since.map { sentAt >= $0 } ?? true }
+
+    private func isLongRecovered(now: ContinuousClock.Instant) -> Bool {
+        guard let since else { return false }
+        return since.duration(to: now) >= Self.timeOfRecovery && served > refused
+    }
+
+    // MARK: What an outage is
+
+    private mutating func beginRow() {
+        row += 1
+        (inRow, rowBegan) = (0, nil)
+    }
+
+    private mutating func remember(_ refusal: Refusal) {
+        recent.removeAll {
+            $0.recipient == refusal.recipient && $0.isAboutRecipient == refusal.isAboutRecipient
+        }
+        if recent.count == Self.mostRecent { recent.removeFirst() }
+        recent.append(
+            Recent(recipient: refusal.recipient, isAboutRecipient: refusal.isAboutRecipient, row: row))
+    }
+
+    private func isOutage(now: ContinuousClock.Instant) -> Bool {
+        if share >= Self.outageShare, isOfMany({ _ in true }) { return true }
+        guard let rowBegan, inRow >= Self.refusalsInRow, rowBegan.duration(to: now) >= Self.timeOfRow else {
+            return false
+        }
+        return isOfMany { $0.row == row }
+    }
+
+    /// Whether so many recipients were refused that it is not their fault.
+    private func isOfMany(_ isCounted: (Recent) -> Bool) -> Bool {
+        let counted = recent.filter(isCounted)
+        return counted.count { !$0.isAboutRecipient } >= Self.leastRecipients || counted.count >= Self.manyRecipients
+    }
+}

@@ -1,0 +1,264 @@
+import Testing
+
+@testable import QueueCore
+
+@Suite struct `A breaker` {
+    private let start = ContinuousClock.now
+
+    /// A breaker, a clock that the test moves, and what went in.
+    private struct Dialogue {
+        var breaker = Breaker()
+        var now: ContinuousClock.Instant
+        var generator = SystemRandomNumberGenerator()
+
+        init(from now: ContinuousClock.Instant) { self.now = now }
+
+        mutating func pass(_ time: Duration) { now += time }
+
+        mutating func serve(_ count: Int = 1) {
+            for _ in 0..<count { breaker.noteServed(sentAt: now, now: now) }
+        }
+
+        mutating func refuse(
+            _ recipient: Int64, isAboutRecipient: Bool = false, retryAfter: Duration? = nil,
+            sentAt: ContinuousClock.Instant? = nil
+        ) {
+            breaker.noteRefused(
+                .init(
+                    recipient: recipient, isAboutRecipient: isAboutRecipient, retryAfter: retryAfter,
+                    sentAt: sentAt ?? now), now: now, using: &generator)
+        }
+
+        mutating func rest() { breaker.noteRest(sentAt: now, now: now, using: &generator) }
+
+        var room: Int { breaker.room(inFlight: 0, now: now) }
+        var wait: Duration? {
+            if case .open(let until) = breaker.phase { now.duration(to: until) } else { nil }
+        }
+    }
+
+    /// Refuses so many recipients that it opens.
+    private func opened() -> Dialogue {
+        var dialogue = Dialogue(from: start)
+        for recipient in 0..<60 where dialogue.breaker.isClosed { dialogue.refuse(Int64(recipient)) }
+        #expect(!dialogue.breaker.isClosed)
+        return dialogue
+    }
+
+    @Test func `opens on an outage, tries with one push, and lets more out with each that is served`() {
+        var dialogue = Dialogue(from: start)
+        dialogue.serve(1000)
+        var spent = 0
+        for recipient in 0..<100 where dialogue.breaker.isClosed {
+            dialogue.refuse(Int64(recipient))
+            spent += 1
+        }
+        #expect((30...40).contains(spent), "half of the last answers or so: \(spent)")
+        #expect(dialogue.room == 0)
+
+        // A second later one push is to try, and no other while that is in flight.
+        #expect(dialogue.wait.map { (.seconds(1) ... .seconds(1.2)).contains($0) } == true)
+        dialogue.pass(.seconds(1.2))
+        #expect(dialogue.room == 1)
+        #expect(dialogue.breaker.room(inFlight: 1, now: dialogue.now) == 0)
+        dialogue.refuse(200)
+        #expect(dialogue.wait.map { (.seconds(2) ... .seconds(2.4)).contains($0) } == true)
+        dialogue.pass(.seconds(2.4))
+
+        dialogue.serve()
+        #expect(dialogue.room == 2)
+        dialogue.serve(8)
+        #expect(dialogue.room == 10)
+        #expect(!dialogue.breaker.isClosed)
+        dialogue.serve(Breaker.servedOfRecovery)
+        #expect(dialogue.breaker.isClosed)
+        #expect(dialogue.room == .max)
+    }
+
+    @Test func `tries ever more seldom, and once a minute in the end`() {
+        var dialogue = opened()
+        var waits: [Duration] = []
+        for recipient in 0..<12 {
+            waits.append(dialogue.wait ?? .zero)
+            dialogue.pass(waits.last ?? .zero)
+            dialogue.refuse(Int64(100 + recipient))
+        }
+        for (index, wait) in waits.enumerated() {
+            let least = Duration.seconds(min(60, 1 << index))
+            #expect((least...least * 7 / 6).contains(wait), "wait \(index) is \(wait)")
+        }
+    }
+
+    @Test func `that fails in its recovery opens again, and waits longer than before`() {
+        var dialogue = opened()
+        dialogue.pass(.seconds(2))
+        dialogue.serve(3)
+        var refusals = 0
+        while dialogue.wait == nil, refusals < 100 {
+            dialogue.refuse(Int64(500 + refusals))
+            refusals += 1
+        }
+        #expect(refusals <= 16)
+        #expect(dialogue.breaker.failures == 2)
+        #expect(dialogue.wait.map { $0 >= .seconds(2) } == true)
+    }
+
+    @Test func `stays closed for one push that is always refused`() {
+        var dialogue = Dialogue(from: start)
+        for _ in 0..<10_000 {
+            dialogue.refuse(7)
+            dialogue.pass(.milliseconds(300))
+        }
+        #expect(dialogue.breaker.isClosed)
+    }
+
+    @Test func `opens for a few pushes that are all refused for a while, where there are no others`() {
+        var dialogue = Dialogue(from: start)
+        for attempt in 0..<3 {
+            for recipient in 0..<3 { dialogue.refuse(Int64(recipient)) }
+            if attempt < 1 { #expect(dialogue.breaker.isClosed) }
+            dialogue.pass(.milliseconds(600))
+        }
+        #expect(!dialogue.breaker.isClosed)
+    }
+
+    @Test func `takes what is about recipients for an outage only if they are many`() {
+        var few = Dialogue(from: start)
+        for round in 0..<1000 {
+            few.refuse(Int64(round % 5), isAboutRecipient: true, retryAfter: .seconds(60))
+            few.pass(.milliseconds(100))
+        }
+        #expect(few.breaker.isClosed)
+        var many = Dialogue(from: start)
+        for recipient in 0..<60 { many.refuse(Int64(recipient), isAboutRecipient: true) }
+        #expect(!many.breaker.isClosed)
+    }
+
+    @Test func `takes a server that goes away for an outage only if every other one does, too`() {
+        func refuse(_ dialogue: inout Dialogue, _ recipient: Int64) {
+            dialogue.breaker.noteRefused(
+                .init(recipient: recipient, isAboutConnection: true, retryAfter: nil, sentAt: dialogue.now),
+                now: dialogue.now, using: &dialogue.generator)
+        }
+        var one = Dialogue(from: start)
+        for recipient in 0..<500 { refuse(&one, Int64(recipient)) }
+        #expect(one.breaker.isClosed)
+        var all = Dialogue(from: start)
+        for recipient in 0..<5 {
+            refuse(&all, Int64(recipient))
+            all.pass(.milliseconds(400))
+        }
+        #expect(!all.breaker.isClosed)
+    }
+
+    @Test func `stays closed while most are served`() {
+        var dialogue = Dialogue(from: start)
+        for round in 0..<10_000 {
+            if round % 4 == 0 { dialogue.refuse(Int64(round)) } else { dialogue.serve() }
+            dialogue.pass(.milliseconds(10))
+        }
+        #expect(dialogue.breaker.isClosed)
+    }
+
+    @Test func `waits as long as the server asks, and not for what one recipient was told`() {
+        var dialogue = opened()
+        dialogue.refuse(900, isAboutRecipient: true, retryAfter: .seconds(3600))
+        #expect(dialogue.wait.map { $0 < .seconds(2) } == true)
+        dialogue.refuse(901, retryAfter: .seconds(600))
+        #expect(dialogue.wait.map { $0 >= .seconds(600) } == true)
+        dialogue.pass(.seconds(600))
+        dialogue.refuse(902, retryAfter: .seconds(300))
+        #expect(dialogue.wait.map { $0 >= .seconds(300) } == true)
+    }
+
+    @Test func `learns nothing from answers to what was sent before it opened`() {
+        var dialogue = opened()
+        let before = start - .seconds(1)
+        dialogue.pass(.seconds(2))
+        for recipient in 0..<100 { dialogue.refuse(Int64(recipient), sentAt: before) }
+        #expect(dialogue.breaker.failures == 1)
+        dialogue.breaker.noteServed(sentAt: before, now: dialogue.now)
+        #expect(dialogue.room == 1)
+    }
+
+    @Test func `rests at one word about the key`() {
+        var dialogue = Dialogue(from: start)
+        dialogue.serve(100)
+        dialogue.rest()
+        #expect(dialogue.room == 0)
+        dialogue.rest()
+        #expect(dialogue.breaker.failures == 1, "one burst is one word")
+        dialogue.pass(.seconds(2))
+        dialogue.rest()
+        #expect(dialogue.breaker.failures == 2)
+    }
+
+    /// A thousand servers that work and fail by chance, for ten minutes each.
+    @Test(arguments: UInt64(1)...20) func `never hammers, never stands still, and closes when all is well`(seed: UInt64)
+    {
+        var generator = SeededGenerator(seed: seed)
+        for _ in 0..<50 {
+            var breaker = Breaker()
+            var now = start
+            var inFlight: [(sentAt: ContinuousClock.Instant, due: ContinuousClock.Instant)] = []
+            var sentWhileOpen: [ContinuousClock.Instant] = []
+            var failingShare = 0.0
+            var nextChange = now
+            let end = start + .seconds(600)
+            while now < end {
+                if now >= nextChange {
+                    failingShare = [0, 0, 0.1, 0.7, 1, 1].randomElement(using: &generator)!
+                    nextChange = now + .seconds(.random(in: 1...120, using: &generator))
+                }
+                for answer in inFlight where answer.due <= now {
+                    if Double.random(in: 0..<1, using: &generator) < failingShare {
+                        breaker.noteRefused(
+                            .init(
+                                recipient: .random(in: 0...9999, using: &generator),
+                                isAboutRecipient: Bool.random(using: &generator), retryAfter: nil,
+                                sentAt: answer.sentAt), now: now, using: &generator)
+                    } else {
+                        breaker.noteServed(sentAt: answer.sentAt, now: now)
+                    }
+                }
+                inFlight.removeAll { $0.due <= now }
+                let room = min(breaker.room(inFlight: inFlight.count, now: now), 20 - inFlight.count)
+                if case .open = breaker.phase, room > 0 {
+                    #expect(room == 1)
+                    sentWhileOpen.append(now)
+                }
+                #expect(!breaker.isOpen(at: now) || room == 0)
+                for _ in 0..<max(0, room) {
+                    inFlight.append((now, now + .milliseconds(.random(in: 20...400, using: &generator))))
+                }
+                // Something can always be sent within a minute and a bit, or is on its way.
+                if case .open(let until) = breaker.phase { #expect(now.duration(to: until) <= .seconds(71)) }
+                now += .milliseconds(100)
+            }
+            for (one, next) in zip(sentWhileOpen, sentWhileOpen.dropFirst()) {
+                #expect(one.duration(to: next) >= .seconds(1))
+            }
+            for _ in 0..<2000 {
+                now += .milliseconds(100)
+                let room = min(20, breaker.room(inFlight: 0, now: now))
+                for _ in 0..<room { breaker.noteServed(sentAt: now, now: now) }
+            }
+            #expect(breaker.isClosed)
+        }
+    }
+}
+
+/// The same numbers for the same seed (SplitMix64).
+private struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+}
