@@ -86,7 +86,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "LocalStack", "PostgresStore", "APNs", "APNsSimulator", "Transport", "Cryptography", "QueueCore",
+                "LocalStack", "PostgresStore", "APNs", "APNsSimulator", "Transport", "Cryptography", "QueueCore", "HTTP2",
             ],
             path: "Tests/TestSupport", swiftSettings: settings),
         .executableTarget(
@@ -108,7 +108,7 @@ let package = Package(
         tests(
             of: [
                 "Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography",
-                "QueueCore",
+                "QueueCore", "HTTP2",
             ],
             as: "WorkersTests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),

@@ -16,22 +16,32 @@ package protocol PushGateway: AnyObject {
     /// Whether APNs is within reach.
     var state: GatewayState { get }
 
-    /// How many pushes ``send(_:to:apnsID:body:ticket:)`` takes now.
+    /// How many pushes ``send(_:to:apnsID:body:losses:ticket:)`` takes now.
     var freeSlots: Int { get }
+
+    /// How many pushes wait for their outcome.
+    var inFlightCount: Int { get }
 
     /// Sends a push to one device, or to one channel.
     /// - Parameters:
     ///   - recipient: the bytes of the device token; of a broadcast, those of the channel's ID.
     ///   - apnsID: goes out as `apns-id`; of a broadcast, as `apns-request-id`.
     ///   - body: for this recipient alone; nil for the push's own.
+    ///   - losses: how often it was sent and no answer came. Where one push can cost those beside it their answers, it goes in the
+    ///     smaller company the more often it was lost.
     ///   - ticket: comes back with the answer, exactly once.
     /// - Returns: false when there is no free slot; then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
     ///   or an answer tells when to try again.
-    func send(_ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64) -> Bool
+    func send(
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
+    ) -> Bool
 
     /// Says that there is more to send than there are free slots: opens the first connection, or another one when all are
     /// saturated. Costs little; may be called again and again.
     func requestCapacity()
+
+    /// Nothing may be sent at present: opens nothing before ``requestCapacity()``, which then opens at once. What is open stays.
+    func rest()
 
     /// Opens nothing more, awaits what is in flight until `deadline`, then closes. To be called on the loop.
     func drain(until deadline: ContinuousClock.Instant) async
@@ -53,7 +63,10 @@ package protocol PushGatewayHandler: AnyObject {
     /// be delivered, and were not.
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway)
 
-    /// The server ended a connection because of the credential, not of a push.
+    /// A connection was given up with so many pushes of which nobody knows what became.
+    func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
+
+    /// The server ended a connection because of the credential, not of a push. What follows is what ``QueueCore/Reason/table`` says.
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway)
 }
 

@@ -11,7 +11,10 @@ package struct TLSAlert: Error, Equatable, Sendable {
     }
 
     /// Whether it is the certificate of this side that the peer does not take: bad, unsupported, revoked, expired or unknown, from an
-    /// unknown authority, without the right of access, or missing. `handshake_failure` is how servers of TLS 1.2 say it. Others, such
-    /// as `internal_error`, say nothing of the certificate.
-    package var isAboutCertificate: Bool { [40, 42, 43, 44, 45, 46, 48, 49, 116].contains(number) }
+    /// unknown authority, without the right of access, or missing. Others, such as `internal_error`, say nothing of the certificate.
+    package var isAboutCertificate: Bool { [42, 43, 44, 45, 46, 48, 49, 116].contains(number) }
+
+    /// The same, or `handshake_failure`: some servers of TLS 1.2 say so where a certificate is wrong or missing. It also means that the two
+    /// sides have no cipher in common.
+    package var mayBeAboutCertificate: Bool { isAboutCertificate || number == 40 }
 }

@@ -51,6 +51,8 @@ extension TransportError: CustomStringConvertible {
             "; renew the certificate, or set this machine's clock"
         case .alert(let alert) where alert.isAboutCertificate:
             "; check that this side's certificate is the right one, valid and not revoked"
+        case .alert(let alert) where alert.mayBeAboutCertificate:
+            "; check this side's certificate, and that it has a cipher in common with the server"
         default: ""
         }
     }

@@ -92,8 +92,8 @@ MUTANTS = [
     Mutant(
         "retried once more than its attempts",
         "Sources/Workers/Dispatch/AnswerRules.swift",
-        "guard job.claim.attempt < job.queue.settings.maxAttempts else {",
-        "guard job.claim.attempt <= job.queue.settings.maxAttempts else {",
+        "|| job.claim.attempt < job.queue.settings.maxAttempts else {",
+        "|| job.claim.attempt <= job.queue.settings.maxAttempts else {",
     ),
     Mutant(
         "sent again, though at most once",

@@ -12,6 +12,11 @@ package final class Sender: PushGatewayHandler {
     package private(set) var batchSizes: [Int] = []
     /// What the server said against the credential.
     package private(set) var refusedCredentials: [(reason: Reason, detail: String)] = []
+    /// The connections that the gateway gave up with pushes on them.
+    package private(set) var lostConnections: [(reason: String, uncertain: Int)] = []
+    /// Unanswered pushes go out again until they were lost so often.
+    package var mostLosses = 1
+    private var losses: [UInt64: Int] = [:]
     /// Pushes of which the gateway has said that they were thrown away after all.
     package private(set) var deliveredTooSoon = 0
     /// Each outage that the gateway has told of.
@@ -20,6 +25,8 @@ package final class Sender: PushGatewayHandler {
     package private(set) var repeatedCount = 0
     /// The gateway's state when the last answers came.
     package private(set) var stateWhenAnswered = GatewayState.idle
+    /// Whether nothing may be sent any more once the credential was refused.
+    package var restsWhenRefused = false
     /// Whether what the server has certainly not acted on goes out again.
     package var resendsUntouched = true
     private var waiting: [UInt64] = []
@@ -55,7 +62,10 @@ package final class Sender: PushGatewayHandler {
                 (0..<8).map { UInt8(truncatingIfNeeded: ticket >> (56 - 8 * UInt64($0))) }
                 + [UInt8](repeating: 0xAB, count: 24)
             let id = APNsID(root: 7, key: Int64(ticket))
-            guard gateway.send(push, to: token.span, apnsID: id, body: nil, ticket: ticket) else { return }
+            guard gateway.send(push, to: token.span, apnsID: id, body: nil, losses: losses[ticket] ?? 0, ticket: ticket)
+            else {
+                return
+            }
             waiting.removeFirst()
         }
     }
@@ -65,7 +75,10 @@ package final class Sender: PushGatewayHandler {
         stateWhenAnswered = gateway.state
         for answer in answers {
             let text = Self.text(of: answer.result)
-            if text == "untouched", resendsUntouched {
+            if text == "unanswered" { losses[answer.ticket, default: 0] += 1 }
+            if text == "unanswered", losses[answer.ticket, default: 0] < mostLosses {
+                waiting.append(answer.ticket)
+            } else if text == "untouched", resendsUntouched {
                 waiting.append(answer.ticket)
                 repeatedCount += 1
             } else {
@@ -93,8 +106,13 @@ package final class Sender: PushGatewayHandler {
 
     package func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) { deliveredTooSoon += count }
 
+    package func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
+        lostConnections.append((reason, count))
+    }
+
     package func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
         refusedCredentials.append((reason, detail))
+        if restsWhenRefused { gateway.rest() }
         wake()
     }
 

@@ -16,6 +16,8 @@ package struct Answer: Sendable {
     /// The word that was given with the request.
     package let ticket: UInt64
     package let result: Result
+    /// When the request was sent, in nanoseconds of the loop: what the answer says of a device holds of that moment.
+    package let sentAt: UInt64
 }
 
 /// An answer other than 200.

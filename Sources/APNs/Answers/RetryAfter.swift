@@ -6,8 +6,9 @@ enum RetryAfter {
     /// - Parameter now: seconds since 1970, for a date.
     static func delay(from text: String, now: Int64) -> Duration? {
         let text = text.trimmingSpaces
-        if let seconds = Int64(text) {
-            return seconds < 0 ? nil : min(.seconds(seconds), maximum)
+        if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
+            // So many digits that they are no integer are many seconds all the same.
+            return Int64(text).map { min(.seconds($0), maximum) } ?? maximum
         }
         guard let date = secondsSince1970(text) else { return nil }
         return min(.seconds(max(0, date - now)), maximum)

@@ -43,6 +43,9 @@ final class BinaryConnection: PooledConnection {
     let openedAt: ContinuousClock.Instant
     private(set) var lastRequest: ContinuousClock.Instant
     private(set) var hasAnswered = false
+    let isSetAside = false
+    /// Kept free for a push that was lost so often and bears little company, and since when.
+    private var awaited: (losses: Int, since: ContinuousClock.Instant)?
 
     init(stream: TLSConnection, gateway: BinaryGateway, firstIdentifier: UInt32) {
         self.stream = stream
@@ -62,7 +65,19 @@ final class BinaryConnection: PooledConnection {
 
     var freeSlots: Int {
         guard phase == .open, output.count < settings.maximumUnsentBytes else { return 0 }
-        return max(0, gateway.windowSize.current - window.count)
+        let company = awaited.map { binary.company(ofPushLost: $0.losses) } ?? .max
+        return max(0, min(gateway.windowSize.current, window.limit, company) - window.count)
+    }
+
+    /// Whether it takes a push that was lost so often.
+    func takes(pushLost losses: Int) -> Bool {
+        guard freeSlots > 0, losses >= awaited?.losses ?? 0 else { return false }
+        return window.count < binary.company(ofPushLost: losses)
+    }
+
+    /// Takes no others before a push that was lost so often has found few enough here, or has gone another way.
+    func keepFree(forPushLost losses: Int) {
+        if losses > awaited?.losses ?? 0 { awaited = (losses, loop.now) }
     }
 
     var inFlightCount: Int { window.count }
@@ -70,7 +85,8 @@ final class BinaryConnection: PooledConnection {
     // MARK: Sending
 
     /// Writes a notification. To be called only while there are free slots.
-    func send(_ push: PreparedPush, to token: Span<UInt8>, body: [UInt8], ticket: UInt64) {
+    func send(_ push: PreparedPush, to token: Span<UInt8>, body: [UInt8], losses: Int, ticket: UInt64) {
+        if losses > 0 { awaited = nil }
         binary.command.write(
             token: token, payload: body.span, identifier: window.next, expiration: push.binaryExpiration,
             priority: push.effectivePriority, to: &output)
@@ -79,7 +95,7 @@ final class BinaryConnection: PooledConnection {
             watchedSince = lastRequest
             stream.isProbing = true
         }
-        window.add(ticket: ticket, end: output.endPosition)
+        window.add(ticket: ticket, end: output.endPosition, limit: binary.company(ofPushLost: losses))
         if output.count >= Self.flushBytes { flush() } else { scheduleFlush() }
     }
 
@@ -123,8 +139,8 @@ final class BinaryConnection: PooledConnection {
         guard phase != .closed, let time else { return }
         noteAcknowledged()
         let hadNoSlots = freeSlots == 0
-        while let ticket = window.takeConfirmed(leftBy: time, before: acknowledged) {
-            answers.append(Answer(ticket: ticket, result: .accepted))
+        while let (ticket, leftAt) = window.takeConfirmed(leftBy: time, before: acknowledged) {
+            answers.append(Answer(ticket: ticket, result: .accepted, sentAt: leftAt))
         }
         guard !answers.isEmpty else { return }
         hasAnswered = true
@@ -173,8 +189,13 @@ final class BinaryConnection: PooledConnection {
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
         case .unknown:
+            gateway.unknownIdentifierCount += 1
+            let words =
+                "\(stream.peer) ended the connection with an error for identifier \(packet.identifier), which was never sent "
+                + "over it (\(packet); \(gateway.unknownIdentifierCount) such errors so far)"
+            ending = .asked(words)
             gateway.windowSize.noteLoss()
-            giveUpWindow()
+            giveUpWindow(because: words)
         case .confirmed(let laterCount):
             gateway.windowSize.noteError()
             gateway.errorCameLate(thrownAway: laterCount + (packet.status.isAcceptance ? 0 : 1))
@@ -197,15 +218,21 @@ final class BinaryConnection: PooledConnection {
     }
 
     /// Nobody knows what became of what has left. What has not left whole cannot have been acted on.
-    private func giveUpWindow() {
-        while let (ticket, hasLeft) = window.takeOldest() {
-            answers.append(Answer(ticket: ticket, result: hasLeft ? .unanswered : .untouched))
+    private func giveUpWindow(because words: String?) {
+        var uncertain = 0
+        while let (ticket, leftAt) = window.takeOldest() {
+            if leftAt != nil { uncertain += 1 }
+            answers.append(
+                Answer(
+                    ticket: ticket, result: leftAt == nil ? .untouched : .unanswered,
+                    sentAt: leftAt ?? loop.nowNanoseconds))
         }
+        if let words, uncertain > 0 { gateway.lost(words, uncertain: uncertain) }
     }
 
     private func record(_ result: Answer.Result) {
-        guard let (ticket, _) = window.takeOldest() else { return }
-        answers.append(Answer(ticket: ticket, result: result))
+        guard let (ticket, leftAt) = window.takeOldest() else { return }
+        answers.append(Answer(ticket: ticket, result: result, sentAt: leftAt ?? loop.nowNanoseconds))
     }
 
     // MARK: Ending
@@ -231,8 +258,12 @@ final class BinaryConnection: PooledConnection {
         phase = .closed
         stream.close()
         for timer in [confirmTimer, clockTimer, drainTimer] { timer?.cancel() }
-        if case .failed = ending, !window.isEmpty { gateway.windowSize.noteLoss() }
-        giveUpWindow()
+        if case .failed(let words) = ending {
+            if !window.isEmpty { gateway.windowSize.noteLoss() }
+            giveUpWindow(because: words)
+        } else {
+            giveUpWindow(because: nil)
+        }
         if wasOpen { gateway.retired(self, ending) }
         deliverAnswers()
         gateway.closed(self)
@@ -243,8 +274,16 @@ final class BinaryConnection: PooledConnection {
             if window.isEmpty, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle { retire(.unneeded) }
             endIfStalled()
             closeIfDrained()
+            forgetAwaited()
             if phase != .closed { watchClocks() }
         }
+    }
+
+    /// Whoever was to come has gone another way, or to another worker.
+    private func forgetAwaited() {
+        guard let awaited, awaited.since.duration(to: loop.now) >= binary.grace * 2 else { return }
+        self.awaited = nil
+        if freeSlots > 0 { gateway.capacityChanged() }
     }
 
     private func deliverAnswers() {
@@ -274,7 +313,7 @@ extension BinaryConnection: ByteStreamHandler {
     func closed(_ error: TransportError?) {
         if let error, !hasAnswered {
             // A server of TLS 1.3 looks at the certificate when the client has long begun to write, and at nothing else before.
-            if case .tls(_, .alert(let alert)) = error, alert.isAboutCertificate { settleRest() }
+            if case .tls(_, .alert(let alert)) = error, alert.mayBeAboutCertificate { settleRest() }
             gateway.noteRefusedCertificate(error)
         }
         let ended = parser.isWithinPacket ? "in the middle of an error" : "without a word"

@@ -21,6 +21,8 @@ package final class BinaryGateway: PoolingGateway {
     var pool: ConnectionPool<BinaryConnection>
     /// Errors of one connection say what the tokens are like that go over the others.
     var windowSize: WindowSize
+    /// Errors for identifiers that were never sent.
+    var unknownIdentifierCount = 0
     /// Where a new connection starts to count; a test starts near the end.
     private let firstIdentifier: UInt32
 
@@ -49,18 +51,19 @@ package final class BinaryGateway: PoolingGateway {
     }
 
     package func send(
-        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
+        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
     ) -> Bool {
         let body = body ?? push.body
         if let reason = binary.command.obstacle(to: push, payloadByteCount: body.count) {
             refuse(ticket, reason)
             return true
         }
-        guard let connection = pool.open.first(where: { $0.freeSlots > 0 }) else {
+        guard let connection = pool.open.first(where: { $0.takes(pushLost: losses) }) else {
+            if losses > 0 { pool.open.first { $0.freeSlots > 0 }?.keepFree(forPushLost: losses) }
             requestCapacity()
             return false
         }
-        connection.send(push, to: token, body: body, ticket: ticket)
+        connection.send(push, to: token, body: body, losses: losses, ticket: ticket)
         return true
     }
 
@@ -76,7 +79,7 @@ package final class BinaryGateway: PoolingGateway {
     private func refuse(_ ticket: UInt64, _ reason: Reason) {
         let refusal = refusals[reason] ?? Refusal(status: reason.row.status, text: reason.text)
         refusals[reason] = refusal
-        refused.append(Answer(ticket: ticket, result: .refused(refusal)))
+        refused.append(Answer(ticket: ticket, result: .refused(refusal), sentAt: loop.nowNanoseconds))
         // Nobody is to be told anything from within a send.
         guard refused.count == 1 else { return }
         loop.atEndOfTurn { [self] in

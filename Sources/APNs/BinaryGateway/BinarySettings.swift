@@ -12,4 +12,11 @@ package struct BinarySettings: Sendable {
     package var command = BinaryCommand.framed
 
     package init() {}
+
+    /// How many pushes there may be in the window of one that was lost so often before. When a connection ends without saying whose fault it
+    /// was, everything in its window is lost with the one at fault; after the fourth time that one is alone.
+    func company(ofPushLost losses: Int) -> Int {
+        guard losses > 0 else { return .max }
+        return losses >= 4 ? 1 : (0..<losses).reduce(windowSize) { size, _ in max(1, size / 10) }
+    }
 }

@@ -8,6 +8,8 @@ struct SentWindow {
         let end: UInt64
         /// When that byte left the process, by the loop's nanoseconds; nil before.
         var leftAt: UInt64?
+        /// How many there may be in its company, itself included.
+        let limit: Int
     }
 
     /// Where the notification of an identifier stands.
@@ -26,6 +28,8 @@ struct SentWindow {
     private var unsentFrom = 0
     private var nextIdentifier: UInt32
     private var issuedCount: UInt64 = 0
+    /// How many there may be, by the one in it that bears the least company.
+    private(set) var limit = Int.max
 
     /// - Parameter firstIdentifier: a test starts near the end.
     init(firstIdentifier: UInt32 = 1) {
@@ -39,8 +43,9 @@ struct SentWindow {
     var next: UInt32 { nextIdentifier }
 
     /// Adds the notification that was written under ``next``, up to `end`.
-    mutating func add(ticket: UInt64, end: UInt64) {
-        items.append(Item(ticket: ticket, end: end))
+    mutating func add(ticket: UInt64, end: UInt64, limit: Int = .max) {
+        items.append(Item(ticket: ticket, end: end, limit: limit))
+        self.limit = min(self.limit, limit)
         nextIdentifier &+= 1
         issuedCount += 1
     }
@@ -57,19 +62,20 @@ struct SentWindow {
     var oldestLeftAt: UInt64? { head < unsentFrom ? items[head].leftAt : nil }
 
     /// Takes the next notification that left at `time` or before, all of whose bytes lie before `position`. Returns its ticket.
-    mutating func takeConfirmed(leftBy time: UInt64, before position: UInt64) -> UInt64? {
+    mutating func takeConfirmed(leftBy time: UInt64, before position: UInt64) -> (ticket: UInt64, leftAt: UInt64)? {
         guard let leftAt = oldestLeftAt, leftAt <= time, items[head].end <= position else { return nil }
-        return takeOldest()?.ticket
+        return takeOldest().map { ($0.ticket, leftAt) }
     }
 
-    /// Takes the oldest notification, and whether it has left whole.
-    mutating func takeOldest() -> (ticket: UInt64, hasLeft: Bool)? {
+    /// Takes the oldest notification, and when it left whole; nil if it has not.
+    mutating func takeOldest() -> (ticket: UInt64, leftAt: UInt64?)? {
         guard head < items.count else { return nil }
         let item = items[head]
         head += 1
         if head > unsentFrom { unsentFrom = head }
+        if item.limit < .max, item.limit == limit { limit = items[head...].lazy.map(\.limit).min() ?? .max }
         compact()
-        return (item.ticket, item.leftAt != nil)
+        return (item.ticket, item.leftAt)
     }
 
     /// Where the notification with `identifier` stands.

@@ -8,6 +8,8 @@ protocol PooledConnection: AnyObject {
     var inFlightCount: Int { get }
     /// Whether the server has shown that it serves this connection.
     var hasAnswered: Bool { get }
+    /// Whether it gets no pushes, because those that it has are not answered.
+    var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }
     /// When a push was last given to it.
     var lastRequest: ContinuousClock.Instant { get }
@@ -37,11 +39,17 @@ struct ConnectionPool<Connection: PooledConnection> {
     var draining: [Connection] = []
     var isConnecting = false
     var isWanted = false
+    /// Somebody wanted to send more than there was room for, and there has been none since.
+    var isShort = false
+    /// Nothing may be sent: nothing is opened before somebody wants to send again.
+    var isAtRest = false
     var isClosed = false
     /// When somebody last wanted to send more than there was room for.
     var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?
     private(set) var reachability: Reachability
+    /// Connections in a row that the server ended with an alert that may be about the certificate.
+    var refusedHandshakes = 0
     var attemptTimer: Transport.Timer?
     var drained: Waiter<Bool>?
     private var generator = SystemRandomNumberGenerator()
@@ -57,7 +65,7 @@ struct ConnectionPool<Connection: PooledConnection> {
     var state: GatewayState {
         if isClosed { return .closed }
         if !open.isEmpty { return .open }
-        if let outage = reachability.outage { return .unreachable(outage) }
+        if let outage = reachability.outage, !isAtRest { return .unreachable(outage) }
         return isConnecting ? .connecting : .idle
     }
 
@@ -80,6 +88,14 @@ struct ConnectionPool<Connection: PooledConnection> {
         if !open.contains(where: { $0 === connection }) { isConnecting = false }
         open.removeAll { $0 === connection }
         if !draining.contains(where: { $0 === connection }) { draining.append(connection) }
+    }
+
+    /// Nothing may be sent at present. What went wrong before is no reason to wait once it may again.
+    mutating func rest() {
+        isAtRest = true
+        (isWanted, isShort, lastAsked) = (false, false, nil)
+        reachability.reached()
+        attemptTimer?.cancel()
     }
 
     /// The connection has served, and lasted.

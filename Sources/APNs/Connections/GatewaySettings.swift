@@ -6,14 +6,18 @@ package struct GatewaySettings: Sendable {
     package var maximumConnections = 4
     /// The least time between opening one connection and the next, so that the number grows gradually.
     package var growthInterval = Duration.milliseconds(250)
+    /// How long a connection may take for its first answer before another one is opened beside it, while more waits to be sent; for the
+    /// next one twice as long, and so on.
+    package var firstAnswerTime = Duration.milliseconds(500)
     /// Looking up the name, connecting and the TLS handshake together.
     package var connectTime = Duration.seconds(10)
     /// How long the server may take for its first SETTINGS, and for acknowledging ours.
     package var settingsTime = Duration.seconds(10)
     /// How long an answer may take; afterwards the stream is given up as unanswered.
     package var responseTime = Duration.seconds(30)
-    /// The connection is replaced after so many requests in a row without an answer.
-    package var maximumTimeoutsInARow = 3
+    /// A connection that answers others is replaced after so many requests that it left without an answer; one that answers nothing any
+    /// more, after the first.
+    package var maximumUnanswered = 3
     /// It is replaced as well when streams were refused so many times, each after the one before, without an answer in between.
     package var maximumRefusalsInARow = 3
     /// After so long without a byte from the server, a PING asks whether it is there: while requests wait for answers, and else.

@@ -42,10 +42,14 @@ extension PoolingGateway {
 
     package func requestCapacity() {
         guard !pool.isClosed else { return }
+        pool.isAtRest = false
         pool.isWanted = true
+        pool.isShort = true
         pool.lastAsked = loop.now
         openIfNeeded()
     }
+
+    package func rest() { pool.rest() }
 
     package func drain(until deadline: ContinuousClock.Instant) async {
         guard !pool.isClosed else { return }
@@ -77,29 +81,36 @@ extension PoolingGateway {
 extension PoolingGateway {
     private func openIfNeeded() {
         guard wantsConnection else { return }
-        if let nextAttempt { return armAttempt(nextAttempt) }
-        if mayGrow { pool.budget.seek(self) }
-    }
-
-    /// When the next connection may be opened; nil for now.
-    private var nextAttempt: ContinuousClock.Instant? {
-        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
-        guard let next = pool.lastOpening.map({ $0 + openingInterval }), loop.now < next else { return nil }
-        return next
+        if let nextOpening { armAttempt(nextOpening) } else { pool.budget.seek(self) }
     }
 
     private var wantsConnection: Bool {
-        pool.isWanted && !pool.isClosed && !pool.isConnecting && pool.open.count < settings.maximumConnections
-            && pool.open.allSatisfy { $0.freeSlots == 0 }
+        guard !pool.isClosed, !pool.isAtRest, !pool.isConnecting else { return false }
+        guard !pool.open.isEmpty else { return pool.isWanted }
+        // Those that are set aside do not count; of them, too, there is no more than one for each that may be.
+        let serving = pool.open.count { !$0.isSetAside }
+        return pool.isShort && serving < settings.maximumConnections
+            && pool.open.count < 2 * settings.maximumConnections && pool.open.allSatisfy { $0.freeSlots == 0 }
     }
 
-    /// Before its first answer nobody knows how many streams a connection will carry.
-    private var mayGrow: Bool {
-        guard let newest = pool.open.last, let lastOpening = pool.lastOpening else { return true }
-        return newest.hasAnswered && lastOpening.duration(to: loop.now) >= settings.growthInterval
+    /// When the next connection may be opened; nil for now.
+    private var nextOpening: ContinuousClock.Instant? {
+        if let outage = pool.reachability.outage, loop.now < outage.nextAttempt { return outage.nextAttempt }
+        guard let lastOpening = pool.lastOpening else { return nil }
+        let next = max(lastOpening + openingInterval, nextGrowth ?? lastOpening)
+        return loop.now < next ? next : nil
     }
 
-    var seeksConnection: Bool { wantsConnection && nextAttempt == nil && mayGrow }
+    /// When a connection may be opened beside those there are; nil if there is none. Before its first answer nobody knows how many streams
+    /// a connection will carry; one that takes its time with that may be one that will never give any.
+    private var nextGrowth: ContinuousClock.Instant? {
+        guard let newest = pool.open.map(\.openedAt).max(), let lastOpening = pool.lastOpening else { return nil }
+        let mute = pool.open.count { !$0.hasAnswered }
+        guard mute > 0 else { return lastOpening + settings.growthInterval }
+        return max(lastOpening + settings.growthInterval, newest + settings.firstAnswerTime * (1 << min(mute - 1, 10)))
+    }
+
+    var seeksConnection: Bool { wantsConnection && nextOpening == nil }
 
     func connect() {
         pool.isConnecting = true
@@ -135,6 +146,7 @@ extension PoolingGateway {
     }
 
     private func failed(_ error: String) {
+        guard !pool.isAtRest else { return }
         if let outage = pool.noteFailure(error, now: loop.now) { armAttempt(outage.nextAttempt) }
         capacityChanged()
     }
@@ -151,12 +163,17 @@ extension PoolingGateway {
 
 extension PoolingGateway {
     /// The connection takes pushes from now on.
-    func opened(_ connection: Connection) { pool.noteOpened(connection) }
+    func opened(_ connection: Connection) {
+        pool.noteOpened(connection)
+        // It may have no room at all.
+        openIfNeeded()
+    }
 
     /// The connection takes no more pushes. The next one is opened before this one is gone, unless it did not last.
     func retired(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteRetired(connection)
         guard !pool.isClosed else { return }
+        if connection.hasAnswered { pool.refusedHandshakes = 0 }
         let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime
         if hasLasted { pool.noteProved() }
         switch ending {
@@ -180,9 +197,21 @@ extension PoolingGateway {
 
     func closed(_ connection: Connection) { pool.noteClosed(connection) }
 
-    func deliver(_ answers: [Answer]) { handler?.answered(answers, by: self) }
+    func deliver(_ answers: [Answer]) {
+        pool.isShort = false
+        handler?.answered(answers, by: self)
+    }
 
-    func capacityChanged() { handler?.capacityChanged(of: self) }
+    func capacityChanged() {
+        if freeSlots > 0 { pool.isShort = false }
+        handler?.capacityChanged(of: self)
+    }
+
+    /// A connection is set aside: whoever waits for room gets it elsewhere.
+    func needsAnother() { openIfNeeded() }
+
+    /// A connection was given up with so many pushes of which nobody knows what became.
+    func lost(_ reason: String, uncertain count: Int) { handler?.connectionLost(reason, uncertain: count, by: self) }
 
     func credentialRefused(_ reason: Reason, _ detail: String) {
         handler?.credentialRefused(reason, detail: detail, by: self)
@@ -190,9 +219,17 @@ extension PoolingGateway {
 
     /// A server that refuses the client's certificate says so by an alert, in the handshake or after it.
     func noteRefusedCertificate(_ error: TransportError) {
-        guard isAuthenticatedByCertificate, case .tls(_, .alert(let alert)) = error, alert.isAboutCertificate else {
+        guard isAuthenticatedByCertificate else { return }
+        guard case .tls(_, .alert(let alert)) = error, alert.mayBeAboutCertificate else {
+            pool.refusedHandshakes = 0
             return
         }
+        pool.refusedHandshakes += 1
+        guard alert.isAboutCertificate || pool.refusedHandshakes >= Self.refusedHandshakesThatTell else { return }
+        pool.refusedHandshakes = 0
         credentialRefused(.named("BadCertificate"), error.description)
     }
+
+    /// An alert that may mean something else is taken for the certificate's fault after so many connections in a row.
+    private static var refusedHandshakesThatTell: Int { 3 }
 }

@@ -8,20 +8,17 @@ struct PartialRefusal {
     static let maximumBodyBytes = 64 * 1024
 
     let status: Int
-    let retryAfter: Duration?
+    var retryAfter: Duration?
     var body: [UInt8] = []
 }
 
 /// Reads what comes back. Called while the connection receives; the batch is handed over afterwards.
 extension GatewayConnection: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
-        hasAnswered = true
-        lastAnswer = loop.nowNanoseconds
-        timeoutsInARow = 0
-        refusalsInARow = 0
+        noteAnswer(on: stream)
         let status = section.status
         if status == 200 {
-            answers.append(Answer(ticket: stream.tag, result: .accepted))
+            tell(stream, .accepted)
             // Whatever else comes on the stream: the push was accepted.
             if !isLast { acceptedEarly.insert(stream.id) }
             return
@@ -29,7 +26,19 @@ extension GatewayConnection: HTTP2Handler {
         let retryAfter = section.withValue(of: APNsFields.retryAfter) { String(decoding: Array($0), as: UTF8.self) }
         let partial = PartialRefusal(
             status: status, retryAfter: retryAfter.flatMap { RetryAfter.delay(from: $0, now: gateway.wallClock()) })
-        if isLast { refuse(stream.tag, partial) } else { partials[stream.id] = partial }
+        if isLast { refuse(stream, partial) } else { partials[stream.id] = partial }
+    }
+
+    private func noteAnswer(on stream: StreamReference) {
+        hasAnswered = true
+        lastAnswer = loop.nowNanoseconds
+        highestAnswered = max(highestAnswered, stream.id)
+        isSetAside = false
+        refusalsInARow = 0
+    }
+
+    private func tell(_ stream: StreamReference, _ result: Answer.Result) {
+        answers.append(Answer(ticket: stream.tag, result: result, sentAt: stream.openedAt))
     }
 
     func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
@@ -39,7 +48,7 @@ extension GatewayConnection: HTTP2Handler {
         }
         let room = PartialRefusal.maximumBodyBytes - (partials[stream.id]?.body.count ?? 0)
         partials[stream.id]?.body.append(body.extracting(first: min(room, body.count)))
-        if isLast, let partial = partials.removeValue(forKey: stream.id) { refuse(stream.tag, partial) }
+        if isLast, let partial = partials.removeValue(forKey: stream.id) { refuse(stream, partial) }
     }
 
     func ended(_ stream: StreamReference, by ending: StreamEnding) {
@@ -48,7 +57,19 @@ extension GatewayConnection: HTTP2Handler {
         case .reset(.refusedStream):
             noteRefusal(of: stream)
             settle(stream, as: .untouched)
-        case .reset, .violation: settle(stream, as: .unanswered)
+        case .reset: settle(stream, as: .unanswered)
+        case .violation: settleMalformed(stream)
+        }
+    }
+
+    /// An answer that breaks a rule of HTTP/2 still tells what became of its push, where its status could be read.
+    private func settleMalformed(_ stream: StreamReference) {
+        guard stream.status >= 200 else { return settle(stream, as: .unanswered) }
+        noteAnswer(on: stream)
+        if stream.status == 200 {
+            tell(stream, .accepted)
+        } else {
+            refuse(stream, PartialRefusal(status: stream.status))
         }
     }
 
@@ -56,8 +77,8 @@ extension GatewayConnection: HTTP2Handler {
     func settle(_ stream: StreamReference, as result: Answer.Result) {
         if acceptedEarly.remove(stream.id) != nil { return }
         // The status counts, also when the body was cut off.
-        if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream.tag, partial) }
-        answers.append(Answer(ticket: stream.tag, result: result))
+        if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
+        tell(stream, result)
     }
 
     /// What was refused goes out again at once. A server that refuses that as well, and the same once more, while it answers nothing,
@@ -88,7 +109,9 @@ extension GatewayConnection: HTTP2Handler {
         let words = text.isEmpty ? "\(code)" : "\(code), \(text)"
         let ending = "\(stream.peer) ended the connection: \(words)"
         let reason = Reason(status: 0, text: text)
-        if [.pause, .renewToken].contains(reason.row.action) { news.refusedCredential = (reason, ending) }
+        if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
+            news.refusedCredential = (reason, ending)
+        }
         news.ending = .asked(ending)
     }
 
@@ -98,16 +121,16 @@ extension GatewayConnection: HTTP2Handler {
     func giveUpOpenStreams() {
         http.forEachOpenStream { stream, isSent in
             if acceptedEarly.contains(stream.id) { return }
-            if let partial = partials[stream.id] { return refuse(stream.tag, partial) }
-            answers.append(Answer(ticket: stream.tag, result: isSent ? .unanswered : .untouched))
+            if let partial = partials[stream.id] { return refuse(stream, partial) }
+            tell(stream, isSent ? .unanswered : .untouched)
         }
     }
 
-    private func refuse(_ ticket: UInt64, _ partial: PartialRefusal) {
+    private func refuse(_ stream: StreamReference, _ partial: PartialRefusal) {
         let refusal = refusal(partial)
-        answers.append(Answer(ticket: ticket, result: .refused(refusal)))
+        tell(stream, .refused(refusal))
         if refusal.reason.row.replacesConnection {
-            news.ending = .asked("\(stream.peer) answered \(refusal.status) \(refusal.reason.text)")
+            news.ending = .asked("\(self.stream.peer) answered \(refusal.status) \(refusal.reason.text)")
         }
     }
 

@@ -12,6 +12,7 @@ extension GatewayConnection {
 
     private func check() {
         let hadNoSlots = freeSlots == 0
+        judgeByOldestRequest()
         giveUpLateStreams()
         guard phase != .closed else { return }
         if let silence = failureOfServer() { return lose("\(stream.peer) \(silence)") }
@@ -22,7 +23,40 @@ extension GatewayConnection {
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }
 
-    /// Gives up requests whose answers are late. The stream is reset, so that its slot is free again.
+    /// Sets the connection aside when requests wait for long and nothing at all has been answered meanwhile: a server may acknowledge
+    /// every PING and swallow what it is sent. Where others of the gateway are answered at the same time, half the patience does.
+    private func judgeByOldestRequest() {
+        // This process may have stood still itself; then whatever has arrived is to be heard first.
+        let sinceCheck = lastCheck.duration(to: loop.now)
+        lastCheck = loop.now
+        guard phase == .open, !isSetAside, sinceCheck < settings.checkInterval * 1.5, let oldest = oldestUnanswered
+        else {
+            return
+        }
+        let since = max(oldest, lastAnswer)
+        let silence = Duration.nanoseconds(loop.nowNanoseconds &- since)
+        let patience = settings.responseTime / (gateway.hasAnswer(after: since, otherThan: self) ? 6 : 3)
+        guard silence >= patience else { return }
+        isSetAside = true
+        gateway.needsAnother()
+    }
+
+    /// When the oldest request without an answer was sent, by the clock of the streams.
+    private var oldestUnanswered: UInt64? {
+        guard isBusy else { return nil }
+        var oldest: UInt64?
+        http.forEachOpenStream { stream, _ in
+            if acceptedEarly.isEmpty || !acceptedEarly.contains(stream.id) {
+                oldest = min(oldest ?? .max, stream.openedAt)
+            }
+        }
+        return oldest
+    }
+
+    /// Gives up requests whose answers are late. Their streams are reset, so that the slots are free again.
+    ///
+    /// One that is late while later ones are answered says little about the connection. One that has swallowed all of them is left, and
+    /// so is one that does it again and again: nothing that it swallowed is sent over it once more.
     private func giveUpLateStreams() {
         guard http.openStreamCount > 0 else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
@@ -31,14 +65,17 @@ extension GatewayConnection {
             if now &- stream.openedAt >= limit { late.append(stream) }
         }
         guard !late.isEmpty else { return }
+        let unanswered = late.filter { !acceptedEarly.contains($0.id) }
         for stream in late { giveUp(stream) }
-        // One that is late while others are answered says nothing about the connection.
-        timeoutsInARow += late.count { $0.openedAt > lastAnswer }
+        unansweredCount += unanswered.count
+        let isLast = unanswered.contains { $0.id > highestAnswered }
+        if !unanswered.isEmpty, isSetAside || isLast || unansweredCount >= settings.maximumUnanswered {
+            let words = "\(stream.peer) left requests without an answer for \(settings.responseTime)"
+            if let uncertainCount { gateway.lost(words, uncertain: uncertainCount) }
+            retire(.failed(words))
+        }
         deliverAnswers()
         scheduleFlush()
-        if timeoutsInARow >= settings.maximumTimeoutsInARow {
-            retire(.failed("\(stream.peer) left \(timeoutsInARow) requests in a row without an answer"))
-        }
         closeIfDrained()
     }
 

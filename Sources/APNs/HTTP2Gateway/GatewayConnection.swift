@@ -41,8 +41,9 @@ final class GatewayConnection: PooledConnection {
     var acceptedEarly: Set<UInt32> = []
     var lastRefusal: (status: Int, body: [UInt8], refusal: Refusal)?
     var hasAnswered = false
-    /// When the last answer came, by the clock of the streams.
+    /// When the last answer came, by the clock of the streams, and the highest stream that was answered.
     var lastAnswer: UInt64 = 0
+    var highestAnswered: UInt32 = 0
     /// When a stream was last refused, by the same clock, and how often without an answer in between.
     var lastRefusalOfStream: UInt64 = 0
     var refusalsInARow = 0
@@ -54,7 +55,12 @@ final class GatewayConnection: PooledConnection {
     /// When a request was last sent.
     var lastRequest: ContinuousClock.Instant
     var pingSent: ContinuousClock.Instant?
-    var timeoutsInARow = 0
+    /// Requests that were left without an answer.
+    var unansweredCount = 0
+    /// Requests wait and nothing is answered any more: it gets no more of them before an answer comes.
+    var isSetAside = false
+    /// When the clocks were last looked at.
+    var lastCheck: ContinuousClock.Instant
     /// When there was room for a request, or one in flight.
     var lastRoom: ContinuousClock.Instant
 
@@ -74,6 +80,7 @@ final class GatewayConnection: PooledConnection {
         lastReceived = openedAt
         lastRequest = openedAt
         lastRoom = openedAt
+        lastCheck = openedAt
         stream.handler = self
         startClock()
         scheduleFlush()
@@ -83,7 +90,7 @@ final class GatewayConnection: PooledConnection {
 
     /// How many requests it takes now.
     var freeSlots: Int {
-        guard phase == .open, unsentByteCount < settings.maximumUnsentBytes else { return 0 }
+        guard phase == .open, !isSetAside, unsentByteCount < settings.maximumUnsentBytes else { return 0 }
         return http.availableStreamCount
     }
 
@@ -170,7 +177,7 @@ final class GatewayConnection: PooledConnection {
         if http.failure == nil { http.goAway() }
         flush()
         stream.close()
-        finish()
+        finish(because: nil)
     }
 
     /// Ends a connection that broke.
@@ -180,16 +187,24 @@ final class GatewayConnection: PooledConnection {
         if stream.isOpen { stream.close() }
         phase = .closed
         if !wasDraining { gateway.retired(self, .failed(error)) }
-        finish()
+        finish(because: error)
     }
 
-    private func finish() {
+    /// - Parameter loss: what broke it; nil for an end in order.
+    private func finish(because loss: String?) {
         phase = .closed
         clock?.cancel()
         drainTimer?.cancel()
         giveUpOpenStreams()
+        if let loss, let count = uncertainCount { gateway.lost(loss, uncertain: count) }
         deliverAnswers()
         gateway.closed(self)
+    }
+
+    /// How many of the answers that are about to be told are none; nil for none of them.
+    var uncertainCount: Int? {
+        let count = answers.count { if case .unanswered = $0.result { true } else { false } }
+        return count > 0 ? count : nil
     }
 
     /// Hands the answers over, as one batch. The arrays are used again, so that a burst costs no allocation.

@@ -72,9 +72,11 @@ package final class HTTP2Gateway: PoolingGateway {
     // MARK: Sending
 
     package func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
     ) -> Bool {
-        guard let connection = pool.open.first(where: { $0.freeSlots > 0 }) else {
+        // What one connection swallowed goes over another where there is one.
+        let preferred = losses > 0 ? pool.open.first { $0.freeSlots > 0 && $0.unansweredCount == 0 } : nil
+        guard let connection = preferred ?? pool.open.first(where: { $0.freeSlots > 0 }) else {
             requestCapacity()
             return false
         }
@@ -82,6 +84,11 @@ package final class HTTP2Gateway: PoolingGateway {
             push, push.headers(for: authorization), to: recipient, apnsID: apnsID, body: body ?? push.body,
             ticket: ticket)
         return true
+    }
+
+    /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
+    func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
+        pool.open.contains { $0 !== connection && $0.lastAnswer > time }
     }
 
     /// Uses another provider token from the next request on.

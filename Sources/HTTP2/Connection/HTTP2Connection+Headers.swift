@@ -103,6 +103,7 @@ extension HTTP2Connection {
     ) throws(HTTP2Error) {
         let streamID = streams[index].id
         guard let summary = FieldRules.check(section, as: .response) else {
+            streams[index].status = FieldRules.readableStatus(of: section)
             throw .stream(streamID, .protocolError, .malformedMessage)
         }
         if summary.status < 200 {
@@ -111,6 +112,7 @@ extension HTTP2Connection {
             return try spendControlFrame()
         }
         streams[index].flags.insert(.headReceived)
+        streams[index].status = summary.status
         // 304 may tell the length of a body it does not have (RFC 9110 §8.6).
         let contentLength = summary.status == 304 ? nil : summary.contentLength
         try beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)

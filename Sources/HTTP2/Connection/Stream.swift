@@ -29,6 +29,8 @@ struct Stream {
     var tag: UInt64 = 0
     /// When the stream was opened, in nanoseconds of the caller's clock.
     var openedAt: UInt64 = 0
+    /// The status of a final response, as soon as it has been read; 0 before.
+    var status = 0
     /// The output position behind our END_STREAM; `.max` until that has been written.
     var endPosition = UInt64.max
 }
@@ -40,10 +42,13 @@ package struct StreamReference: Equatable, Sendable {
     package let tag: UInt64
     /// When the stream was opened, in nanoseconds of the caller's clock.
     package let openedAt: UInt64
+    /// The status of the final response, also of one that broke another rule; 0 if none was read.
+    package let status: Int
 
     init(_ stream: Stream) {
         id = stream.id
         tag = stream.tag
         openedAt = stream.openedAt
+        status = stream.status
     }
 }

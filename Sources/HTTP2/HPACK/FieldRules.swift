@@ -62,6 +62,16 @@ enum FieldRules {
         return hasNeededPseudoFields(section, kind, pseudoFieldsSeen, &summary) ? summary : nil
     }
 
+    /// The status of a final response, whatever else is wrong with it; 0 without one, or with several that differ.
+    static func readableStatus(of section: borrowing FieldSection) -> Int {
+        let status = section.status
+        guard (200...999).contains(status) else { return 0 }
+        for field in section.fields where field.name == .status {
+            guard section.withValue(of: field, { Int(decimal: $0) }) == status else { return 0 }
+        }
+        return status
+    }
+
     private static func isAllowed(
         _ field: FieldSection.Field, in section: borrowing FieldSection, _ summary: inout Summary
     ) -> Bool {

@@ -9,8 +9,8 @@ extension Statement {
     ///
     /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
     /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
-    /// devices: job, device, reason, time (null: now), whether it is a suspect only. $26 owner. $27…$30 the same of channels: job,
-    /// channel, reason, for how many µs nothing new is due (null: it is retired).
+    /// devices: job, device, reason, time (null: when the push was sent), whether it is a suspect only; $31 how many µs ago the push was
+    /// sent. $26 owner. $27…$30 the same of channels: job, channel, reason, for how many µs nothing new is due (null: it is retired).
     static let retire = Statement(
         "retire",
         #"""
@@ -71,11 +71,14 @@ extension Statement {
         -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (
           select distinct on (f.queue_id, x.device_id)
-                 f.queue_id, x.device_id, x.reason, coalesce(x.reported_at, now()) as reported_at, x.suspect
-          from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[])
-            as x(job_id, device_id, reason, reported_at, suspect)
+                 f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
+          from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[], $31::bigint[])
+            as x(job_id, device_id, reason, reported_at, suspect, age)
           join fenced f on f.job_id = x.job_id
-          order by f.queue_id, x.device_id, x.reported_at desc),
+          -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending at the latest.
+          cross join lateral (
+            select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
+          order by f.queue_id, x.device_id, t.reported_at desc),
         dying as materialized (
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
@@ -169,13 +172,16 @@ package struct SettledJob: Sendable {
     package struct DeviceReport: Sendable {
         package let deviceID: Int64
         package let reason: Reason
-        /// When APNs found the token dead, in microseconds since 1970; nil: at the time of the answer.
+        /// When APNs found the token dead, in microseconds since 1970; nil, or later than `sentAt`: at `sentAt`.
         package let reportedAt: Int64?
+        /// When the push was sent that brought the answer.
+        package let sentAt: ContinuousClock.Instant
 
-        package init(deviceID: Int64, reason: Reason, reportedAt: Int64?) {
+        package init(deviceID: Int64, reason: Reason, reportedAt: Int64?, sentAt: ContinuousClock.Instant) {
             self.deviceID = deviceID
             self.reason = reason
             self.reportedAt = reportedAt
+            self.sentAt = sentAt
         }
     }
 
@@ -213,6 +219,8 @@ extension PostgresConnection {
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
         let again = jobs.flatMap { job in job.again.map { (jobID: job.key.jobID, member: $0) } }
         let reports = jobs.flatMap { job in job.reports.map { (jobID: job.key.jobID, report: $0) } }
+        // The database's clock is the one that counts; how long ago that was, this process knows.
+        let now = ContinuousClock.now
         let channels = jobs.compactMap { job in job.channelReport.map { (jobID: job.key.jobID, report: $0) } }
         let rows = try await execute(
             .retire,
@@ -234,6 +242,7 @@ extension PostgresConnection {
                 .int8Array(channels.map(\.jobID)), .int8Array(channels.map(\.report.channelID)),
                 .int2Array(channels.map { Int16($0.report.reason.code) }),
                 .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
+                .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
             ])
         return Set(rows.map { $0.int8(0) })
     }

@@ -41,6 +41,7 @@ final class Gateways {
         let gateway: any PushGateway
         /// Nil for a certificate.
         let renewal: TokenRenewal?
+        let circuit = Circuit()
     }
 
     /// Whose provider token is kept fresh, and where it is used.
@@ -141,6 +142,11 @@ final class Gateways {
             unusable[use] = .now + Self.nextTry
             return nil
         }
+    }
+
+    /// What the answers over a gateway say of APNs; nil for one that was replaced.
+    func circuit(of gateway: any PushGateway) -> Circuit? {
+        entries.values.first { $0.gateway === gateway }?.circuit
     }
 
     /// Drains the gateways that none of `queues` uses any more.

@@ -33,6 +33,7 @@ enum OpenedCredential {
 enum CredentialProblem: Error, CustomStringConvertible {
     case noMasterKey
     case tokenRace
+    case tokenUnreadable(keyID: String, minutes: Int)
     case noCertificate
     case noBinaryGateway
 
@@ -40,6 +41,9 @@ enum CredentialProblem: Error, CustomStringConvertible {
         switch self {
         case .noMasterKey:
             "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
+        case .tokenUnreadable(let keyID, let minutes):
+            "the provider token of key \(keyID) was sealed under another master key; APNs takes another one in \(minutes) "
+                + "minutes, and then it is minted"
         case .tokenRace: "other workers kept replacing its provider token"
         case .noCertificate:
             "the binary interface knows no signing keys; give the queue a certificate, or set --gateway http2"

@@ -44,23 +44,40 @@ final class ProviderTokens {
         let most = Duration.seconds(isRefused ? ProviderToken.minimumSeconds : ProviderToken.refreshSeconds)
         for _ in 0..<3 {
             let (stored, now) = try await store.connection().providerToken(of: signer.digest)
+            var (age, isUnreadable) = (most, false)
             if let stored, stored.age < most || stored.isKept {
-                let token = try open(stored, now: now)
-                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
-                if isRefused { doubt(token, age: stored.age) }
-                last = token
-                return token
+                if let token = try? open(stored, now: now) {
+                    nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
+                    if isRefused { doubt(token, age: stored.age) }
+                    last = token
+                    return token
+                }
+                try checkMayReplace(unreadable: stored)
+                (age, isUnreadable) = (.seconds(ProviderToken.minimumSeconds), true)
             }
             let token = try signer.mint(now: now)
             let sealed = try masterKey.seal(Array(token.text.utf8), for: owner)
             let isFirst = try await store.connection().replaceProviderToken(
-                of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: most)
+                of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
             guard isFirst else { continue }
+            if isUnreadable { report(.tokenMintedAnew(keyID: signer.keyID)) }
             nextLook = .now + .seconds(ProviderToken.refreshSeconds)
             last = token
             return token
         }
         throw CredentialProblem.tokenRace
+    }
+
+    /// A token that was sealed under another master key is of no use, and takes another's place as a refused one does: not before APNs
+    /// would take the next.
+    private func checkMayReplace(unreadable stored: StoredProviderToken) throws {
+        let wait = max(
+            .seconds(ProviderToken.minimumSeconds) - stored.age,
+            stored.isKept ? .seconds(ProviderToken.minimumSeconds) : .zero)
+        if wait > .zero {
+            throw CredentialProblem.tokenUnreadable(
+                keyID: signer.keyID, minutes: Int((wait / .seconds(60)).rounded(.up)))
+        }
     }
 
     /// APNs says that tokens were replaced too often: for 20 minutes the fleet keeps the one it has.

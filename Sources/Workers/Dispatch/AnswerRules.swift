@@ -12,8 +12,15 @@ struct AnswerRules {
         case pauseQueue(Reason)
         /// The provider token has expired: a new one is needed.
         case renewToken
-        /// Provider tokens came too often: the present one is to stay.
+        /// Provider tokens came too often: the present one is to stay, and its key to rest.
         case keepToken
+    }
+
+    /// When a push was sent, and what is known beyond its answer.
+    struct Circumstances {
+        let sentAt: ContinuousClock.Instant
+        /// Whether passing refusals are the pushes' own. During an outage of APNs they are not, and spend no attempts.
+        var spendsAttempts = true
     }
 
     /// Answers in a row that blame the message before the rest of the job is refused without being sent.
@@ -22,13 +29,16 @@ struct AnswerRules {
     private static let mostReturns = 3
 
     /// Records that APNs took the push.
-    static func accepted(_ ordinal: Int, of job: HeldJob) {
+    static func accepted(_ ordinal: Int, of job: HeldJob, sentAt: ContinuousClock.Instant) {
         job.record(.delivered, for: ordinal)
+        job.queue.unrelatedKey.noteTaken(sentAt: sentAt)
         _ = job.countMessageFault(false)
     }
 
     /// Records a refusal.
-    static func refused(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) -> Consequence {
+    static func refused(
+        _ ordinal: Int, of job: HeldJob, _ refusal: Refusal, _ circumstances: Circumstances
+    ) -> Consequence {
         let reason = refusal.reason
         switch job.claim.message.isBroadcast ? reason.broadcastAction : reason.row.action {
         case .reject:
@@ -38,21 +48,25 @@ struct AnswerRules {
             job.reports.append(
                 .init(
                     deviceID: job.claim.deviceIDs[ordinal], reason: reason,
-                    reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }))
+                    reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }, sentAt: circumstances.sentAt))
         case .retry:
-            retry(ordinal, of: job, refusal)
+            retry(ordinal, of: job, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .reconnect:
-            sendBack(ordinal, of: job, refusal)
+            sendBack(ordinal, of: job, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .renewToken:
-            sendBack(ordinal, of: job, refusal)
+            job.putBack(ordinal)
             return .renewToken
         case .keepToken:
-            retry(ordinal, of: job, refusal)
+            job.putBack(ordinal)
             return .keepToken
         case .reconnectOnce:
-            let isFirst = job.countReturn(of: ordinal) == 1
-            job.putBack(ordinal)
-            return isFirst ? .none : .pauseQueue(reason)
+            switch job.queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
+            case .sendAgain: job.putBack(ordinal)
+            case .pushIsWrong: retry(ordinal, of: job, refusal)
+            case .keyIsWrong:
+                job.putBack(ordinal)
+                return .pauseQueue(reason)
+            }
         case .pause:
             job.putBack(ordinal)
             return .pauseQueue(reason)
@@ -97,24 +111,31 @@ struct AnswerRules {
         }
     }
 
-    private static func retry(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
-        guard job.claim.attempt < job.queue.settings.maxAttempts else {
+    private static func retry(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal, spendsAttempt: Bool = true) {
+        guard !spendsAttempt || job.claim.attempt < job.queue.settings.maxAttempts else {
             noteText(of: refusal, for: ordinal, of: job)
             return job.record(.failed(refusal.reason), for: ordinal)
         }
         job.recordRetry(
             .init(
                 deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt,
-                atLeast: refusal.retryAfter ?? .zero, attempts: 1, losses: 0),
+                atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0, losses: 0),
             because: refusal.reason, for: ordinal)
     }
 
-    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
-        if job.countReturn(of: ordinal) <= mostReturns {
+    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal, spendsAttempt: Bool) {
+        if job.noteReturn(of: ordinal, because: refusal) <= mostReturns {
             job.putBack(ordinal)
         } else {
-            retry(ordinal, of: job, refusal)
+            retry(ordinal, of: job, refusal, spendsAttempt: spendsAttempt)
         }
+    }
+
+    /// What a job that is given back knows of recipients who were sent back to go over another connection would be forgotten: that spends
+    /// an attempt, or a push that ends every connection would hold up its queue for ever.
+    static func spendAttemptsOfReturned(of job: HeldJob) {
+        let spendsAttempt = job.queue.circuit?.spendsAttempts ?? true
+        for (ordinal, refusal) in job.returned { retry(ordinal, of: job, refusal, spendsAttempt: spendsAttempt) }
     }
 
     /// Keeps the words of an answer that is final and whose reason the table does not know.

@@ -26,6 +26,8 @@ final class Dispatcher {
     private var isScheduled = false
     private var isStopped = false
     private var permitTimer: Timer?
+    /// Wakes this worker when a push may try whether an outage of APNs is over.
+    private var tryTimers: [ObjectIdentifier: Timer] = [:]
 
     /// Called when a job has nothing in flight and is finished or closed.
     var jobIsThrough: (HeldJob) -> Void = { _ in }
@@ -39,6 +41,11 @@ final class Dispatcher {
     var tokenHasExpired: (any PushGateway) -> Void = { _ in }
     /// Called when an answer says that provider tokens are replaced too often.
     var tokenMustStay: (any PushGateway) -> Void = { _ in }
+    /// Called when answers say that APNs has an outage, for a gateway that everything was sent over before; and that it is over.
+    var outageHasBegun: (any PushGateway, _ reason: String) -> Void = { _, _ in }
+    var outageIsOver: (any PushGateway) -> Void = { _ in }
+    /// Called when a push may try whether an outage is over.
+    var mayTryAgain: () -> Void = {}
 
     init(loop: EventLoop, settings: EngineSettings, jobs: HeldJobs) {
         self.loop = loop
@@ -96,7 +103,7 @@ final class Dispatcher {
     /// Lets the queues take turns until none has anybody to send to, or nothing more fits.
     private func shareOut(now: ContinuousClock.Instant) {
         // With ten thousand queues most of them wait for a connection.
-        var contenders = active.filter { $0.hasJobs && $0.mayWork && $0.roomForPushes() > 0 }
+        var contenders = active.filter { $0.hasJobs && $0.mayWork && $0.roomForPushes(now: now) > 0 }
         while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
             var first = 0
             for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {
@@ -114,7 +121,7 @@ final class Dispatcher {
 
     /// Sends to up to `most` recipients of a queue and returns to how many it did.
     private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
-        var room = min(most, settings.inFlight - inFlight + inSilence, queue.roomForPushes())
+        var room = min(most, settings.inFlight - inFlight + inSilence, queue.roomForPushes(now: now))
         let isPaced = queue.settings.rate != nil
         if isPaced { room = min(room, queue.permits(at: now)) }
         guard room > 0 else { return 0 }
@@ -126,12 +133,15 @@ final class Dispatcher {
                     break
                 }
                 guard let gateway = queue.gateway(for: job) else { break }
-                let count = send(from: job, over: gateway, most: room - sent)
+                let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
+                let count = send(from: job, over: gateway, most: min(room - sent, allowed))
                 guard count > 0 else { break }
                 if gateway.confirmsBySilence { inSilence += count }
                 sent += count
             }
         }
+        // What goes out now may take the last room: whoever is left over asks for more, also if no answer ever comes.
+        if sent < most, queue.hasJobs { _ = queue.roomForPushes(now: now) }
         if isPaced { queue.usePermits(sent, at: now) }
         queue.inFlight += sent
         queue.sentSinceMeasured += sent
@@ -149,6 +159,7 @@ final class Dispatcher {
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(recipient.token),
                 apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]), body: nil,
+                losses: job.losses(of: recipient.ordinal),
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {
                 job.putBack(recipient.ordinal)
@@ -203,14 +214,24 @@ final class Dispatcher {
         job.noteEnded()
         job.queue.inFlight -= 1
         inFlight -= 1
+        let now = loop.now
+        let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
+        let circuit = job.queue.circuit(of: gateway)
         switch answer.result {
-        case .accepted: AnswerRules.accepted(ticket.ordinal, of: job)
+        case .accepted:
+            AnswerRules.accepted(ticket.ordinal, of: job, sentAt: sentAt)
+            if let circuit { follow(circuit.noteServed(sentAt: sentAt, now: now), of: circuit, gateway) }
         case .refused(let refusal):
-            let consequence = AnswerRules.refused(ticket.ordinal, of: job, refusal)
+            let recipient = job.claim.deviceIDs[ticket.ordinal]
+            let change = circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now)
+            let consequence = AnswerRules.refused(
+                ticket.ordinal, of: job, refusal,
+                .init(sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true))
             // What a replaced credential is told late says nothing about the one in its place.
             if job.queue.gateway(for: job) === gateway {
                 follow(consequence, of: refusal, queue: job.queue, gateway)
             }
+            if let circuit, let change { follow(change, of: circuit, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
@@ -226,6 +247,38 @@ final class Dispatcher {
         case .pauseQueue: credentialIsAtFault(queue, refusal)
         case .renewToken: tokenHasExpired(gateway)
         case .keepToken: tokenMustStay(gateway)
+        }
+    }
+
+    // MARK: Outages
+
+    /// The server ended a connection because provider tokens are replaced too often: their key rests.
+    func rest(_ gateway: any PushGateway, _ circuit: Circuit, because reason: String) {
+        follow(circuit.noteRest(because: reason, now: loop.now), of: circuit, gateway)
+    }
+
+    private func follow(_ change: Circuit.Change, of circuit: Circuit, _ gateway: any PushGateway) {
+        switch change {
+        case .none: return
+        case .opened(let reason):
+            // Jobs are given back, and an answer is in the middle of being recorded.
+            loop.atEndOfTurn { [self] in outageHasBegun(gateway, reason) }
+            awaitNextTry(of: circuit, gateway)
+        case .stayedOpen: awaitNextTry(of: circuit, gateway)
+        case .closed: outageIsOver(gateway)
+        }
+    }
+
+    private func awaitNextTry(of circuit: Circuit, _ gateway: any PushGateway) {
+        guard let next = circuit.nextTry else { return }
+        let id = ObjectIdentifier(gateway)
+        tryTimers[id]?.cancel()
+        tryTimers[id] = loop.schedule(after: loop.now.duration(to: next)) { [self] in
+            tryTimers[id] = nil
+            // The server may have asked for more time meanwhile.
+            if circuit.isOpen(now: loop.now) { return awaitNextTry(of: circuit, gateway) }
+            mayTryAgain()
+            schedule()
         }
     }
 

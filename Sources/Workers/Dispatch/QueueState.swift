@@ -12,6 +12,11 @@ final class QueueState {
     var gateway: (any PushGateway)?
     /// Those to the host that is for broadcasts alone; nil where there is no such host.
     var broadcastGateway: (any PushGateway)?
+    /// What their answers say of APNs.
+    var circuit: Circuit?
+    var broadcastCircuit: Circuit?
+    /// What APNs says of its key.
+    var unrelatedKey = UnrelatedKey()
     /// Its place in the order among the queues of this worker.
     var turn: FairShare.Turn
     /// Jobs with recipients to send to.
@@ -80,9 +85,16 @@ final class QueueState {
     var mayWork: Bool { !isHeld && !settings.isPaused && gateway != nil }
 
     /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased in vain.
-    var canReachAPNs: Bool {
+    func canReachAPNs(now: ContinuousClock.Instant) -> Bool {
         if case .unreachable = gateway?.state { return false }
-        return true
+        return circuit?.isOpen(now: now) != true
+    }
+
+    /// How many recipients it is worth to hold, as far as its gateway takes pushes at present.
+    func stock(now: ContinuousClock.Instant) -> Int {
+        guard let gateway, let circuit, !circuit.isClosed else { return .max }
+        // Enough for what each answer lets out further.
+        return max(1, circuit.room(of: gateway, now: now)) * 2
     }
 
     /// What a job is sent over.
@@ -90,26 +102,42 @@ final class QueueState {
         job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
     }
 
+    /// What is known of APNs as it is reached over one of its gateways; nil for a gateway that it uses no more.
+    func circuit(of gateway: any PushGateway) -> Circuit? {
+        if self.gateway === gateway { return circuit }
+        return broadcastGateway === gateway ? broadcastCircuit : nil
+    }
+
     /// How long a job has to wait, because the host for broadcasts is out of reach while that for devices is not; nil if it need not.
     func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
-        guard job.claim.message.isBroadcast, case .unreachable(let outage) = broadcastGateway?.state else { return nil }
-        return max(now.duration(to: outage.nextAttempt), .seconds(1))
+        guard job.claim.message.isBroadcast, let broadcastGateway else { return nil }
+        if case .unreachable(let outage) = broadcastGateway.state {
+            return max(now.duration(to: outage.nextAttempt), .seconds(1))
+        }
+        guard let broadcastCircuit, broadcastCircuit.isOpen(now: now) else { return nil }
+        return broadcastCircuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }
     }
 
     /// How many pushes its connections take now. Asks for more of them where there are none left and somebody waits for it.
-    func roomForPushes() -> Int {
+    func roomForPushes(now: ContinuousClock.Instant) -> Int {
         var room = 0
-        if let gateway { room = Self.room(of: gateway, isWanted: lanes.contains { !$0.isEmpty }) }
+        if let gateway { room = Self.room(of: gateway, circuit, isWanted: lanes.contains { !$0.isEmpty }, now: now) }
         if let broadcastGateway {
-            room += Self.room(of: broadcastGateway, isWanted: broadcasts.contains { !$0.isEmpty })
+            room += Self.room(
+                of: broadcastGateway, broadcastCircuit, isWanted: broadcasts.contains { !$0.isEmpty }, now: now)
         }
         return room
     }
 
-    private static func room(of gateway: any PushGateway, isWanted: Bool) -> Int {
+    private static func room(
+        of gateway: any PushGateway, _ circuit: Circuit?, isWanted: Bool, now: ContinuousClock.Instant
+    ) -> Int {
+        guard isWanted else { return 0 }
+        let allowed = circuit?.room(of: gateway, now: now) ?? .max
+        guard allowed > 0 else { return 0 }
         let slots = gateway.freeSlots
-        if slots == 0, isWanted { gateway.requestCapacity() }
-        return isWanted ? slots : 0
+        if slots == 0 { gateway.requestCapacity() }
+        return min(slots, allowed)
     }
 
     /// The message of a job in the form in which it is sent.

@@ -118,7 +118,17 @@ final class Queues {
         queue.isHeld = true
         faults.append((queue, reason))
         yieldJobs(of: queue)
+        restGateways(of: queue)
         signal.raise()
+    }
+
+    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused certificate would end as the
+    /// one before, and count against this machine.
+    private func restGateways(of queue: QueueState) {
+        for gateway in [queue.gateway, queue.broadcastGateway] {
+            guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
+            gateway.rest()
+        }
     }
 
     /// Pauses the queues whose credential was refused, unless that was replaced meanwhile.
@@ -170,6 +180,7 @@ final class Queues {
         }
         let queue = known[new.queueID] ?? QueueState(settings: new, now: .now)
         let isNew = known[new.queueID] == nil
+        let didWork = queue.mayWork
         known[new.queueID] = queue
         queue.settings = new
         queue.readAt = .now
@@ -178,18 +189,25 @@ final class Queues {
         if isNew, new.credential == nil { report(.queueWithoutCredential(queue: new.name.description)) }
         holdIfExpired(queue)
         if !queue.mayWork { yieldJobs(of: queue) }
+        if didWork, !queue.mayWork { restGateways(of: queue) }
     }
 
     /// Of a replaced credential the connections are opened before those of the old one are drained.
     private func useGateways(for queue: QueueState) async {
         let settings = queue.settings
         var gateway = await gateways.gateway(for: settings)
-        queue.broadcastGateway = await gateways.gateway(for: settings, broadcasts: true)
+        let broadcastGateway = await gateways.gateway(for: settings, broadcasts: true)
+        if queue.broadcastGateway !== broadcastGateway {
+            queue.broadcastGateway = broadcastGateway
+            queue.broadcastCircuit = broadcastGateway.flatMap(gateways.circuit(of:))
+        }
         // Without it, broadcasts would go where they are not meant to.
         if gateways.hasBroadcastHost(settings), queue.broadcastGateway == nil { gateway = nil }
         guard queue.gateway !== gateway else { return }
         queue.gateway = gateway
-        if queue.hasJobs { gateway?.requestCapacity() }
+        queue.circuit = gateway.flatMap(gateways.circuit(of:))
+        queue.unrelatedKey = UnrelatedKey()
+        if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
     }
 
     /// With a certificate that has expired APNs would end every connection: the queue pauses instead.

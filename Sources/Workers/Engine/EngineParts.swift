@@ -124,6 +124,15 @@ final class EngineParts {
         }
         dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
         dispatcher.tokenMustStay = { [gateways] in gateways.noteTooManyTokens(of: $0) }
+        dispatcher.outageHasBegun = { [queues, report] gateway, reason in
+            report(.outageBegun(queue: queues.names(using: gateway), reason: reason))
+            queues.yieldJobs(using: gateway)
+        }
+        dispatcher.outageIsOver = { [queues, intake, report] gateway in
+            report(.outageOver(queue: queues.names(using: gateway)))
+            intake.hurry()
+        }
+        dispatcher.mayTryAgain = { [intake] in intake.hurry() }
         settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
         connections[0].onBack = { [rescuer, report] in
             rescuer.holdOff()
@@ -193,16 +202,37 @@ extension EngineParts: PushGatewayHandler {
         report(.deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: settings.binary.grace))
     }
 
+    func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
+        report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
+    }
+
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
-        for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }
+        switch reason.row.action {
+        case .renewToken: gateways.noteExpiredToken(of: gateway)
+        case .keepToken:
+            gateways.noteTooManyTokens(of: gateway)
+            if let circuit = gateways.circuit(of: gateway) { dispatcher.rest(gateway, circuit, because: reason.text) }
+        case .reconnectOnce:
+            // A connection that ends so has taken nothing: the next one that does so, too, is not to blame.
+            for queue in queues.using(gateway)
+            where queue.unrelatedKey.noteRefused(sentAt: loop.now, now: loop.now) == .keyIsWrong {
+                queues.noteFault(of: queue, reason.text)
+            }
+        default: for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }
+        }
     }
 
     /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
         if case .unreachable(let outage) = gateway.state {
+            // Of an outage that its answers told of, everything has been said.
+            guard gateways.circuit(of: gateway)?.isClosed != false else { return queues.yieldJobs(using: gateway) }
             guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }
             report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: outage.error))
             queues.yieldJobs(using: gateway)
+        } else if gateway.state == .idle {
+            // At rest: nobody waits for it to come back.
+            unreachable.remove(ObjectIdentifier(gateway))
         } else if gateway.state == .open, unreachable.remove(ObjectIdentifier(gateway)) != nil {
             report(.gatewayReachable(queue: queues.names(using: gateway)))
             intake.hurry()

@@ -95,6 +95,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case clockInDoubt(keyID: String, minutes: Int)
     case gatewayUnreachable(queue: String, reason: String)
     case gatewayReachable(queue: String)
+    case outageBegun(queue: String, reason: String)
+    case outageOver(queue: String)
+    case pushesUncertain(queue: String, count: Int, reason: String)
+    case tokenMintedAnew(keyID: String)
     case deliveredTooSoon(queue: String, count: Int, grace: Duration)
     case drainTooShort(drain: Duration, grace: Duration)
     case leftInFlight(Int, drain: Duration)
@@ -133,6 +137,15 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
         case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
+        case .outageBegun(let queue, let reason):
+            "APNs takes no pushes of \(queue) at present, it answers \(reason): they wait without an attempt spent, and one at a "
+                + "time tries again"
+        case .outageOver(let queue): "APNs takes pushes of \(queue) again"
+        case .pushesUncertain(let queue, let count, let reason):
+            "a connection of \(queue) was given up: \(reason); its \(count) pushes without an answer are sent again, or unknown where "
+                + "that is not allowed"
+        case .tokenMintedAnew(let keyID):
+            "the provider token of key \(keyID) was sealed under another master key, so another one was minted"
         case .deliveredTooSoon(let queue, let count, let grace):
             "\(count) pushes of \(queue) were recorded as delivered after \(grace) of silence, and an error that came later says that "
                 + "they were not: start workers with a longer --binary-grace"

@@ -1,3 +1,4 @@
+import APNs
 import Foundation
 import PostgresStore
 import QueueCore
@@ -83,8 +84,8 @@ final class HeldJob {
     var notes: [Ordinal: String] = [:]
     /// How often sends of a recipient have stayed unanswered in this lease. Empty but after trouble.
     private var losses: [Ordinal: Int] = [:]
-    /// How often a recipient was sent back to go over another connection. Empty but after trouble.
-    private var returns: [Ordinal: Int] = [:]
+    /// How often a recipient was sent back to go over another connection, and by what answer. Empty but after trouble.
+    private var returns: [Ordinal: (count: Int, refusal: Refusal)] = [:]
     /// Answers in a row that blamed the message, and not one that took it.
     private var messageFaults = 0
 
@@ -190,9 +191,20 @@ final class HeldJob {
     }
 
     /// Counts that a recipient was sent back to go over another connection, and returns how often it has been.
-    func countReturn(of ordinal: Ordinal) -> Int {
-        returns[ordinal, default: 0] += 1
-        return returns[ordinal, default: 0]
+    func noteReturn(of ordinal: Ordinal, because refusal: Refusal) -> Int {
+        let count = (returns[ordinal]?.count ?? 0) + 1
+        returns[ordinal] = (count, refusal)
+        return count
+    }
+
+    /// The recipients that were sent back and wait for their outcome, with the answers that sent them.
+    var returned: [(ordinal: Ordinal, refusal: Refusal)] {
+        returns.filter { outcomes[$0.key] == 0 }.map { ($0.key, $0.value.refusal) }.sorted { $0.0 < $1.0 }
+    }
+
+    /// How often sends of a recipient stayed unanswered, those of earlier holders included.
+    func losses(of ordinal: Ordinal) -> Int {
+        losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
     }
 
     /// Notes whether an answer blamed the message. Returns how many have in a row.

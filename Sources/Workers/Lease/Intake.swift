@@ -147,13 +147,14 @@ final class Intake {
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
         let isFull = dispatcher.active.reduce(0) { $0 + $1.unsent } >= settings.mostHeld * 4
         let part = Self.mostClaimed / max(1, work.jobs.count)
+        let now = ContinuousClock.now
         var quotas: [ClaimQuota] = []
         for lane in work.jobs {
             guard lane.dueIn <= .zero else {
                 found.nextDue = min(found.nextDue, lane.dueIn)
                 continue
             }
-            guard let queue = queues[lane.queueID], queue.mayWork, queue.canReachAPNs else { continue }
+            guard let queue = queues[lane.queueID], queue.mayWork, queue.canReachAPNs(now: now) else { continue }
             queue.hasMoreWaiting = true
             // Held by thousands of queues that wait for a connection: further ones wait in the database, until some are through.
             if isFull, lane.lane != .urgent, !queue.isConnected { continue }
@@ -179,7 +180,7 @@ final class Intake {
     /// Recipients of a lane to hold: what the queue sends in half a second, or its rate allows in one, but no more than its part of
     /// what all may hold.
     private func target(of queue: QueueState) -> Int {
-        let part = max(1, settings.mostHeld / max(1, dispatcher.active.count))
+        let part = min(max(1, settings.mostHeld / max(1, dispatcher.active.count)), queue.stock(now: .now))
         if let rate = queue.settings.rate { return max(1, min(Int(rate), Self.stock.upperBound, part)) }
         return min(max(Int(queue.sendRate / 2), Self.stock.lowerBound), Self.stock.upperBound, part)
     }

@@ -87,6 +87,7 @@ final class Settler {
         var delays: [RetryDelay: Duration] = [:]
         for job in batch {
             if case .yielded(let delay) = job.closing, job.waiting > 0 {
+                AnswerRules.spendAttemptsOfReturned(of: job)
                 if job.canBeYielded {
                     back.append(job.yielded(after: delay))
                     continue

@@ -101,6 +101,25 @@ import Transport
         #expect(scene.tally == ["unanswered": 5])
     }
 
+    @Test func `with an identifier that was never sent costs the push at fault alone, in the end`() async throws {
+        let stage = BinaryStage(windowSize: 60, grace: .milliseconds(500)) { arrival in
+            arrival.ticket == 37 ? .error(status: 8, identifier: 77_000) : .silence
+        }
+        let scene = try await stage.run { scene in
+            // As the engine does (`EngineSettings.mostLosses`).
+            scene.sender.mostLosses = 5
+            scene.sender.send(count: 60)
+            await scene.sender.untilAnswered(60)
+            let words = scene.sender.lostConnections.map(\.reason)
+            scene.note("named", words.count { $0.contains("an error for identifier 77000, which was never sent") })
+            scene.note("counted", words.last?.contains("5 such errors so far") == true ? 1 : 0)
+            scene.note("alone", scene.sender.lostConnections.last?.uncertain ?? 0)
+        }
+        #expect(scene.tally == ["accepted": 59, "unanswered": 1])
+        #expect(scene.results[37] == "unanswered")
+        #expect(scene.notes == ["named": 5, "counted": 1, "alone": 1])
+    }
+
     @Test func `with an identifier that was never sent is a failure, and the next attempt has to wait`() async throws {
         var settings = GatewaySettings.brisk
         settings.stableTime = .seconds(10)

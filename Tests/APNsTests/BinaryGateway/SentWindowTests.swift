@@ -35,17 +35,29 @@ import Testing
         window.noteLeft(upTo: 20, now: 100)
         window.noteLeft(upTo: 39, now: 200)
         #expect(window.takeConfirmed(leftBy: 99, before: 40) == nil)
-        #expect(window.takeConfirmed(leftBy: 100, before: 10) == 0)
+        #expect(window.takeConfirmed(leftBy: 100, before: 10)?.ticket == 0)
         #expect(window.takeConfirmed(leftBy: 100, before: 10) == nil)
-        #expect(window.takeConfirmed(leftBy: 100, before: 20) == 1)
+        #expect(window.takeConfirmed(leftBy: 100, before: 20)?.ticket == 1)
         #expect(window.takeConfirmed(leftBy: 100, before: 40) == nil)
-        #expect(window.takeConfirmed(leftBy: 200, before: 40) == 2)
+        #expect(window.takeConfirmed(leftBy: 200, before: 40)?.ticket == 2)
         // Its last byte has not left.
         #expect(window.takeConfirmed(leftBy: 1000, before: 40) == nil)
         #expect(window.count == 1)
         let last = window.takeOldest()
         #expect(last?.ticket == 3)
-        #expect(last?.hasLeft == false)
+        #expect(last?.leftAt == nil)
+    }
+
+    @Test func `has a limit as long as one is in it that bears little company`() {
+        var window = SentWindow()
+        for (ticket, limit) in [(0, Int.max), (1, 50), (2, 5), (3, 5), (4, .max)] {
+            window.add(ticket: UInt64(ticket), end: UInt64(ticket), limit: limit)
+        }
+        let limits = (0..<5).map { _ in
+            _ = window.takeOldest()
+            return window.limit
+        }
+        #expect(limits == [5, 5, 5, .max, .max])
     }
 
     @Test func `stays small while much goes through`() {
@@ -54,7 +66,7 @@ import Testing
             window.add(ticket: ticket, end: ticket + 1)
             window.noteLeft(upTo: ticket + 1, now: ticket)
             guard ticket >= 300 else { continue }
-            let oldest = window.takeConfirmed(leftBy: ticket, before: ticket + 1)
+            let oldest = window.takeConfirmed(leftBy: ticket, before: ticket + 1)?.ticket
             if oldest != ticket - 300 { Issue.record("\(String(describing: oldest)) was the oldest at \(ticket)") }
         }
         #expect(window.count == 300)

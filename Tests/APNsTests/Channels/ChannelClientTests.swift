@@ -2,6 +2,7 @@ import APNsSimulator
 import Cryptography
 import Foundation
 import QueueCore
+import TestSupport
 import Testing
 import Transport
 

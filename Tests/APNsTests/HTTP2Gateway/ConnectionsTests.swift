@@ -237,6 +237,7 @@ import Transport
 
     @Test(arguments: [
         #"{"reason":"BadCertificateEnvironment"}"#, #"{"reason":"BadCertificate","more":null}"#,
+        #"{"reason":"ExpiredProviderToken"}"#, #"{"reason":"TooManyProviderTokenUpdates"}"#,
     ])
     func `cases 28 and P21: because of the credential, that is told`(debug: String) async throws {
         let refused = try await Stage(respond: { $0.connection.goAway(last: 0, debug: debug) }).run { _, scene in
@@ -341,7 +342,7 @@ import Transport
     @Test func `case 32: one slow stream is given up and the connection kept`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
-        settings.maximumTimeoutsInARow = 2
+        settings.maximumUnanswered = 2
         let (results, connectionCount) = try await Stage(
             settings: settings, respond: { if $0.streamID != 5 { $0.answer() } }
         ).run { actor, scene in
@@ -493,58 +494,9 @@ import Transport
             await scene.gateway.drain(until: .now + .seconds(1))
             let token: [UInt8] = [1]
             return scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, ticket: 1)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, losses: 0, ticket: 1)
         }
         #expect(!isSent)
-    }
-}
-
-@Suite(.timeLimit(.minutes(1))) struct `A client certificate` {
-    @Test func `that the server refuses is told as such`() async throws {
-        let loop = EventLoop(name: "test")
-        defer { loop.shutDown() }
-        let refused = try await loop.run { _ in
-            let authority = try MockAPNs.authority.get()
-            let server = try MockAPNs(
-                on: loop, clientCertificates: .required(issuedBy: authority.certificate), respond: { $0.answer() })
-            let stranger = try CertificateAuthority.make(commonName: "Stranger").issueClient(.init(userID: "x"))
-            let gateway = try HTTP2Gateway(
-                endpoint: try server.endpoint, credential: .certificate(stranger), settings: .brisk, loop: loop)
-            let sender = Sender(gateway)
-            defer {
-                gateway.close()
-                server.close()
-            }
-            gateway.requestCapacity()
-            await sender.until { !sender.refusedCredentials.isEmpty }
-            return sender.refusedCredentials[0]
-        }
-        #expect(refused.reason == .named("BadCertificate"))
-        #expect(refused.detail.contains("unknown ca"))
-    }
-}
-
-@Suite(.timeLimit(.minutes(1))) struct `A TLS session` {
-    /// What a server that fails says instead of shaking hands: TLS 1.2, an alert of two bytes, fatal, `internal_error`.
-    @Test func `that the server ends for reasons of its own says nothing of the certificate`() async throws {
-        let failing = try CannedServer(saying: [0x15, 3, 3, 0, 2, 2, 80])
-        defer { failing.close() }
-        let loop = EventLoop(name: "test")
-        defer { loop.shutDown() }
-        let (error, refusals) = try await loop.run { _ in
-            let identity = try MockAPNs.authority.get().issueClient(.init(userID: "com.example.App"))
-            let gateway = try HTTP2Gateway(
-                endpoint: Endpoint(host: "127.0.0.1", port: failing.port), credential: .certificate(identity),
-                settings: .brisk, loop: loop)
-            let sender = Sender(gateway)
-            defer { gateway.close() }
-            gateway.requestCapacity()
-            await sender.until { !sender.outages.isEmpty }
-            return (sender.outages[0].error, sender.refusedCredentials.count)
-        }
-        #expect(error.contains("internal error"))
-        #expect(!error.contains("certificate"))
-        #expect(refusals == 0)
     }
 }
 
@@ -566,14 +518,5 @@ final class Held: @unchecked Sendable {
         guard let waiting = wakeUp, requests.count >= waiting.count else { return }
         wakeUp = nil
         waiting.continuation.resume()
-    }
-}
-
-extension EventLoop {
-    /// Lets the loop's time pass.
-    func pause(_ time: Duration) async {
-        await withCheckedContinuation { continuation in
-            schedule(after: time) { continuation.resume() }
-        }
     }
 }

@@ -36,7 +36,7 @@ import Transport
                 broadcastOf: "com.example.App", priority: .powerAware, expiration: .until(4_102_444_800),
                 body: Array("{}".utf8))
             let isSent = scene.gateway.send(
-                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), body: nil, ticket: 9)
+                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), body: nil, losses: 0, ticket: 9)
             #expect(isSent)
             await scene.sender.untilAnswered(2)
             let request = scene.server.requests[1]
@@ -82,7 +82,8 @@ import Transport
             await scene.sender.untilAnswered(1)
             let token: [UInt8] = [1, 2, 3]
             let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: Array("{}".utf8), ticket: 9)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: Array("{}".utf8), losses: 0,
+                ticket: 9)
             #expect(isSent)
             await scene.sender.untilAnswered(2)
             return scene.server.requests[1].body
@@ -180,7 +181,7 @@ import Transport
             await keeper.until { scene.gateway.freeSlots > 0 }
             let token: [UInt8] = [1]
             let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, ticket: 3)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, losses: 0, ticket: 3)
             #expect(isSent)
             await keeper.until { keeper.refusal != nil }
             return keeper.refusal
@@ -203,6 +204,7 @@ private final class Keeper: PushGatewayHandler {
 
     func capacityChanged(of gateway: any PushGateway) { wake() }
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {}
+    func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {}
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {}
 
     func until(_ isDue: @escaping () -> Bool) async {

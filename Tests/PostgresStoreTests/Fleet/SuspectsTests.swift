@@ -13,7 +13,7 @@ import Transport
             let reason = Reason.named("BadDeviceToken")
             let outcomes = Dictionary(uniqueKeysWithValues: bad.map { ($0, Outcome.rejected(reason)) })
             let reports = bad.map {
-                SettledJob.DeviceReport(deviceID: job.deviceIDs[$0], reason: reason, reportedAt: nil)
+                SettledJob.DeviceReport(deviceID: job.deviceIDs[$0], reason: reason, reportedAt: nil, sentAt: .now)
             }
             _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
         }

@@ -112,7 +112,8 @@ import Transport
 
             // Nothing here may wait, and it would not be a matter of a moment.
             let store = queue.connection
-            let report = SettledJob.DeviceReport(deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil)
+            let report = SettledJob.DeviceReport(
+                deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
             let settled = queue.settled(jobs[0], other: [0: .rejected(.unregistered)], reports: [report])
             #expect(try await store.retire([settled], owner: 1).count == 1)
             let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }

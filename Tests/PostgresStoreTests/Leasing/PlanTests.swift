@@ -113,7 +113,7 @@ import Transport
             let retired = try await rowsScanned(in: queue) {
                 let ended = jobs.map { job in
                     let reports = job.deviceIDs.prefix(5).map {
-                        SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: nil)
+                        SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: nil, sentAt: .now)
                     }
                     return queue.settled(job, reports: reports)
                 }

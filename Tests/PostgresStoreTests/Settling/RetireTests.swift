@@ -84,7 +84,7 @@ import Transport
                     """)
             }
             let reports = job.deviceIDs.map {
-                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: now)
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: now, sentAt: .now)
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<4).map { ($0, Outcome.rejected(.unregistered)) })
             _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
@@ -113,12 +113,44 @@ import Transport
             let job = try #require(try await queue.claim().first { $0.deviceIDs.count == 3 })
             let monthAgo = try await queue.number("select extract(epoch from now() - interval '30 days') * 1000000")
             let reports = job.deviceIDs.map {
-                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: Int64(monthAgo))
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: Int64(monthAgo), sentAt: .now)
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.unregistered)) })
             _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 2)
             #expect(try await queue.number("select count(*) from pushq.device where active and token = '\\xcc'") == 1)
+        }
+    }
+
+    @Test func `a report without a time, or of the future, is of the moment of sending`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 4)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            // Sent a minute ago. Two have registered since, two before.
+            for (device, seconds) in zip(job.deviceIDs, [30, 30, 90, 90]) {
+                try await queue.run(
+                    "update pushq.device set registered_at = now() - interval '\(seconds) s' where id = \(device)")
+            }
+            let tomorrow = Int64(try await queue.number("select extract(epoch from now()) * 1000000")) + 86_400_000_000
+            let reports = zip(job.deviceIDs, [nil, tomorrow, nil, tomorrow]).map {
+                SettledJob.DeviceReport(
+                    deviceID: $0, reason: .unregistered, reportedAt: $1, sentAt: .now - .seconds(60))
+            }
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<4).map { ($0, Outcome.rejected(.unregistered)) })
+            _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 2)
+            #expect(
+                try await queue.number(
+                    "select count(*) from pushq.device where not active and id = any ('{\(job.deviceIDs[2]),\(job.deviceIDs[3])}')"
+                )
+                    == 2)
+            #expect(
+                try await queue.number(
+                    """
+                    select count(*) from pushq.feedback
+                    where reported_at between now() - interval '2 minutes' and now() - interval '59 s'
+                    """) == 4)
         }
     }
 

@@ -181,7 +181,7 @@ private final class CarelessWorker: CarelessPlayer {
             SettledJob.Again(deviceID: $0.0, delay: .zero, attempts: 1, losses: 0, group: Int.random(in: 0...1))
         }
         let reports = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .rejected }.map {
-            SettledJob.DeviceReport(deviceID: $0.0, reason: .named("BadDeviceToken"), reportedAt: nil)
+            SettledJob.DeviceReport(deviceID: $0.0, reason: .named("BadDeviceToken"), reportedAt: nil, sentAt: .now)
         }
         return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: reports, notes: nil)
     }

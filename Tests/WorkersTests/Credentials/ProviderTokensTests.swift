@@ -19,11 +19,12 @@ import Transport
 
     /// What a worker that has just started has of it, on a connection of its own.
     private func tokens(
-        of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog()
+        of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog(),
+        masterKey: MasterKey = Self.masterKey
     ) -> ProviderTokens {
         let connection = StoreConnection(to: database.address, as: "test", on: database.loop)
         let store = EngineStore(connection, loop: database.loop, report: events.append)
-        return ProviderTokens(store: store, masterKey: Self.masterKey, signer: signer, report: events.append)
+        return ProviderTokens(store: store, masterKey: masterKey, signer: signer, report: events.append)
     }
 
     /// Makes the stored token older.
@@ -107,6 +108,28 @@ import Transport
 
             try await age(connection, by: "5 minutes")
             #expect(try await worker.current(isRefused: true).text != first.text, "after 20 minutes it may be replaced")
+        }
+    }
+
+    @Test func `sealed under a master key that was replaced is minted anew, once in 20 minutes, and that is said once`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let events = EventLog()
+            let other = MasterKey(Array(repeating: 8, count: 32))!
+            let first = try await tokens(of: signer, database).current()
+            let worker = tokens(of: signer, database, events: events, masterKey: other)
+            await #expect(throws: CredentialProblem.self) { try await worker.current() }
+            do { _ = try await worker.current() } catch {
+                #expect("\(error)".contains("APNs takes another one in 20 minutes"))
+            }
+            try await age(connection, by: "20 minutes")
+            let second = try await worker.current()
+            #expect(second.text != first.text)
+            #expect(try await worker.current().text == second.text)
+            #expect(events.all.count { $0.contains("sealed under another master key") } == 1)
+            #expect(try await tokens(of: signer, database, masterKey: other).current().text == second.text)
         }
     }
 

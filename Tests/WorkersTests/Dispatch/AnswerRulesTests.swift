@@ -6,6 +6,13 @@ import Testing
 @testable import Workers
 
 @Suite struct `What an answer does to a recipient` {
+    private func refused(
+        _ ordinal: Int, of job: HeldJob, _ refusal: Refusal, sentAt: ContinuousClock.Instant = .now,
+        spendsAttempts: Bool = true
+    ) -> AnswerRules.Consequence {
+        AnswerRules.refused(ordinal, of: job, refusal, .init(sentAt: sentAt, spendsAttempts: spendsAttempts))
+    }
+
     private func sent(_ job: HeldJob) -> HeldJob {
         _ = job.sendAll()
         return job
@@ -14,7 +21,7 @@ import Testing
     @Test func `case 2: a dead token is rejected and reported with its time, in microseconds`() {
         let job = sent(JobFixture.job(recipients: 1))
         let refusal = Refusal(status: 410, text: "Unregistered", deadSinceMilliseconds: 1_458_114_061_260)
-        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
+        #expect(refused(0, of: job, refusal) == .none)
         #expect(job.outcomes.map(Outcome.init) == [.rejected(.unregistered)])
         #expect(job.reports.map(\.reportedAt) == [1_458_114_061_260_000])
         #expect(job.reports.map(\.deviceID) == [10])
@@ -22,7 +29,7 @@ import Testing
 
     @Test func `case 33: a passing refusal goes on in another job and spends an attempt`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 3))
-        _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
+        _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
         #expect(job.retries.map(\.attempts) == [1])
         #expect(job.retries.map(\.step) == [3])
         #expect(job.retries.map(\.atLeast) == [.seconds(9)])
@@ -30,13 +37,13 @@ import Testing
 
     @Test func `case 33: and has failed with its reason when its attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = AnswerRules.refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
+        _ = refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.named("InternalServerError"))])
     }
 
     @Test func `case 11: the credential's fault holds the recipient and pauses the queue`() {
         let job = sent(JobFixture.job(recipients: 1))
-        let consequence = AnswerRules.refused(0, of: job, Refusal(status: 403, text: "InvalidProviderToken"))
+        let consequence = refused(0, of: job, Refusal(status: 403, text: "InvalidProviderToken"))
         #expect(consequence == .pauseQueue(.named("InvalidProviderToken")))
         #expect(job.outcomes == [0])
         #expect(job.isSendable)
@@ -44,32 +51,50 @@ import Testing
 
     @Test func `case 12: an expired provider token is renewed and the recipient sent to again`() {
         let job = sent(JobFixture.job(recipients: 1))
-        #expect(AnswerRules.refused(0, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
+        #expect(refused(0, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
         #expect(job.isSendable)
     }
 
-    @Test func `case 14: too many token updates are a retry, and the token is to stay`() {
-        let job = sent(JobFixture.job(recipients: 1))
+    @Test func `case 14: too many token updates are the key's fault: no attempt is spent, and the token is to stay`() {
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
         let refusal = Refusal(status: 429, text: "TooManyProviderTokenUpdates")
-        #expect(AnswerRules.refused(0, of: job, refusal) == .keepToken)
-        #expect(job.retries.map(\.attempts) == [1])
+        #expect(refused(0, of: job, refusal) == .keepToken)
+        #expect(job.retries.isEmpty)
+        #expect(job.outcomes == [0])
+        #expect(job.isSendable)
     }
 
-    @Test func `case 19: an unrelated key is tried once more by each recipient, then the queue pauses`() {
-        let job = sent(JobFixture.job(recipients: 2))
+    @Test
+    func `case 19: an unrelated key is tried over another connection, then the queue pauses, whatever job meets it`() {
+        let queue = JobFixture.queue()
         let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
-        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
-        #expect(AnswerRules.refused(1, of: job, refusal) == .none)
-        #expect(job.sendAll().sorted() == [0, 1])
-        #expect(AnswerRules.refused(1, of: job, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
+        let job = sent(JobFixture.job(recipients: 2, queue: queue))
+        let start = ContinuousClock.now
+        #expect(refused(0, of: job, refusal, sentAt: start) == .none)
+        #expect(refused(1, of: job, refusal, sentAt: start) == .none, "it was on its way over the same connection")
         #expect(job.outcomes == [0, 0])
         #expect(job.retries.isEmpty)
+        // As when it was given back, and claimed again.
+        let again = sent(JobFixture.job(recipients: 2, queue: queue))
+        #expect(refused(1, of: again, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
+        #expect(again.outcomes == [0, 0])
+        #expect(again.retries.isEmpty)
+    }
+
+    @Test func `case 19: a push that is refused so while others are taken spends its attempts`() {
+        let queue = JobFixture.queue()
+        let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
+        let job = sent(JobFixture.job(recipients: 3, queue: queue))
+        #expect(refused(0, of: job, refusal, sentAt: .now) == .none)
+        AnswerRules.accepted(1, of: job, sentAt: .now)
+        #expect(refused(0, of: job, refusal, sentAt: .now) == .none)
+        #expect(job.retries.map(\.attempts) == [1])
     }
 
     @Test func `cases 35 and P40: what is refused for one device goes on for that one alone`() {
         let job = sent(JobFixture.job(recipients: 4))
         job.accept(0)
-        _ = AnswerRules.refused(1, of: job, Refusal(status: 429, text: "TooManyRequests"))
+        _ = refused(1, of: job, Refusal(status: 429, text: "TooManyRequests"))
         job.accept(3)
         #expect(job.retries.map(\.deviceID) == [20])
         #expect(job.outcomes.map(Outcome.init)[0] == .delivered)
@@ -80,16 +105,51 @@ import Testing
     @Test func `case 34: Shutdown sends it over another connection, but not for ever`() {
         let job = sent(JobFixture.job(recipients: 1))
         for _ in 0..<3 {
-            _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
+            _ = refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
             #expect(job.sendAll() == [0])
         }
-        _ = AnswerRules.refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
+        _ = refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
         #expect(job.retries.map(\.attempts) == [1])
+    }
+
+    @Test
+    func `case 34: Shutdown spends an attempt of a push whose job is given back, or it would come again for ever`() {
+        let job = sent(JobFixture.job(recipients: 3, attempt: 2))
+        _ = refused(1, of: job, Refusal(status: 503, text: "Shutdown"))
+        job.accept(2)
+        job.close(.yielded(after: .zero))
+        AnswerRules.spendAttemptsOfReturned(of: job)
+        #expect(job.retries.map(\.deviceID) == [20])
+        #expect(job.retries.map(\.attempts) == [1])
+        #expect(!job.canBeYielded)
+
+        let last = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        _ = refused(0, of: last, Refusal(status: 503, text: "Shutdown"))
+        AnswerRules.spendAttemptsOfReturned(of: last)
+        #expect(last.outcomes.map(Outcome.init) == [.failed(.named("Shutdown"))])
+    }
+
+    @Test
+    func `a passing refusal spends no attempt during an outage, however many there were, and keeps its retry-after`() {
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        let refusal = Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(90))
+        _ = refused(0, of: job, refusal, spendsAttempts: false)
+        #expect(job.outcomes.map { Outcome(rawValue: $0).kind } == [.retried])
+        #expect(job.retries.map(\.attempts) == [0])
+        #expect(job.retries.map(\.atLeast) == [.seconds(90)])
+    }
+
+    @Test func `what an answer says of a device holds of the moment of sending`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        let sentAt = ContinuousClock.now - .seconds(20)
+        _ = refused(0, of: job, Refusal(status: 400, text: "BadDeviceToken"), sentAt: sentAt)
+        #expect(job.reports.map(\.sentAt) == [sentAt])
+        #expect(job.reports.map(\.reportedAt) == [nil])
     }
 
     @Test func `case 46: an unknown reason is final and its text kept`() {
         let job = sent(JobFixture.job(recipients: 2))
-        _ = AnswerRules.refused(1, of: job, Refusal(status: 400, text: "SomethingNew"))
+        _ = refused(1, of: job, Refusal(status: 400, text: "SomethingNew"))
         #expect(job.outcomes.map(Outcome.init)[1] == .rejected(.other))
         #expect(job.notes == [1: "SomethingNew"])
         #expect(job.reports.isEmpty, "the device is as good as before")
@@ -97,7 +157,7 @@ import Testing
 
     @Test func `case 45: the words of a front end in trouble are kept when attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = AnswerRules.refused(0, of: job, Refusal(status: 520, text: "<html>Web server is returning"))
+        _ = refused(0, of: job, Refusal(status: 520, text: "<html>Web server is returning"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.otherPassing)])
         #expect(job.notes == [0: "<html>Web server is returning"])
     }
@@ -105,7 +165,7 @@ import Testing
     @Test func `case 63: a channel that APNs does not know is retired, and no device reported`() {
         let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
         let reason = Reason.named("ChannelNotRegistered")
-        #expect(AnswerRules.refused(0, of: job, Refusal(status: 400, text: reason.text)) == .none)
+        #expect(refused(0, of: job, Refusal(status: 400, text: reason.text)) == .none)
         let settled = job.settled { _ in .zero }
         #expect(settled.outcomes.map(Outcome.init) == [.rejected(reason)])
         #expect(settled.channelReport?.channelID == 10)
@@ -117,7 +177,7 @@ import Testing
     @Test func `case 64: too many requests to a channel make it wait as long as the broadcast that met them`() {
         let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
         let refusal = Refusal(status: 429, text: "TooManyRequests", retryAfter: .seconds(7))
-        #expect(AnswerRules.refused(0, of: job, refusal) == .none)
+        #expect(refused(0, of: job, refusal) == .none)
         let settled = job.settled { $0.atLeast }
         #expect(settled.again.map(\.delay) == [.seconds(7)])
         #expect(settled.again.map(\.attempts) == [1])
@@ -127,7 +187,7 @@ import Testing
     @Test func `case 64: and have failed it, without a pause, when its attempts are used up`() {
         let job = sent(
             JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = AnswerRules.refused(0, of: job, Refusal(status: 429, text: "TooManyRequests"))
+        _ = refused(0, of: job, Refusal(status: 429, text: "TooManyRequests"))
         let settled = job.settled { $0.atLeast }
         #expect(settled.outcomes.map(Outcome.init) == [.failed(.named("TooManyRequests"))])
         #expect(settled.channelReport?.pause == nil && settled.channelReport?.reason == nil)
@@ -136,7 +196,7 @@ import Testing
     @Test(arguments: [(400, "BadDeviceToken"), (410, "Unregistered"), (410, nil)])
     func `an answer about a device says nothing about a channel`(status: Int, text: String?) {
         let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
-        _ = AnswerRules.refused(0, of: job, Refusal(status: status, text: text))
+        _ = refused(0, of: job, Refusal(status: status, text: text))
         #expect(job.outcomes.map { Outcome(rawValue: $0).kind } == [.rejected])
         #expect(job.reports.isEmpty)
     }
@@ -146,7 +206,7 @@ import Testing
         for ordinal in 0..<3 {
             _ = job.takeRecipient()
             job.noteSent()
-            _ = AnswerRules.refused(ordinal, of: job, Refusal(status: 413, text: "PayloadTooLarge"))
+            _ = refused(ordinal, of: job, Refusal(status: 413, text: "PayloadTooLarge"))
             #expect(job.isClosed == (ordinal == 2))
         }
     }

@@ -116,6 +116,15 @@ final class EngineFixture {
             sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
+    /// A certificate that nobody takes, as it is put into the row `id`.
+    func strangersCertificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
+        let identity = try CertificateAuthority.make(commonName: "Stranger").issueClient(.init(userID: queue.app))
+        return NewCredential(
+            kind: .certificate(topics: [queue.app], fingerprint: [2], notAfter: identity.certificate.notAfter),
+            environments: ["sandbox"],
+            sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
+    }
+
     /// The simulator's signing key, as it is put into the row `id`.
     func signingKey(id: CredentialID) throws -> NewCredential {
         let secret = Array(try simulator.authority.signingKey.pem().utf8)
@@ -173,6 +182,11 @@ final class EngineFixture {
     func number(_ sql: String) async throws -> Int {
         let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
         return Int(rows.first?.optionalInt8(0) ?? -1)
+    }
+
+    /// Runs a query that gives one text.
+    func text(_ sql: String) async throws -> String {
+        try await connection.execute(Statement("text \(sql.hashValue)", sql)).first?.text(0) ?? ""
     }
 
     /// Starts a campaign to all devices of a queue.

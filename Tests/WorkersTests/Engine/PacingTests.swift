@@ -188,12 +188,13 @@ private final class StatementCount: Sendable {
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
             configuration.rules.latency = .milliseconds(10) ... .milliseconds(300)
-            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: "00")
             passing.times = 2
             configuration.rules.outcomes = [passing]
         } _: { [file] _, fixture in
-            // Forty small jobs, settled at different times.
+            // Forty small jobs, settled at different times; and one device that is always served, or it would be an outage.
             let queue = try await fixture.makeQueue(devices: 40)
+            let served = #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', tokens => array['ffff']);"#
             try await fixture.withEngine { settings in
                 settings.flushInterval = .milliseconds(10)
             } _: { _ in
@@ -201,11 +202,17 @@ private final class StatementCount: Sendable {
                     try await fixture.connection.runScript(
                         """
                         select pushq.send('\(queue)', '{"aps":{"alert":"x"}}',
-                                          array[(select encode(token, 'hex') from pushq.device order by id offset \(number - 1) limit 1)])
+                                          array[(select encode(token, 'hex') from pushq.device order by id offset \(number - 1) limit 1)]);
+                        \(served) \(served)
                         """)
                 }
+                try await eventually("two refusals of each", within: .seconds(60)) {
+                    try await fixture.connection.runScript(served)
+                    return await fixture.simulator.snapshot().refused["ServiceUnavailable"] == 80
+                }
                 try await eventually("the end of all sends", within: .seconds(30)) {
-                    try await fixture.number("select sum(delivered) from pushq.result") == 40
+                    try await fixture.number(
+                        "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)") == 0
                 }
             }
             await fixture.simulator.flushRecord()

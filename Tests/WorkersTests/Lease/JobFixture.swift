@@ -58,6 +58,6 @@ extension HeldJob {
     /// An answer has come that took the push.
     func accept(_ ordinal: Int) {
         noteEnded()
-        AnswerRules.accepted(ordinal, of: self)
+        AnswerRules.accepted(ordinal, of: self, sentAt: .now)
     }
 }

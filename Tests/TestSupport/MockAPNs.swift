@@ -1,39 +1,39 @@
-import Cryptography
-import HTTP2
-import Transport
-
-@testable import APNs
+package import APNs
+package import Cryptography
+package import HTTP2
+package import Transport
 
 /// A server that does with each request what a test says, down to the frame. Lives on the test's loop.
-final class MockAPNs {
+package final class MockAPNs {
     /// A request that has arrived whole.
-    struct Request {
-        let connection: Connection
-        let streamID: UInt32
-        let fields: [String: String]
-        let body: [UInt8]
+    package struct Request {
+        package let connection: Connection
+        package let streamID: UInt32
+        package let fields: [String: String]
+        package let body: [UInt8]
 
         /// The connection that was made first.
-        var firstConnection: Connection? { connection.server.connections.first }
+        package var firstConnection: Connection? { connection.server.connections.first }
 
-        func answer(_ status: Int = 200, body: String = "", fields: [(String, String)] = []) {
+        package func answer(_ status: Int = 200, body: String = "", fields: [(String, String)] = []) {
             connection.answer(streamID, status, body, fields)
         }
     }
 
-    private(set) var requests: [Request] = []
-    private(set) var connections: [Connection] = []
+    package private(set) var requests: [Request] = []
+    package private(set) var connections: [Connection] = []
     private let respond: (Request) -> Void
     fileprivate let windowSize: Int?
     private var listener: Listener?
 
-    static let authority = Result { () throws(CryptographyError) in try CertificateAuthority.make(commonName: "Test CA")
+    package static let authority = Result { () throws(CryptographyError) in
+        try CertificateAuthority.make(commonName: "Test CA")
     }
 
     /// - Parameters:
     ///   - maximumStreams: the limit its first SETTINGS announce.
     ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
-    init(
+    package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
         clientCertificates: TLSContext.ClientCertificates = .notAsked, respond: @escaping (Request) -> Void
     ) throws {
@@ -46,7 +46,7 @@ final class MockAPNs {
         }
     }
 
-    var endpoint: Endpoint {
+    package var endpoint: Endpoint {
         get throws {
             Endpoint(
                 host: "127.0.0.1", port: listener?.port ?? 0,
@@ -55,7 +55,7 @@ final class MockAPNs {
     }
 
     /// Takes no more connections and cuts those there are.
-    func close() {
+    package func close() {
         listener?.close()
         for connection in connections { connection.stream.close() }
     }
@@ -67,17 +67,17 @@ final class MockAPNs {
 }
 
 extension MockAPNs {
-    final class Connection: ByteStreamHandler, HTTP2Handler {
-        let stream: TLSConnection
-        let http: HTTP2Connection
+    package final class Connection: ByteStreamHandler, HTTP2Handler {
+        package let stream: TLSConnection
+        package let http: HTTP2Connection
         /// Counted from 0 in the order in which they were made.
-        let number: Int
+        package let number: Int
         fileprivate let server: MockAPNs
         private var partials: [UInt32: (fields: [String: String], body: [UInt8])] = [:]
-        private(set) var openCount = 0
-        private(set) var highestOpenCount = 0
-        private(set) var goAwayCode: ErrorCode?
-        private(set) var isClosed = false
+        package private(set) var openCount = 0
+        package private(set) var highestOpenCount = 0
+        package private(set) var goAwayCode: ErrorCode?
+        package private(set) var isClosed = false
 
         init(_ stream: TLSConnection, server: MockAPNs, maximumStreams: Int) {
             var settings = Settings()
@@ -92,7 +92,7 @@ extension MockAPNs {
             flush()
         }
 
-        func answer(_ streamID: UInt32, _ status: Int, _ body: String, _ fields: [(String, String)]) {
+        package func answer(_ streamID: UInt32, _ status: Int, _ body: String, _ fields: [(String, String)]) {
             let headers = PreparedHeaders(
                 [PreparedHeaders.Field(":status", String(status))]
                     + fields.map { PreparedHeaders.Field($0.0, $0.1, indexing: .withoutIndexing) })
@@ -103,7 +103,7 @@ extension MockAPNs {
         }
 
         /// The status without the end of the stream: a body that is announced and does not come.
-        func answerHead(_ streamID: UInt32, _ status: Int) {
+        package func answerHead(_ streamID: UInt32, _ status: Int) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(5) << 8 | 1)  // length 5, HEADERS
             bytes.append(0x4)  // END_HEADERS
@@ -112,25 +112,35 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        func allow(_ maximumStreams: Int) {
+        /// A whole answer whose fields are those of `block`, in HPACK: one that HTTP/2 would not write by itself.
+        package func answerRaw(_ streamID: UInt32, block: [UInt8]) {
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(block.count) << 8 | 1)  // HEADERS
+            bytes.append(0x5)  // END_HEADERS, END_STREAM
+            bytes.append(bigEndian: streamID)
+            bytes.append(block)
+            bytes.withBytes { _ = stream.write($0) }
+        }
+
+        package func allow(_ maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
             announce(settings)
         }
 
-        func announce(_ settings: Settings) {
+        package func announce(_ settings: Settings) {
             http.announce(settings)
             flush()
         }
 
-        func reset(_ streamID: UInt32, _ code: ErrorCode) {
+        package func reset(_ streamID: UInt32, _ code: ErrorCode) {
             http.reset(streamID, code)
             openCount -= 1
             flush()
         }
 
         /// RST_STREAM for a stream that is closed already, which HTTP/2 would not send by itself.
-        func resetAgain(_ streamID: UInt32, _ code: ErrorCode) {
+        package func resetAgain(_ streamID: UInt32, _ code: ErrorCode) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(4) << 8 | 3)  // length 4, RST_STREAM
             bytes.append(0)
@@ -139,34 +149,34 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        func goAway(last: UInt32? = nil, _ code: ErrorCode = .noError, debug: String = "") {
+        package func goAway(last: UInt32? = nil, _ code: ErrorCode = .noError, debug: String = "") {
             http.goAway(code, lastStreamID: last, debugData: Array(debug.utf8))
             flush()
         }
 
         /// Ends the TCP connection without a word of HTTP/2.
-        func cut() {
+        package func cut() {
             stream.close()
         }
 
-        func flush() {
+        package func flush() {
             guard http.outputByteCount > 0 else { return }
             http.consumeOutput(http.withOutput { stream.write($0) })
         }
 
         // MARK: ByteStreamHandler
 
-        func received(_ bytes: Span<UInt8>) {
+        package func received(_ bytes: Span<UInt8>) {
             http.receive(bytes, now: 0, handler: self)
             flush()
         }
 
-        func writable() { flush() }
-        func closed(_ error: TransportError?) { isClosed = true }
+        package func writable() { flush() }
+        package func closed(_ error: TransportError?) { isClosed = true }
 
         // MARK: HTTP2Handler
 
-        func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
+        package func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
             var fields: [String: String] = [:]
             for field in section.fields {
                 let name = section.withName(of: field) { String(decoding: Array($0), as: UTF8.self) }
@@ -178,7 +188,7 @@ extension MockAPNs {
             if isLast { complete(stream.id) }
         }
 
-        func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
+        package func received(_ body: Span<UInt8>, on stream: StreamReference, isLast: Bool) {
             partials[stream.id]?.body += Array(body)
             if isLast { complete(stream.id) }
         }
@@ -188,11 +198,11 @@ extension MockAPNs {
             server.arrived(Request(connection: self, streamID: streamID, fields: fields, body: body))
         }
 
-        func ended(_ stream: StreamReference, by ending: StreamEnding) { openCount -= 1 }
-        func peerSettingsChanged() {}
-        func settingsAcknowledged() {}
-        func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) { goAwayCode = code }
-        func pingAnswered(_ payload: UInt64) {}
-        func failed(_ error: HTTP2Error) {}
+        package func ended(_ stream: StreamReference, by ending: StreamEnding) { openCount -= 1 }
+        package func peerSettingsChanged() {}
+        package func settingsAcknowledged() {}
+        package func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) { goAwayCode = code }
+        package func pingAnswered(_ payload: UInt64) {}
+        package func failed(_ error: HTTP2Error) {}
     }
 }

@@ -1,0 +1,96 @@
+import APNs
+import QueueCore
+
+/// Carries out the ``QueueCore/Breaker`` of one gateway: how much may be sent over it, as its answers tell. Shared by all queues that use
+/// the gateway.
+///
+/// Belongs to the engine's event loop.
+final class Circuit {
+    /// What became of it with an answer.
+    enum Change: Equatable {
+        case none
+        /// Nothing is sent any more; `reason` is what APNs answered.
+        case opened(reason: String)
+        /// It was open before, and is again after a push that tried.
+        case stayedOpen
+        /// APNs serves again.
+        case closed
+    }
+
+    private var breaker: Breaker
+    private var generator = SystemRandomNumberGenerator()
+
+    init(_ breaker: Breaker = Breaker()) {
+        self.breaker = breaker
+    }
+
+    /// Whether a passing refusal spends an attempt of its push.
+    var spendsAttempts: Bool { breaker.isClosed }
+
+    /// Whether all goes out.
+    var isClosed: Bool { breaker.isClosed }
+
+    /// Whether nothing may be sent now.
+    func isOpen(now: ContinuousClock.Instant) -> Bool { breaker.isOpen(at: now) }
+
+    /// When the next push may try; nil while more than that may be sent.
+    var nextTry: ContinuousClock.Instant? {
+        if case .open(let until) = breaker.phase { until } else { nil }
+    }
+
+    /// How many more pushes may go out over the gateway now.
+    func room(of gateway: any PushGateway, now: ContinuousClock.Instant) -> Int {
+        breaker.isClosed ? .max : breaker.room(inFlight: gateway.inFlightCount, now: now)
+    }
+
+    /// Notes that a push was taken, or refused for good.
+    func noteServed(sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Change {
+        let wasClosed = breaker.isClosed
+        breaker.noteServed(sentAt: sentAt, now: now)
+        return breaker.isClosed && !wasClosed ? .closed : .none
+    }
+
+    /// Notes what a refusal says of APNs as a whole.
+    func noteRefused(
+        _ refusal: Refusal, of recipient: Int64, sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant
+    ) -> Change {
+        switch refusal.reason.row.action {
+        case .retry, .reconnect:
+            change {
+                breaker.noteRefused(
+                    .init(
+                        recipient: recipient, isAboutRecipient: refusal.status == 429,
+                        isAboutConnection: refusal.reason.row.replacesConnection, retryAfter: refusal.retryAfter,
+                        sentAt: sentAt),
+                    now: now, using: &generator)
+            } because: {
+                "\(refusal.status) \(refusal.text ?? refusal.reason.text)"
+            }
+        case .keepToken:
+            change {
+                breaker.noteRest(sentAt: sentAt, now: now, using: &generator)
+            } because: {
+                "\(refusal.status) \(refusal.reason.text)"
+            }
+        // Where a credential is to blame, nothing was served.
+        case .reconnectOnce, .renewToken, .pause: .none
+        case .reject, .deactivate, .suspect, .retireChannel, .throttleChannel: noteServed(sentAt: sentAt, now: now)
+        }
+    }
+
+    /// The same of a connection that the server ended: the key is to rest.
+    func noteRest(because reason: String, now: ContinuousClock.Instant) -> Change {
+        change {
+            breaker.noteRest(sentAt: now, now: now, using: &generator)
+        } because: {
+            reason
+        }
+    }
+
+    private func change(_ note: () -> Void, because reason: () -> String) -> Change {
+        let (wasClosed, failures) = (breaker.isClosed, breaker.failures)
+        note()
+        guard breaker.failures > failures else { return .none }
+        return wasClosed ? .opened(reason: reason()) : .stayedOpen
+    }
+}

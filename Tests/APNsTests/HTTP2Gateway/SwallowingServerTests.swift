@@ -1,0 +1,188 @@
+import HTTP2
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import APNs
+
+/// Servers that acknowledge PINGs and answer little else.
+@Suite(.timeLimit(.minutes(1))) struct `A server that swallows requests` {
+    private static var settings: GatewaySettings {
+        var settings = GatewaySettings.brisk
+        settings.responseTime = .seconds(3)
+        return settings
+    }
+
+    /// As after a burst: some of it is answered, so that no request was sent after the last answer.
+    @Test func `is left when the rest of a burst is not answered, gets none of it again, and that is said once`()
+        async throws
+    {
+        let (tally, overFirst, lost) = try await Stage(
+            settings: Self.settings,
+            respond: { request in
+                if request.connection.number > 0 || request.streamID < 20 { request.answer() }
+            }
+        ).run { _, scene in
+            scene.sender.mostLosses = 2
+            scene.sender.send(count: 100)
+            await scene.sender.untilAnswered(100)
+            return (
+                scene.sender.tally, scene.server.requests.count { $0.connection.number == 0 },
+                scene.sender.lostConnections
+            )
+        }
+        #expect(tally == ["accepted": 100])
+        #expect(overFirst == 100)
+        #expect(lost.map(\.uncertain) == [90])
+        #expect(lost.first?.reason.contains("left requests without an answer for 3.0 seconds") == true)
+    }
+
+    @Test func `gets no more of them soon, long before the first is given up`() async throws {
+        let results = try await Stage(
+            settings: Self.settings,
+            respond: { request in
+                if request.connection.number > 0 || request.streamID < 20 { request.answer() }
+            }
+        ).run { actor, scene in
+            var next: UInt64 = 0
+            while scene.server.connections.count < 2 || scene.sender.results.count < 30 {
+                scene.sender.send(count: 1, from: next)
+                next += 1
+                await actor.loop.pause(.milliseconds(20))
+            }
+            return scene.sender.tally
+        }
+        #expect(results["unanswered"] == nil)
+    }
+
+    @Test func `is given its requests again when it answers after all`() async throws {
+        let held = Held()
+        let (connections, overFirst) = try await Stage(
+            settings: Self.settings,
+            respond: { request in
+                if request.connection.number == 0, (20...100).contains(request.streamID) {
+                    held.requests.append(request)
+                } else {
+                    request.answer()
+                }
+            }
+        ).run { actor, scene in
+            scene.sender.send(count: 20)
+            await scene.sender.untilAnswered(10)
+            // It is set aside, and nobody has more to send.
+            while scene.gateway.freeSlots > 0 { await actor.loop.pause(.milliseconds(5)) }
+            for request in held.requests { request.answer() }
+            await scene.sender.untilAnswered(20)
+            scene.sender.send(count: 10, from: 20)
+            while scene.server.requests.count < 30 { await actor.loop.pause(.milliseconds(5)) }
+            return (scene.server.connections.count, scene.server.requests.count { $0.connection.number == 0 })
+        }
+        #expect(connections == 1)
+        #expect(overFirst == 30)
+    }
+
+    @Test func `from the first on has another connection beside it at once, while more waits`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.responseTime = .seconds(60)
+        let (tally, time) = try await Stage(
+            maximumStreams: 10, settings: settings,
+            respond: { if $0.connection.number > 0 { $0.answer() } }
+        ).run { _, scene in
+            let begun = ContinuousClock.now
+            scene.sender.send(count: 100)
+            await scene.sender.untilAnswered(90)
+            return (scene.sender.tally, begun.duration(to: .now))
+        }
+        #expect(tally == ["accepted": 90])
+        #expect(time < .seconds(20))
+    }
+
+    @Test func `case 55: and its like are tried ever more slowly`() async throws {
+        let opened = Held()
+        let times = try await Stage(
+            maximumStreams: 10, settings: Self.settings, respond: { opened.requests.append($0) }
+        ).run { _, scene in
+            scene.sender.resendsUntouched = false
+            scene.sender.send(count: 100)
+            await opened.until(count: 30)
+            return scene.gateway.pool.open.map(\.openedAt)
+        }
+        #expect(times.count == 3)
+        for (index, (one, next)) in zip(times, times.dropFirst()).enumerated() {
+            #expect(one.duration(to: next) >= .milliseconds(500 * (1 << index)))
+        }
+    }
+
+    @Test func `case 23: from its first SETTINGS on, by allowing no streams, is not waited for`() async throws {
+        var settings = GatewaySettings.brisk
+        settings.responseTime = .seconds(60)
+        let (tally, time) = try await Stage(maximumStreams: 0, settings: settings).run { actor, scene in
+            let begun = ContinuousClock.now
+            scene.sender.send(count: 3)
+            while scene.server.connections.count < 2 { await actor.loop.pause(.milliseconds(1)) }
+            scene.server.connections[1].allow(10)
+            await scene.sender.untilAnswered(3)
+            return (scene.sender.tally, begun.duration(to: .now))
+        }
+        #expect(tally == ["accepted": 3])
+        #expect(time < .seconds(20))
+    }
+
+    @Test func `cases 32 and P23: now and then keeps its connection, until that has happened three times`() async throws
+    {
+        var settings = Self.settings
+        settings.responseTime = .seconds(1)
+        settings.maximumConnections = 1
+        let (connections, lost) = try await Stage(
+            settings: settings,
+            respond: { request in
+                if request.connection.number > 0 || ![5, 105, 205].contains(request.streamID) { request.answer() }
+            }
+        ).run { actor, scene in
+            var next: UInt64 = 0
+            var connections: [Int] = []
+            while scene.server.connections.count < 2 {
+                scene.sender.send(count: 1, from: next)
+                next += 1
+                await actor.loop.pause(.milliseconds(5))
+                let unanswered = scene.sender.results.values.count { $0 == "unanswered" }
+                while connections.count < unanswered { connections.append(scene.server.connections.count) }
+            }
+            return (connections, scene.sender.lostConnections.count)
+        }
+        #expect(connections.prefix(2).allSatisfy { $0 == 1 })
+        #expect(lost == 1)
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct `An answer that is malformed` {
+    /// Fields in HPACK: an indexed status, and literals without indexing.
+    private static func literal(_ name: String, _ value: String) -> [UInt8] {
+        [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+    }
+
+    @Test(
+        arguments: [
+            ([0x88] + literal("content-length", "5"), "accepted"),
+            ([0x88] + literal("content-length", "x"), "accepted"),
+            ([0x88] + literal("Apns-Id", "x"), "accepted"),
+            ([0x88] + literal("apns-id", " x"), "accepted"),
+            (literal("apns-id", "x") + [0x88], "accepted"),
+            ([0x88] + literal("connection", "close"), "accepted"),
+            ([0x8C] + literal("content-length", "5"), "400 Other"),
+            (literal(":status", "410") + literal("connection", "close"), "410 Unregistered"),
+            // Nobody knows which of them counts, if any does.
+            ([0x88, 0x8C], "unanswered"),
+            (literal("apns-id", "x"), "unanswered"),
+            (literal(":status", "2000"), "unanswered"),
+        ] as [([UInt8], String)])
+    func `counts by its status where that can be read`(block: [UInt8], expected: String) async throws {
+        let tally = try await Stage(respond: { $0.connection.answerRaw($0.streamID, block: block) }).run { _, scene in
+            scene.sender.send(count: 1)
+            await scene.sender.untilAnswered(1)
+            return scene.sender.tally
+        }
+        #expect(tally == [expected: 1])
+    }
+}

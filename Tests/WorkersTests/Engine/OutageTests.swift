@@ -1,0 +1,124 @@
+import APNs
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+/// What a worker makes of answers that say that APNs, a key or one push is in trouble.
+@Suite(.timeLimit(.minutes(3))) struct `An outage of APNs` {
+    @Test func `case 33: spends no attempts, sees one push at a time, and delays what is delivered afterwards`()
+        async throws
+    {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.serviceUnavailable)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 500, settings: "update pushq.queue set max_attempts = 2")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it to be noticed", within: .seconds(60)) {
+                    fixture.events.contains("APNs takes no pushes of acme/com.acme/sandbox at present, it answers 503")
+                }
+                // What was in flight at that moment is refused soon; from then on one push at a time tries.
+                try await eventually("three more", within: .seconds(60)) {
+                    await fixture.simulator.snapshot().arrived >= 503
+                }
+                #expect(await fixture.simulator.snapshot().arrived < 520)
+                #expect(try await fixture.progress()["failed"] == 0)
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+                try await eventually("its end to be said") { fixture.events.contains("APNs takes pushes of") }
+            }
+            #expect(try await fixture.progress()["delivered"] == 500)
+            #expect(fixture.events.all.count { $0.contains("at present") } == 1)
+        }
+    }
+
+    @Test func `is none where one push is always refused: that has failed after its attempts`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 100, settings: "update pushq.queue set max_attempts = 3")
+            let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")
+            await fixture.simulator.use(
+                Rules(outcomes: [OutcomeRule(.refuse(.init(.serviceUnavailable)), tokenPrefix: token)]))
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            let progress = try await fixture.progress()
+            #expect(progress["delivered"] == 99)
+            #expect(progress["failed"] == 1)
+            #expect(await fixture.simulator.snapshot().arrived == 102)
+            #expect(!fixture.events.contains("at present"))
+        }
+    }
+
+    @Test func `case 14: of a key that changes its token too often is a rest, and spends no attempt`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20, settings: "update pushq.queue set max_attempts = 2")
+            try await fixture.withEngine { settings in
+                settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("several connections, one after another", within: .seconds(60)) {
+                    await fixture.simulator.snapshot().connections >= 4
+                }
+                #expect(fixture.events.contains("it answers 429 TooManyProviderTokenUpdates"))
+                // A push for each connection, or a few where several were allowed at that moment.
+                #expect(await fixture.simulator.snapshot().arrived < 60)
+                await fixture.simulator.use(Rules())
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 20)
+            #expect(try await fixture.progress()["retried"] == 0)
+            #expect(try await fixture.number("select max(attempt) from pushq.result") == 1)
+            #expect(
+                try await fixture.number(
+                    "select count(*) from pushq.provider_token where keep_until > now() + interval '10 minutes'") == 1)
+        }
+    }
+
+    @Test func `case 34: is none where one push is always answered Shutdown, and its queue goes on`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 60, settings: "update pushq.queue set max_attempts = 2")
+            let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")
+            await fixture.simulator.use(
+                Rules(outcomes: [OutcomeRule(.refuse(.init(.shutdown)), tokenPrefix: token)]))
+            // Connections that do not last for ten seconds count as failed attempts, and its job is given back meanwhile.
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(90))
+            }
+            #expect(try await fixture.progress()["delivered"] == 59)
+            #expect(try await fixture.progress()["failed"] == 1)
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(2))) struct `A device that registers again while a push is on its way` {
+    private static let undated = OutcomeRule.Answer(
+        status: 410, reason: "", rawBody: #"{"reason":"Unregistered"}"#)
+
+    @Test func `stays active, if the answer does not say since when its token has been dead`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .seconds(3) ... .seconds(3)
+            configuration.rules.outcomes = [OutcomeRule(.refuse(Self.undated))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 2)
+            let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("both pushes to have arrived", within: .seconds(30)) {
+                    await fixture.simulator.snapshot().arrived == 2
+                }
+                try await fixture.connection.runScript("select pushq.register_device('\(queue)', '\(token)')")
+                try await fixture.waitForCampaigns()
+            }
+            #expect(try await fixture.progress()["rejected"] == 2)
+            #expect(try await fixture.text("select encode(token, 'hex') from pushq.device where active") == token)
+        }
+    }
+}
