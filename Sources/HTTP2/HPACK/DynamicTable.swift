@@ -42,8 +42,10 @@ struct DynamicTable: ~Copyable {
     }
 
     /// Calls `body` with the name of an entry followed by its value.
-    func withText<Result>(of entry: Entry, _ body: (Span<UInt8>) -> Result) -> Result {
-        text.withBytes(at: entry.position, count: entry.byteCount, body)
+    func withText<Result, Failure: Error>(
+        of entry: Entry, _ body: (Span<UInt8>) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try text.withBytes(at: entry.position, count: entry.byteCount, body)
     }
 
     /// The index of the entry with this name and value; linear, for what is done once per connection and field.

@@ -21,6 +21,8 @@ package struct FieldSection: ~Copyable {
     package private(set) var fields: [Field] = []
     /// Name, value and 32 octets for each field (RFC 7541 §4.1).
     private(set) var size = 0
+    /// The most octets of text that it takes.
+    private var textLimit = 0
 
     package init() {}
 
@@ -52,21 +54,36 @@ package struct FieldSection: ~Copyable {
 
 // Filled by the decoder: text first, then the row that says where it lies.
 extension FieldSection {
-    mutating func removeAll() {
+    /// Empties it for a list whose names and values together may have `textLimit` octets.
+    mutating func removeAll(textLimit: Int) {
         text.removeAll(keepingCapacity: true)
         fields.removeAll(keepingCapacity: true)
         size = 0
+        self.textLimit = textLimit
     }
 
     var textByteCount: Int { text.count }
 
-    mutating func append(text bytes: Span<UInt8>) { text.append(bytes) }
-    mutating func append(text bytes: [UInt8], _ range: Range<Int>) { text.append(bytes.span.extracting(range)) }
+    /// How many octets of text it still takes. Never negative: each way to add text holds it against the limit first, wherever the
+    /// text comes from.
+    private var room: Int { textLimit &- text.count }
 
+    /// Adds text; fails with `headerListTooLarge` when there is no room for all of it.
+    mutating func append(text bytes: Span<UInt8>) throws(Violation) {
+        guard bytes.count <= room else { throw .headerListTooLarge }
+        text.append(bytes)
+    }
+
+    /// The same for a part of `bytes`.
+    mutating func append(text bytes: [UInt8], _ range: Range<Int>) throws(Violation) {
+        try append(text: bytes.span.extracting(range))
+    }
+
+    /// Adds what `fill` writes into room for `count` octets, or for as many as are left when that is less.
     mutating func appendText(
         upTo count: Int, _ fill: (inout OutputSpan<UInt8>) throws(Violation) -> Void
     ) throws(Violation) {
-        try text.append(addingCapacity: count, initializingWith: fill)
+        try text.append(addingCapacity: min(count, room), initializingWith: fill)
     }
 
     /// Adds the row of a field whose name starts at `start`, whose value starts at `valueStart` and ends with the text.

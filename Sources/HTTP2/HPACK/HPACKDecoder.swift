@@ -34,7 +34,7 @@ package struct HPACKDecoder: ~Copyable {
 
     /// Reads a whole block into `section`, which is emptied first.
     package mutating func decode(_ block: Span<UInt8>, into section: inout FieldSection) throws(Violation) {
-        section.removeAll()
+        section.removeAll(textLimit: limits.listByteCount)
         var offset = 0
         try decodeSizeUpdates(block, at: &offset)
         while offset < block.count {
@@ -71,14 +71,14 @@ package struct HPACKDecoder: ~Copyable {
             let index = index - StaticTable.count - 1
             guard index < table.count else { throw .invalidIndex }
             let entry = table[index]
-            table.withText(of: entry) { section.append(text: $0) }
+            try table.withText(of: entry) { text throws(Violation) in try section.append(text: text) }
             section.appendField(
                 entry.name, from: start, valueFrom: start + entry.nameByteCount, isWellFormed: entry.isWellFormed,
                 identity: table.number(at: index))
         } else {
             guard index > 0 else { throw .invalidIndex }
             let entry = StaticTable.entries[index]
-            section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.byteCount))
+            try section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.byteCount))
             section.appendField(
                 names.ofStaticTable[index], from: start, valueFrom: start &+ entry.nameByteCount, isWellFormed: true,
                 identity: 0)
@@ -117,15 +117,15 @@ package struct HPACKDecoder: ~Copyable {
         }
         if index <= StaticTable.count {
             let entry = StaticTable.entries[index]
-            section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.nameByteCount))
+            try section.append(text: StaticTable.text, entry.start..<(entry.start &+ entry.nameByteCount))
             return (names.ofStaticTable[index], true)
         }
         let index = index - StaticTable.count - 1
         guard index < table.count else { throw .invalidIndex }
         let entry = table[index]
-        return table.withText(of: entry) { text in
+        return try table.withText(of: entry) { text throws(Violation) in
             let name = text.extracting(first: entry.nameByteCount)
-            section.append(text: name)
+            try section.append(text: name)
             return (entry.name, entry.isWellFormed || entry.name != .other || FieldRules.isValidName(name))
         }
     }
@@ -141,15 +141,9 @@ package struct HPACKDecoder: ~Copyable {
         guard count <= block.count &- offset else { throw .truncatedBlock }
         let string = block.extracting(offset..<(offset &+ count))
         offset &+= count
-        let room = limits.listByteCount &- section.textByteCount
-        if isHuffmanCoded {
-            let most = min(HuffmanCode.maximumDecodedCount(of: count), room)
-            try section.appendText(upTo: most) { output throws(Violation) in
-                try HuffmanCode.decode(string, into: &output)
-            }
-        } else {
-            guard count <= room else { throw .headerListTooLarge }
-            section.append(text: string)
+        guard isHuffmanCoded else { return try section.append(text: string) }
+        try section.appendText(upTo: HuffmanCode.maximumDecodedCount(of: count)) { output throws(Violation) in
+            try HuffmanCode.decode(string, into: &output)
         }
     }
 }

@@ -138,6 +138,56 @@ import Testing
         #expect(throws: Violation.tooManyFields) { try decode([String(repeating: "82", count: 129)]) }
     }
 
+    /// Names and values at each distance from the limit, from wherever a name can come. Text that goes past the limit is refused, and
+    /// nothing else happens: a name of the tables that took the last octet and more brought the process down at a Huffman value.
+    @Test(arguments: [60, 200, 1000]) func `holds each name and value against what is left of a list`(limit: Int) throws
+    {
+        for byteCount in max(0, limit - 130)...(limit + 2) {
+            for isHuffmanCoded in [false, true] {
+                for name in TableName.allCases {
+                    try fill(byteCount, before: name, isHuffmanCoded: isHuffmanCoded, limit: limit)
+                }
+            }
+        }
+    }
+
+    /// Where the name of the field comes from that meets the limit.
+    private enum TableName: Int, CaseIterable {
+        case literal, ofStaticTable, ofDynamicTable, wholeFieldOfStaticTable, wholeFieldOfDynamicTable
+    }
+
+    /// Decodes a field whose text has `byteCount` octets, and behind it one with that name.
+    private func fill(_ byteCount: Int, before name: TableName, isHuffmanCoded: Bool, limit: Int) throws {
+        var decoder = HPACKDecoder(limits: .init(listByteCount: limit, fieldCount: 8))
+        var section = FieldSection()
+        // Into the dynamic table, in a block of its own: a name of ten octets and a value of two.
+        try decoder.decode(hex("40 0a 6e6e6e6e6e6e6e6e6e6e 02 7676").span, into: &section)
+        var block = ByteQueue()
+        block.append(hex("00 00"))
+        block.appendInteger(byteCount, prefixBits: 7, pattern: 0)
+        block.append(Array(repeating: 0x61, count: byteCount))
+        // "aaa" in Huffman code has two octets.
+        let value = hex(isHuffmanCoded ? "82 18c7" : "03 616161")
+        let (head, textByteCount) =
+            switch name {
+            case .literal: (hex("00 01 62") + value, 1 + 3)
+            case .ofStaticTable: (hex("0f 22") + value, "proxy-authorization".utf8.count + 3)
+            case .ofDynamicTable: (hex("0f 2f") + value, 10 + 3)
+            case .wholeFieldOfStaticTable: (hex("90"), "accept-encoding".utf8.count + "gzip, deflate".utf8.count)
+            case .wholeFieldOfDynamicTable: (hex("be"), 10 + 2)
+            }
+        block.append(head)
+        let bytes = block.copy
+        do throws(Violation) {
+            try decoder.decode(bytes.span, into: &section)
+            #expect(byteCount + textByteCount + 64 <= limit)
+        } catch {
+            #expect(error == .headerListTooLarge)
+            #expect(byteCount + textByteCount + 64 > limit)
+        }
+        #expect(section.textByteCount <= limit)
+    }
+
     @Test func `gives the same identity to what it has read before`() throws {
         var decoder = HPACKDecoder()
         var section = FieldSection()
