@@ -49,8 +49,10 @@ extension HTTP2Connection {
         /// One header block as sent, and the frames it comes in (CONTINUATION floods, VU#421644).
         package var headerBlockByteCount = 32 * 1024
         package var continuationCount = 8
-        /// PING, SETTINGS, PRIORITY, 1xx and unknown frames (CVE-2019-9512, -9515).
+        /// PING, SETTINGS, PRIORITY, unknown frames and 1xx beyond the next limit (CVE-2019-9512, -9515). Each answer earns a few.
         package var controlFrames = Rate(perSecond: 500, burst: 1000)
+        /// Interim responses (1xx) to one request.
+        package var interimResponseCount: UInt8 = 8
         /// Frames without content and frames on streams that are gone (CVE-2019-9518).
         package var emptyFrames = Rate(perSecond: 2000, burst: 10_000)
         /// RST_STREAM (CVE-2019-9514, CVE-2023-44487).
@@ -63,6 +65,9 @@ extension HTTP2Connection {
         package var goAwayDebugByteCount = 4096
         /// The window for everything the peer sends on the connection. It is given back as it is used.
         package var connectionWindowSize = 65_535
+
+        /// A PING, or a frame of an unknown kind, for each part of an answer.
+        static let controlFramesPerAnswer: UInt64 = 4
 
         package init() {}
     }

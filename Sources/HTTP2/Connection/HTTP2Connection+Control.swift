@@ -53,8 +53,13 @@ extension HTTP2Connection {
 
     // MARK: PING (RFC 9113 §6.7)
 
+    /// More PINGs without an answer than an owner has use for; before that many the oldest is forgotten.
+    private static let maximumPingsInFlight = 16
+
     /// Asks the peer for a sign of life; `pingAnswered` brings `payload` back.
     package func ping(_ payload: UInt64) {
+        if pingsInFlight.count == Self.maximumPingsInFlight { pingsInFlight.removeFirst() }
+        pingsInFlight.append(payload)
         outbox.bytes.appendPing(payload)
     }
 
@@ -65,18 +70,26 @@ extension HTTP2Connection {
         guard payload.count == 8 else { throw .connection(.frameSizeError, .wrongFrameLength) }
         let data = payload.bigEndian(at: 0, as: UInt64.self)
         try spendControlFrame()
-        if header.flags.contains(.ack) { return handler.pingAnswered(data) }
+        if header.flags.contains(.ack) {
+            // An answer to a PING that was not sent means nothing; it is not to be answered either (§6.7).
+            guard let index = pingsInFlight.firstIndex(of: data) else { return }
+            pingsInFlight.remove(at: index)
+            return handler.pingAnswered(data)
+        }
         try spendAnswer()
         outbox.bytes.appendPing(data, flags: .ack)
     }
 
     // MARK: GOAWAY (RFC 9113 §6.8)
 
+    /// The last stream identifier and the error code, in front of the debug data.
+    static let goAwayHeadByteCount = 8
+
     func receiveGoAway(
         _ header: FrameHeader, _ payload: Span<UInt8>, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
         guard header.streamID == 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }
-        guard payload.count >= 8 else { throw .connection(.frameSizeError, .wrongFrameLength) }
+        guard payload.count >= Self.goAwayHeadByteCount else { throw .connection(.frameSizeError, .wrongFrameLength) }
         try spendControlFrame()
         let lastStreamID = payload.bigEndian(at: 0, as: UInt32.self) & FrameHeader.maximumStreamID
         let code = ErrorCode(rawValue: payload.bigEndian(at: 4, as: UInt32.self))
@@ -85,9 +98,11 @@ extension HTTP2Connection {
         }
         goAwayReceived = lastStreamID
         if role == .client { endStreams(above: lastStreamID, handler) }
-        let debugByteCount = min(payload.count - 8, limits.goAwayDebugByteCount)
+        let debugData = payload.extracting(droppingFirst: Self.goAwayHeadByteCount)
         handler.receivedGoAway(
-            lastStreamID: lastStreamID, code: code, debugData: payload.extracting(8..<(8 + debugByteCount)))
+            lastStreamID: lastStreamID, code: code,
+            debugData: debugData.extracting(first: min(debugData.count, limits.goAwayDebugByteCount)))
+        guard payload.count == header.payloadByteCount else { throw .connection(.frameSizeError, .frameTooLarge) }
     }
 
     /// What lies above GOAWAY's last stream was not looked at and may be sent elsewhere at once (§6.8, §8.7).
@@ -126,7 +141,7 @@ extension HTTP2Connection {
     /// Gives a stream up. Nothing is reported for it any more. Does nothing when it is closed already.
     package func reset(_ streamID: UInt32, _ code: ErrorCode = .cancel) {
         guard let index = streams.index(of: streamID) else { return }
-        outbox.bytes.appendReset(code, of: streamID)
+        sendReset(code, of: streamID)
         close(at: index)
     }
 

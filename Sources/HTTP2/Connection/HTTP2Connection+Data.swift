@@ -7,7 +7,7 @@ extension HTTP2Connection {
         // The whole payload counts, padding included, and whether or not the stream is still there (§6.1, §6.9).
         try spendReceiveWindow(payload.count)
         let range = try Self.contentRange(of: payload, header.flags)
-        guard let index = try openStream(header.streamID) else { return }
+        guard let index = try streamOfMessage(header.streamID) else { return }
         let isLast = header.flags.contains(.endStream)
         try spendReceiveWindow(ofStreamAt: index, payload.count, isLast: isLast)
         try countBody(at: index, range.count, isLast: isLast)

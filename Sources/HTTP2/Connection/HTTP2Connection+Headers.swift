@@ -67,7 +67,7 @@ extension HTTP2Connection {
         if role == .server, streamID > lastPeerStreamID {
             return try receiveRequest(on: streamID, isLast: isLast, handler)
         }
-        guard let index = try openStream(streamID) else { return }
+        guard let index = try streamOfMessage(streamID) else { return }
         guard !streams[index].flags.contains(.remoteEnded) else {
             throw .stream(streamID, .streamClosed, .closedStream)
         }
@@ -84,6 +84,7 @@ extension HTTP2Connection {
     private func receiveRequest(
         on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
+        closedStreams.noteOpening(of: streamID, after: lastPeerStreamID)
         lastPeerStreamID = streamID
         // What comes after our GOAWAY was sent before the client read it: it is passed over (RFC 9113 §6.8).
         if let goAwaySent, streamID > goAwaySent { return }
@@ -93,8 +94,10 @@ extension HTTP2Connection {
         guard let summary = FieldRules.check(section, as: .request) else {
             throw .stream(streamID, .protocolError, .malformedMessage)
         }
+        // Before the stream is there: the end of one that the handler has not heard of would be nobody's.
+        try Self.checkLength(summary.contentLength, isLast: isLast, on: streamID)
         let index = streams.insert(Stream(id: streamID, flags: .headReceived, openedAt: now))
-        try beginMessage(at: index, isLast: isLast, contentLength: summary.contentLength, handler)
+        beginMessage(at: index, isLast: isLast, contentLength: summary.contentLength, handler)
     }
 
     /// The final header section of a response, or an interim one, which is passed over (RFC 9113 §8.1, §8.3.2).
@@ -109,24 +112,34 @@ extension HTTP2Connection {
         if summary.status < 200 {
             // An interim response does not end the stream, and 101 does not exist here (RFC 9113 §8.1, §8.6).
             guard !isLast, summary.status != 101 else { throw .stream(streamID, .protocolError, .malformedMessage) }
-            return try spendControlFrame()
+            return try spendInterimResponse(at: index)
         }
         streams[index].flags.insert(.headReceived)
         streams[index].status = summary.status
         // 304 may tell the length of a body it does not have (RFC 9110 §8.6).
         let contentLength = summary.status == 304 ? nil : summary.contentLength
-        try beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)
+        try Self.checkLength(contentLength, isLast: isLast, on: streamID)
+        beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)
     }
 
-    private func beginMessage(
-        at index: Int, isLast: Bool, contentLength: Int?, _ handler: some HTTP2Handler
-    ) throws(HTTP2Error) {
-        if let contentLength {
-            guard !isLast || contentLength == 0 else {
-                throw .stream(streams[index].id, .protocolError, .contentLengthMismatch)
-            }
-            streams[index].bodyBytesExpected = contentLength
+    /// The first few interim responses of a request are its own affair: a server may send one for each of thousands of requests
+    /// before it answers any.
+    private func spendInterimResponse(at index: Int) throws(HTTP2Error) {
+        guard streams[index].interimCount >= limits.interimResponseCount else {
+            streams[index].interimCount += 1
+            return
         }
+        try spendControlFrame()
+    }
+
+    /// A message without a body has none that is expected (RFC 9113 §8.1.1).
+    private static func checkLength(_ contentLength: Int?, isLast: Bool, on streamID: UInt32) throws(HTTP2Error) {
+        guard isLast, let contentLength, contentLength > 0 else { return }
+        throw .stream(streamID, .protocolError, .contentLengthMismatch)
+    }
+
+    private func beginMessage(at index: Int, isLast: Bool, contentLength: Int?, _ handler: some HTTP2Handler) {
+        streams[index].bodyBytesExpected = contentLength ?? -1
         let reference = StreamReference(streams[index])
         if isLast { endRemote(at: index) }
         handler.received(section, on: reference, isLast: isLast)
@@ -152,16 +165,10 @@ extension HTTP2Connection {
     /// waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
     func endRemote(at index: Int) {
         streams[index].flags.insert(.remoteEnded)
-        // Some servers send WINDOW_UPDATE or RST_STREAM behind each of their answers. What comes with an answer is no
-        // flood; a server counts the client's frames in full, since opening and resetting streams is a flood of its
-        // own.
-        if role == .client {
-            emptyFrames.earn(2)
-            resets.earn(1)
-        }
+        if role == .client { earnFrames() }
         if streams[index].flags.contains(.localEnded) { return close(at: index) }
         guard role == .client else { return }
-        outbox.bytes.appendReset(.cancel, of: streams[index].id)
+        sendReset(.cancel, of: streams[index].id)
         close(at: index)
     }
 }

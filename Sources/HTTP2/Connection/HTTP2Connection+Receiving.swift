@@ -39,8 +39,8 @@ extension HTTP2Connection {
     ) throws(HTTP2Error) {
         let rest = bytes.extracting(droppingFirst: offset)
         guard rest.count >= FrameHeader.byteCount else { return keep(rest, &offset) }
-        let header = try checkedHeader(rest)
-        let frameByteCount = FrameHeader.byteCount &+ header.payloadByteCount
+        let header = FrameHeader(rest)
+        let frameByteCount = try readableByteCount(of: header)
         guard rest.count >= frameByteCount else { return keep(rest, &offset) }
         offset &+= frameByteCount
         try handle(header, rest.extracting(FrameHeader.byteCount..<frameByteCount), handler)
@@ -57,8 +57,8 @@ extension HTTP2Connection {
     ) throws(HTTP2Error) {
         fillPartialFrame(upTo: FrameHeader.byteCount, from: bytes, at: &offset)
         guard partialFrame.count >= FrameHeader.byteCount else { return }
-        let header = try partialFrame.withBytes { frame throws(HTTP2Error) in try checkedHeader(frame) }
-        let frameByteCount = FrameHeader.byteCount + header.payloadByteCount
+        let header = partialFrame.withBytes { FrameHeader($0) }
+        let frameByteCount = try readableByteCount(of: header)
         fillPartialFrame(upTo: frameByteCount, from: bytes, at: &offset)
         guard partialFrame.count == frameByteCount else { return }
         try partialFrame.withBytes { frame throws(HTTP2Error) in
@@ -73,13 +73,14 @@ extension HTTP2Connection {
         offset += missing
     }
 
-    /// Reads a frame header and refuses a frame too large to be kept, before it is (RFC 9113 §4.2).
-    private func checkedHeader(_ bytes: Span<UInt8>) throws(HTTP2Error) -> FrameHeader {
-        let header = FrameHeader(bytes)
-        guard header.payloadByteCount <= announcedSettings.maximumFrameSize else {
-            throw .connection(.frameSizeError, .frameTooLarge)
+    /// How many octets of a frame are read: all of them. A frame too large to be kept is refused before it is (RFC 9113 §4.2), but
+    /// for the head of a GOAWAY: it says which requests were not looked at and may be sent elsewhere.
+    private func readableByteCount(of header: FrameHeader) throws(HTTP2Error) -> Int {
+        if header.payloadByteCount <= announcedSettings.maximumFrameSize {
+            return FrameHeader.byteCount &+ header.payloadByteCount
         }
-        return header
+        guard header.type == FrameType.goAway else { throw .connection(.frameSizeError, .frameTooLarge) }
+        return FrameHeader.byteCount + Self.goAwayHeadByteCount
     }
 
     /// Applies the rules that hold for every frame, then those of its kind. An error of a stream ends here; one of the
@@ -98,7 +99,9 @@ extension HTTP2Connection {
         do throws(HTTP2Error) {
             try dispatch(header, payload, handler)
         } catch {
-            guard case .stream(let id, let code, _) = error else { throw error }
+            guard case .stream(let id, let code, let violation) = error else { throw error }
+            // A stream that was never opened cannot be reset (RFC 9113 §6.4).
+            guard !isIdle(id) else { throw .connection(code, violation) }
             // A peer that provokes resets is no better than one that sends them (CVE-2025-8671).
             guard resets.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyResets) }
             resetAfterViolation(id, code, error, handler)
@@ -127,7 +130,7 @@ extension HTTP2Connection {
     private func resetAfterViolation(
         _ id: UInt32, _ code: ErrorCode, _ error: HTTP2Error, _ handler: some HTTP2Handler
     ) {
-        outbox.bytes.appendReset(code, of: id)
+        sendReset(code, of: id)
         guard let index = streams.index(of: id) else { return }
         let reference = StreamReference(streams[index])
         close(at: index)
@@ -147,6 +150,15 @@ extension HTTP2Connection {
 
     func spendControlFrame() throws(HTTP2Error) {
         guard controlFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyControlFrames) }
+    }
+
+    /// A request has got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames of their own beside each: what comes
+    /// along with an answer is no flood, since nobody gets more of it than there are requests.
+    func earnFrames() {
+        controlFrames.earn(Limits.controlFramesPerAnswer)
+        emptyFrames.earn(2)
+        resets.earn(1)
+        unreadAnswerCount = max(0, unreadAnswerCount - 1)
     }
 
     func spendEmptyFrame() throws(HTTP2Error) {
@@ -169,7 +181,27 @@ extension HTTP2Connection {
         return role == .client ? streamID >= nextStreamID : streamID > lastPeerStreamID
     }
 
-    /// The row of an open stream; nil for one that is gone, whose frames are let pass (RFC 9113 §5.1, closed).
+    /// The row of the stream that a part of a message came on; nil for one that is gone and whose frame is let pass.
+    ///
+    /// A client lets everything pass: an answer must not be lost because of what comes behind another. A server says what is wrong
+    /// (RFC 9113 §5.1, closed), unless the client could not know yet that it had reset the stream or was going away.
+    func streamOfMessage(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
+        if let index = try openStream(streamID) { return index }
+        guard role == .server, streamID <= goAwaySent ?? .max else { return nil }
+        switch closedStreams.history(of: streamID) {
+        case .reset: return nil
+        case .skipped: throw .connection(.protocolError, .skippedStream)  // RFC 9113 §5.1.1
+        case .ended: throw .stream(streamID, .streamClosed, .closedStream)
+        }
+    }
+
+    /// Writes RST_STREAM.
+    func sendReset(_ code: ErrorCode, of streamID: UInt32) {
+        outbox.bytes.appendReset(code, of: streamID)
+        if role == .server { closedStreams.noteReset(streamID) }
+    }
+
+    /// The row of an open stream; nil for one that is gone, whose WINDOW_UPDATE and RST_STREAM are let pass (RFC 9113 §5.1, closed).
     func openStream(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
         if let index = streams.index(of: streamID) { return index }
         guard streamID != 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }

@@ -81,10 +81,14 @@ extension HTTP2Connection {
         stream.flags.remove(.bodyWaiting)
         stream.endPosition = outbox.bytes.endPosition
         streams[index] = stream
-        if stream.flags.contains(.remoteEnded) { return close(at: index) }
+        if stream.flags.contains(.remoteEnded) {
+            // Only for a request that came to its end: opening streams and resetting them is a flood of its own.
+            if role == .server { earnFrames() }
+            return close(at: index)
+        }
         guard role == .server else { return }
         // The answer is complete and the rest of the request is of no use: the client need not send it (RFC 9113 §8.1).
-        outbox.bytes.appendReset(.noError, of: stream.id)
+        sendReset(.noError, of: stream.id)
         close(at: index)
     }
 }

@@ -45,6 +45,8 @@ package final class HTTP2Connection {
     var nextStreamID: UInt32
     /// The highest stream the client has opened, for a server.
     var lastPeerStreamID: UInt32 = 0
+    /// What a server remembers of those that are closed.
+    var closedStreams = ClosedStreams()
     /// What the peer lets us send on the connection as a whole.
     var sendWindow = 65_535
     /// What the peer may still send on the connection as a whole, and what it used since it was last given back.
@@ -82,6 +84,8 @@ package final class HTTP2Connection {
     var resets: FloodBudget
     var windowUpdates: FloodBudget
     var unreadAnswerCount = 0
+    /// PINGs of ours without an answer.
+    var pingsInFlight: [UInt64] = []
 
     /// Starts a connection; its first bytes (the client's preface, SETTINGS) are in the outbox.bytes.
     ///

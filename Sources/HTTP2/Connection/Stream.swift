@@ -18,6 +18,8 @@ struct Stream {
     /// 0 marks a free row.
     var id: UInt32 = 0
     var flags: Flags = []
+    /// Interim responses read so far, counted up to the limit.
+    var interimCount: UInt8 = 0
     /// The send window less the peer's SETTINGS_INITIAL_WINDOW_SIZE. Kept so, a change of the setting changes all
     /// windows at once and makes them negative where it must (RFC 9113 §6.9.2).
     var sendCredit = 0

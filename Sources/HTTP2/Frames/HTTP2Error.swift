@@ -52,7 +52,7 @@ package enum Violation: String, Error, Hashable, Sendable {
     case pushRefused = "PUSH_PROMISE came although push was switched off"
     // Streams and windows
     case idleStream = "a frame came for a stream that was never opened"
-    case streamIDNotRising = "a stream was opened with an identifier that was not new and odd"
+    case skippedStream = "a frame came for a stream whose identifier was skipped"
     case closedStream = "a frame came for a stream that had been ended"
     case tooManyStreams = "more streams were opened than the announced maximum"
     case goAwayRose = "GOAWAY raised its last stream identifier"

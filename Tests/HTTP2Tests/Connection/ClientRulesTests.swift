@@ -167,4 +167,36 @@ import Testing
         client.connection.consumeOutput(1)
         #expect(client.connection.isSent(3))
     }
+
+    /// The frame is an error; what its head says of requests is true all the same.
+    @Test(arguments: [1, 9, 10, 16, 17, 18, 20_000]) func `reads the last stream of a GOAWAY that is too large`(
+        pieceBytes: Int
+    ) {
+        let client = Peer.client()
+        for _ in 0..<3 { client.request() }
+        let bytes = goAwayFrame(1, .noError, String(repeating: "x", count: 20_000))
+        for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
+            client.receive(Array(bytes[start..<min(start + pieceBytes, bytes.count)]))
+        }
+        let error = HTTP2Error.connection(.frameSizeError, .frameTooLarge)
+        let events = client.recorder.take()
+        #expect(events.prefix(2) == [.ended(3, tag: 30, .aboveGoAway), .ended(5, tag: 50, .aboveGoAway)])
+        #expect(events.last == .failed(error))
+        #expect(events.count == 4)
+        #expect(client.failure == error)
+        #expect(client.connection.openStreamCount == 1)
+    }
+
+    /// RFC 9113 §6.7: it is not to be answered, and it says nothing of a PING that was sent.
+    @Test func `passes over an answer to a PING that it has not sent`() {
+        let client = Peer.client()
+        client.connection.ping(7)
+        _ = client.sent()
+        let stray = frame(FrameType.ping, .ack, on: 0, [0, 0, 0, 0, 0, 0, 0, 8])
+        let answer = frame(FrameType.ping, .ack, on: 0, [0, 0, 0, 0, 0, 0, 0, 7])
+        #expect(client.events(after: stray) == [])
+        #expect(client.events(after: answer + answer) == [.pong(7)])
+        #expect(client.sent() == [])
+        #expect(client.failure == nil)
+    }
 }

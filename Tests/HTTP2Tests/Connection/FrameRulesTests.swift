@@ -40,6 +40,7 @@ import Testing
         Case(
             "6.2", frame(FrameType.headers, [.endHeaders, .priority], on: 1, four), .frameSizeError, .wrongFrameLength),
         Case("6.3", frame(FrameType.priority, on: 0, four + [0]), .protocolError, .wrongStreamForFrame),
+        Case("6.3", frame(FrameType.priority, on: 9, four), .frameSizeError, .wrongFrameLength),
         Case("6.4", frame(FrameType.rstStream, on: 0, four), .protocolError, .wrongStreamForFrame),
         Case("6.4", frame(FrameType.rstStream, on: 1, [0]), .frameSizeError, .wrongFrameLength),
         Case("6.5", frame(FrameType.settings, on: 1), .protocolError, .wrongStreamForFrame),

@@ -20,7 +20,8 @@ import Testing
         (settingsFrame(), .tooManyControlFrames, 1000), (frame(0xfa), .tooManyControlFrames, 1000),
         (frame(FrameType.priority, on: 1, [0, 0, 0, 0, 9]), .tooManyControlFrames, 1000),
         (goAwayFrame(99), .tooManyControlFrames, 1000),
-        (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1000),
+        // Eight of them are free.
+        (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1008),
         (windowUpdate(1, on: 1), .tooManyWindowUpdates, 500_000),
     ])
     func `case 67: of frames that bring nothing forward end the connection`(
@@ -99,6 +100,76 @@ import Testing
         }
         #expect(client.failure == nil)
         #expect(client.connection.openStreamCount == 0)
+    }
+
+    /// 6,000 answers within one moment, and beside each what servers and what stands before them send.
+    @Test(arguments: [
+        "PING", "an interim response", "an unknown frame", "PRIORITY", "SETTINGS", "four of them",
+    ])
+    func `are not what comes beside each answer`(what: String) {
+        let client = Peer.client()
+        for _ in 0..<6000 {
+            let id = client.request()
+            client.receive(companion(what, of: id) + response(on: id))
+            if client.failure != nil { break }
+        }
+        #expect(client.failure == nil)
+        #expect(client.connection.openStreamCount == 0)
+    }
+
+    private func companion(_ what: String, of id: UInt32) -> [UInt8] {
+        let interim = frame(FrameType.headers, .endHeaders, on: id, block([(":status", "103"), ("link", "x")]))
+        let ping = frame(FrameType.ping, on: 0, [0, 0, 0, 0, 0, 0, 0, 1])
+        return switch what {
+        case "PING": ping
+        case "an interim response": interim
+        case "an unknown frame": frame(0xfa, on: id, [1, 2, 3])
+        case "PRIORITY": frame(FrameType.priority, on: id, [0, 0, 0, 0, 9])
+        case "SETTINGS": settingsFrame()
+        default: ping + interim + frame(0xfa, on: 0) + frame(FrameType.priority, on: id, [0, 0, 0, 0, 9])
+        }
+    }
+
+    @Test func `are not interim responses to all that is open, before the first answer`() {
+        let client = Peer.client()
+        let ids = (0..<4096).map { _ in client.request() }
+        for _ in 0..<3 {
+            for id in ids { client.receive(frame(FrameType.headers, .endHeaders, on: id, block([(":status", "102")]))) }
+        }
+        for id in ids { client.receive(response(on: id)) }
+        #expect(client.failure == nil)
+        #expect(client.connection.openStreamCount == 0)
+    }
+
+    /// As libraries do that still speak of priorities.
+    @Test func `are not what clients send beside each request`() {
+        let server = Peer.server()
+        server.recorder.whenComplete = { [connection = server.connection] stream in
+            if connection.openResponse(on: stream.id, Peer.ok) { connection.finish() }
+        }
+        let head = block([(":method", "POST"), (":scheme", "https"), (":path", "/")])
+        for id in stride(from: UInt32(1), to: 12_000, by: 2) {
+            server.receive(frame(FrameType.priority, on: id, [0, 0, 0, 0, 9]))
+            server.receive(frame(FrameType.headers, [.endHeaders, .endStream], on: id, head))
+            server.receive(frame(FrameType.ping, on: 0, [0, 0, 0, 0, 0, 0, 0, 1]))
+        }
+        #expect(server.failure == nil)
+        #expect(server.connection.openStreamCount == 0)
+    }
+
+    /// What an answer earns is bounded: who answers and floods is ended as well.
+    @Test func `of frames beside a few answers end the connection`() {
+        let client = Peer.client()
+        var count = 0
+        while client.failure == nil, count < 100_000 {
+            let id = client.request()
+            for _ in 0..<100 { client.receive(frame(0xfa, on: 0)) }
+            client.receive(response(on: id))
+            client.connection.consumeOutput(client.connection.outputByteCount)
+            count += 100
+        }
+        #expect(client.failure == .connection(.enhanceYourCalm, .tooManyControlFrames))
+        #expect(count <= 1200)
     }
 
     @Test func `whose answers nobody reads end the connection`() {

@@ -22,15 +22,63 @@ import Testing
                 == [.body(1, tag: 99, "x", isLast: true)])
     }
 
-    /// RFC 9113 §5.1.1: identifiers rise. An older one belongs to a stream that is gone.
-    @Test func `lets frames of streams that are gone pass`() {
+    /// RFC 9113 §5.1: an endpoint that has ended or reset a stream may get these before the other knows.
+    @Test func `lets WINDOW_UPDATE, RST_STREAM and PRIORITY of streams that are gone pass`() {
         let server = Peer.server()
-        #expect(server.events(after: request(5)).count == 1)
-        #expect(server.events(after: request(3)) == [])
+        server.receive(request(5))
         #expect(server.connection.openResponse(on: 5, Peer.ok))
         server.connection.finish()
-        #expect(server.events(after: frame(FrameType.data, on: 5, [1]) + windowUpdate(9, on: 5)) == [])
+        _ = (server.sent(), server.recorder.take())
+        let late =
+            windowUpdate(9, on: 5) + frame(FrameType.rstStream, on: 5, bigEndian(8))
+            + frame(FrameType.priority, on: 5, [0, 0, 0, 0, 9])
+        #expect(server.events(after: late) == [])
+        #expect(server.sent() == [])
         #expect(server.failure == nil)
+    }
+
+    /// RFC 9113 §5.1.
+    @Test(arguments: [frame(FrameType.data, on: 1, [1]), frame(FrameType.headers, .endHeaders, on: 1, [0x83])])
+    func `answers a message that goes on after its end with STREAM_CLOSED, once`(bytes: [UInt8]) {
+        let reset = Peer.Sent(type: FrameType.rstStream, flags: [], streamID: 1, payload: bigEndian(5))
+        for ending in [Ending.byAnswer, .byClient] {
+            let server = Peer.server()
+            server.receive(request(1, body: "x"))
+            switch ending {
+            case .byAnswer:
+                #expect(server.connection.openResponse(on: 1, Peer.ok))
+                server.connection.finish()
+            case .byClient: server.receive(frame(FrameType.rstStream, on: 1, bigEndian(8)))
+            }
+            _ = (server.sent(), server.recorder.take())
+            #expect(server.events(after: bytes) == [])
+            #expect(server.sent() == [reset])
+            server.receive(bytes)
+            #expect(server.sent() == [])
+            #expect(server.failure == nil)
+        }
+    }
+
+    private enum Ending { case byAnswer, byClient }
+
+    /// RFC 9113 §5.1.1: a new identifier closes those below it that were not used.
+    @Test(arguments: [frame(FrameType.data, on: 3, [1]), frame(FrameType.headers, .endHeaders, on: 3, [0x83])])
+    func `ends with a client that goes back to an identifier it has skipped`(bytes: [UInt8]) {
+        let server = Peer.server()
+        server.receive(request(1) + request(7))
+        server.receive(bytes)
+        #expect(server.failure == .connection(.protocolError, .skippedStream))
+    }
+
+    /// The handler never heard of the stream, so it cannot hear of its end.
+    @Test func `tells nobody of a request whose head says that its body is missing`() {
+        let server = Peer.server()
+        server.receive(request(1))
+        _ = (server.sent(), server.recorder.take())
+        #expect(server.events(after: request(3, [("content-length", "5")])) == [])
+        let reset = Peer.Sent(type: FrameType.rstStream, flags: [], streamID: 3, payload: bigEndian(1))
+        #expect(server.sent() == [reset])
+        #expect(server.connection.openStreamCount == 1)
     }
 
     @Test func `refuses an even stream`() {
