@@ -96,7 +96,7 @@ let package = Package(
         tests(of: ["QueueCore"], as: "QueueCoreTests"),
         tests(of: ["HTTP2"], as: "HTTP2Tests"),
         tests(of: ["Cryptography"], as: "CryptographyTests"),
-        tests(of: ["Transport", "Cryptography"], as: "TransportTests"),
+        tests(of: ["Transport", "Cryptography", "COpenSSL"], as: "TransportTests"),
         tests(
             of: ["APNs", "APNsSimulator", "TestSupport", "Transport", "Cryptography", "QueueCore", "HTTP2"],
             as: "APNsTests"),

@@ -19,6 +19,10 @@ static inline long pushq_SSL_CTX_set_min_proto_version(SSL_CTX *context, int ver
     return SSL_CTX_set_min_proto_version(context, version);
 }
 
+static inline long pushq_SSL_CTX_set_max_proto_version(SSL_CTX *context, int version) {
+    return SSL_CTX_set_max_proto_version(context, version);
+}
+
 // TLS without renegotiation and compression (RFC 9113 §9.2). An end without close_notify counts as an end: HTTP/2 frames tell
 // themselves whether they are whole.
 static const uint64_t pushq_SSL_OPTIONS = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF;

@@ -14,6 +14,8 @@ package enum TransportError: Error, Equatable {
     /// No address of the peer takes connections; the reason is that of the last one.
     case unreachable(peer: String, reason: String)
     case timedOut(peer: String, during: Step)
+    /// This process may open no more files and sockets: nothing about the peer.
+    case outOfDescriptors(peer: String)
     /// TLS refused or was refused.
     case tls(peer: String, CryptographyError)
     /// The server does not speak the protocol that was asked for by ALPN.
@@ -32,6 +34,9 @@ extension TransportError: CustomStringConvertible {
             "cannot connect to \(peer): \(reason); check the address, the port and the firewall"
         case .timedOut(let peer, let step):
             "cannot connect to \(peer): no answer in time while \(step.rawValue); check the network and the firewall"
+        case .outOfDescriptors(let peer):
+            "cannot connect to \(peer): this process has as many files and connections open as it may (too many open files); "
+                + "raise the limit (ulimit -n, or LimitNOFILE in a unit of systemd)"
         case .tls(let peer, let error): "TLS with \(peer): \(error)\(Self.advice(for: error))"
         case .wrongProtocol(let peer, let wanted, let got):
             "\(peer) does not speak \(wanted) (it chose \(got ?? "no protocol") by ALPN); check that it is the right server "

@@ -35,12 +35,14 @@ package final class MockAPNs {
     ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
-        clientCertificates: TLSContext.ClientCertificates = .notAsked, respond: @escaping (Request) -> Void
+        clientCertificates: TLSContext.ClientCertificates = .notAsked, newestVersion: TLSVersion = .v1_3,
+        respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond
         self.windowSize = windowSize
         let identity = try Self.authority.get().issueServer(names: ["localhost", "127.0.0.1"])
-        let context = try TLSContext.server(identity: identity, clientCertificates: clientCertificates)
+        let context = try TLSContext.server(
+            identity: identity, clientCertificates: clientCertificates, newestVersion: newestVersion)
         listener = try Listener(context: context, loop: loop) { [self] stream in
             connections.append(Connection(stream, server: self, maximumStreams: maximumStreams))
         }
@@ -112,17 +114,17 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        /// A whole answer whose fields are those of `block`, in HPACK: one that HTTP/2 would not write by itself.
-        package func answerRaw(_ streamID: UInt32, block: [UInt8]) {
+        /// A part of a body whose end does not come.
+        func answerPart(_ streamID: UInt32, _ part: [UInt8]) {
             var bytes = ByteQueue()
-            bytes.append(bigEndian: UInt32(block.count) << 8 | 1)  // HEADERS
-            bytes.append(0x5)  // END_HEADERS, END_STREAM
+            bytes.append(bigEndian: UInt32(part.count) << 8)  // DATA
+            bytes.append(0)
             bytes.append(bigEndian: streamID)
-            bytes.append(block)
+            bytes.append(part)
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        package func allow(_ maximumStreams: Int) {
+        func allow(_ maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
             announce(settings)

@@ -1,5 +1,13 @@
 import COpenSSL
 
+/// A version of TLS that is spoken here.
+package enum TLSVersion: Sendable {
+    case v1_2
+    case v1_3
+
+    var number: CInt { self == .v1_2 ? TLS1_2_VERSION : TLS1_3_VERSION }
+}
+
 /// What the TLS sessions of one kind have in common, and the one owner of its `SSL_CTX`.
 ///
 /// TLS 1.2 is the least, with ECDHE and authenticated encryption only, no compression and no renegotiation (RFC 9113 §9.2).
@@ -43,11 +51,16 @@ import COpenSSL
     }
 
     /// A server that shows `identity`.
-    /// - Parameter applicationProtocol: agreed to when the client offers it; nil answers no ALPN at all.
+    /// - Parameters:
+    ///   - applicationProtocol: agreed to when the client offers it; a client that offers others alone is refused. Nil answers no
+    ///     ALPN at all.
+    ///   - newestVersion: of TLS; lower for those who try how a client gets on with an older server.
     package static func server(
-        identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2"
+        identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
+        newestVersion: TLSVersion = .v1_3
     ) throws(CryptographyError) -> TLSContext {
         let context = try TLSContext(role: .server, applicationProtocol: applicationProtocol)
+        unsafe pushq_SSL_CTX_set_max_proto_version(context.pointer, newestVersion.number)
         try context.use(identity)
         try context.ask(for: clientCertificates)
         if applicationProtocol == "h2" { context.agreeToHTTP2() }
@@ -112,6 +125,7 @@ import COpenSSL
                 var index = 0
                 while let offered = unsafe offered, index < Int(offeredCount) {
                     let count = unsafe Int(offered[index])
+                    guard index + 1 + count <= Int(offeredCount) else { break }
                     let name = unsafe UnsafeBufferPointer(start: offered + index + 1, count: count)
                     if unsafe name.elementsEqual("h2".utf8) {
                         unsafe selected?.pointee = offered + index + 1
@@ -120,7 +134,8 @@ import COpenSSL
                     }
                     index += 1 + count
                 }
-                return SSL_TLSEXT_ERR_NOACK
+                // A client that wants something else is told so (RFC 7301 §3.2): no_application_protocol.
+                return SSL_TLSEXT_ERR_ALERT_FATAL
             }, nil)
     }
 

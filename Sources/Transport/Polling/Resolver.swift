@@ -26,7 +26,8 @@ final class Resolver {
         join(waiter, for: Name(host: host, port: port), on: loop)
         switch await waiter.wait(until: deadline) {
         case nil: throw .timedOut(peer: peer, during: .resolving)
-        case .failure(let failure): throw .unresolved(peer: peer, reason: failure.reason)
+        case .failure(let failure):
+            throw OpenFiles.areUsedUp ? .outOfDescriptors(peer: peer) : .unresolved(peer: peer, reason: failure.reason)
         case .success(let addresses): return Self.spread(addresses)
         }
     }

@@ -60,7 +60,8 @@ final class AddressRace {
     }
 
     private func failed(_ error: Socket.Failure) {
-        failure = .unreachable(peer: peer, reason: error.reason)
+        failure =
+            error.isOutOfDescriptors ? .outOfDescriptors(peer: peer) : .unreachable(peer: peer, reason: error.reason)
         startNext()
     }
 

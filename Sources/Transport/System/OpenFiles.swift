@@ -14,4 +14,14 @@ package enum OpenFiles {
         SystemCall.orDie("getrlimit") { unsafe getrlimit(kind, &limit) }
         return Int(clamping: limit.rlim_cur)
     }
+
+    /// Whether this process can have no more of them just now. Libraries that fail for want of one do not always say so.
+    static var areUsedUp: Bool {
+        let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor < 0 else {
+            close(descriptor)
+            return false
+        }
+        return Socket.Failure(errno: errno).isOutOfDescriptors
+    }
 }

@@ -22,7 +22,8 @@ package final class Listener {
     /// Listens from now on.
     /// - Parameters:
     ///   - host: an address of this machine; `127.0.0.1` is reached from this machine only.
-    ///   - accepted: gets each connection whose handshake went well, and gives it a handler.
+    ///   - accepted: gets each connection whose handshake went well and whose client speaks the context's application protocol, and
+    ///     gives it a handler.
     ///   - refused: is told of each whose handshake did not.
     package init(
         host: String = "127.0.0.1", port: UInt16 = 0, context: TLSContext, loop: EventLoop,
@@ -65,8 +66,12 @@ package final class Listener {
         do {
             let connection = try TLSConnection(
                 socket: socket, context: context, host: nil, peer: "a client of port \(port)", loop: loop)
-            connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused] error in
-                if let error { refused(error) } else { accepted(connection) }
+            connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused, context] error in
+                if let error = error ?? connection.insist(on: context.applicationProtocol) {
+                    refused(error)
+                } else {
+                    accepted(connection)
+                }
             }
         } catch {
             refused(.tls(peer: "a client of port \(port)", error))

@@ -39,12 +39,15 @@ extension TLSConnection {
         connection.handshake(until: deadline) { waiter.resume(.some($0)) }
         // The handshake has the same deadline and always tells.
         if let error = await waiter.wait(until: .now + .seconds(86_400)) ?? nil { throw error }
-        guard context.applicationProtocol == nil || connection.negotiatedProtocol == context.applicationProtocol else {
-            connection.close()
-            throw .wrongProtocol(
-                peer: peer, wanted: context.applicationProtocol ?? "", got: connection.negotiatedProtocol)
-        }
+        if let error = connection.insist(on: context.applicationProtocol) { throw error }
         return connection
+    }
+
+    /// Closes a connection on which ALPN did not come to the protocol that is spoken here, if there is one (RFC 9113 §3.2).
+    func insist(on applicationProtocol: String?) -> TransportError? {
+        guard let applicationProtocol, negotiatedProtocol != applicationProtocol else { return nil }
+        close()
+        return .wrongProtocol(peer: peer, wanted: applicationProtocol, got: negotiatedProtocol)
     }
 }
 

@@ -18,8 +18,11 @@ package final class TLSConnection {
     /// Room for one record: with less, the burst is handed over first.
     private static let recordBytes = 16 * 1024
 
-    /// Who is told what happens. Bytes that arrive without a handler are dropped.
-    package var handler: (any ByteStreamHandler)?
+    /// Who is told what happens. While there is nobody, nothing is read: what has arrived waits within TLS and in the kernel, which hold
+    /// the peer up when they are full. A server may write before the one who asked for the connection is told that there is one.
+    package var handler: (any ByteStreamHandler)? {
+        didSet { if (handler == nil) != (oldValue == nil) { readingChanged() } }
+    }
     /// The peer in words, for messages: `host:port`, or where a client came from.
     package let peer: String
     package let loop: EventLoop
@@ -87,8 +90,6 @@ package final class TLSConnection {
         phase = .open
         if error == nil { watchForWhatIsNeeded() } else { close() }
         completion(error)
-        // The peer's first bytes may have come along with the end of the handshake.
-        if isOpen, session.hasPending { readOn() }
     }
 
     // MARK: Reading
@@ -96,14 +97,21 @@ package final class TLSConnection {
     /// Stops reading, and with it the peer, once the kernel's buffers are full.
     package func pauseReading() {
         isReadingPaused = true
-        watchForWhatIsNeeded()
+        readingChanged()
     }
 
     /// Reads again, from the next turn on.
     package func resumeReading() {
         isReadingPaused = false
+        readingChanged()
+    }
+
+    private var isReading: Bool { handler != nil && !isReadingPaused }
+
+    private func readingChanged() {
         watchForWhatIsNeeded()
-        if isOpen, session.hasPending { readOn() }
+        // The peer's first bytes may have come along with the end of the handshake, and others before a pause.
+        if isOpen, isReading, session.hasPending { readOn() }
     }
 
     /// Reads what has arrived without waiting for the loop to come to it: for a handler that is about to decide on silence.
@@ -116,7 +124,7 @@ package final class TLSConnection {
 
     private func readBursts() {
         var byteCount = 0
-        while isOpen, !isReadingPaused {
+        while isOpen, isReading {
             let burst = readBurst()
             byteCount += burst.byteCount
             if burst.byteCount > 0 { handOver(burst.byteCount) }
@@ -253,8 +261,8 @@ package final class TLSConnection {
 
     private func watchForWhatIsNeeded() {
         guard isOpen else { return }
-        var interest: Interest = isReadingPaused ? [] : .readable
-        if isWriteBlocked || isReadBlockedByWriting && !isReadingPaused { interest.insert(.writable) }
+        var interest: Interest = isReading ? .readable : []
+        if isWriteBlocked || isReadBlockedByWriting && isReading { interest.insert(.writable) }
         loop.update(socket.descriptor, interest: interest)
     }
 

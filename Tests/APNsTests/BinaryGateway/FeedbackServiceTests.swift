@@ -14,7 +14,7 @@ import Transport
 
     /// Asks a service that does `serve` with each connection.
     private func ask(
-        silence: Duration = .seconds(30), batchSize: Int = 1000,
+        silence: Duration = .seconds(30), batchSize: Int = 1000, newestVersion: TLSVersion = .v1_3,
         serve: @escaping @Sendable (TLSConnection) -> Void,
         keep: @escaping @Sendable ([FeedbackRecord]) async throws -> Void = { _ in }
     ) async throws -> Int {
@@ -24,7 +24,8 @@ import Transport
             let authority = try MockAPNs.authority.get()
             let context = try TLSContext.server(
                 identity: authority.issueServer(names: ["127.0.0.1"]),
-                clientCertificates: .required(issuedBy: authority.certificate), applicationProtocol: nil)
+                clientCertificates: .required(issuedBy: authority.certificate), applicationProtocol: nil,
+                newestVersion: newestVersion)
             let listener = try Listener(context: context, loop: loop) { stream in serve(stream) }
             defer { listener.close() }
             var settings = FeedbackService.Settings()
@@ -46,6 +47,24 @@ import Transport
             stream.close()
         }
         #expect(count == 1)
+    }
+
+    /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared its list by then.
+    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `P53: loses nothing of a list that comes at once`(
+        version: TLSVersion
+    ) async throws {
+        let bytes = (0..<1000).flatMap { _ in Self.record }
+        for _ in 0..<5 {
+            let kept = Kept()
+            let count = try await ask(newestVersion: version) { stream in
+                #expect(stream.write(bytes.span) == bytes.count)
+                stream.close()
+            } keep: {
+                kept.add($0)
+            }
+            #expect(count == 1000)
+            #expect(kept.count == 1000)
+        }
     }
 
     @Test func `P52: finds an empty list`() async throws {

@@ -1,3 +1,4 @@
+import Cryptography
 import TestSupport
 import Transport
 
@@ -21,6 +22,7 @@ struct Stage: Sendable {
     var windowSize: Int?
     var settings = GatewaySettings.brisk
     var firstStreamID: UInt32 = 1
+    var newestVersion = TLSVersion.v1_3
     var respond: @Sendable (MockAPNs.Request) -> Void = { $0.answer() }
 
     func run<Success: Sendable>(
@@ -30,7 +32,8 @@ struct Stage: Sendable {
         defer { loop.shutDown() }
         return try await loop.run { actor in
             let server = try MockAPNs(
-                on: loop, maximumStreams: maximumStreams, windowSize: windowSize, respond: respond)
+                on: loop, maximumStreams: maximumStreams, windowSize: windowSize, newestVersion: newestVersion,
+                respond: respond)
             let gateway = try HTTP2Gateway(
                 endpoint: try server.endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
                 settings: settings, loop: loop, firstStreamID: firstStreamID)

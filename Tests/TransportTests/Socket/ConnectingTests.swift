@@ -59,6 +59,30 @@ import Transport
         #expect(count == 50)
     }
 
+    /// It is not the address that is to be checked. In a process of its own, since the limit is the whole process's.
+    @Test(arguments: ["127.0.0.1", "localhost"]) func `without a descriptor left says so`(host: String) async {
+        await #expect(processExitsWith: .success) { [host = host as String] in
+            let client = try TestTrust.client()
+            let loop = EventLoop(name: "test")
+            await loop.run { actor in
+                var limit = rlimit()
+                unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+                let next = dup(0)
+                close(next)
+                limit.rlim_cur = rlim_t(next)
+                unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+                do throws(TransportError) {
+                    _ = try await actor.loop.connect(to: host, port: 9, context: client)
+                    preconditionFailure("connected without a descriptor")
+                } catch {
+                    precondition(error == .outOfDescriptors(peer: "\(host):9"), "\(error)")
+                    precondition(error.description.contains("ulimit -n"))
+                    precondition(!error.description.contains("check the address"))
+                }
+            }
+        }
+    }
+
     private func failure(
         host: String = "localhost", port: UInt16, client: TLSContext, within time: Duration = .seconds(10),
         on actor: isolated LoopActor

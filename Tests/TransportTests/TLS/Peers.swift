@@ -18,11 +18,13 @@ enum TestTrust {
 
     static func server(
         names: [String] = ["localhost", "127.0.0.1"],
-        clientCertificates: TLSContext.ClientCertificates = .notAsked, applicationProtocol: String? = "h2"
+        clientCertificates: TLSContext.ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
+        newestVersion: TLSVersion = .v1_3
     ) throws -> TLSContext {
         let identity = try authority.get().issueServer(names: names)
         return try .server(
-            identity: identity, clientCertificates: clientCertificates, applicationProtocol: applicationProtocol)
+            identity: identity, clientCertificates: clientCertificates, applicationProtocol: applicationProtocol,
+            newestVersion: newestVersion)
     }
 }
 
@@ -110,5 +112,12 @@ extension EventLoop {
         to host: String = "localhost", port: UInt16, context: TLSContext, within time: Duration = .seconds(10)
     ) async throws(TransportError) -> TLSConnection {
         try await TLSConnection.connect(host: host, port: port, context: context, loop: self, deadline: .now + time)
+    }
+
+    /// Lets the loop's time pass.
+    func pause(_ time: Duration) async {
+        await withCheckedContinuation { continuation in
+            schedule(after: time) { continuation.resume() }
+        }
     }
 }

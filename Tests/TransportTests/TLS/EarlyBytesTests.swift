@@ -1,0 +1,164 @@
+import COpenSSL
+import Foundation
+import Glibc
+import Testing
+import Transport
+
+@testable import Cryptography
+
+/// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback service.
+@Suite(.timeLimit(.minutes(2))) struct `What a server writes at once` {
+    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `is kept until somebody takes it`(version: TLSVersion) async throws
+    {
+        let server = try TestTrust.server(newestVersion: version)
+        let sent = Array("the server's first word".utf8)
+        let words = try await talk(to: server, pause: .zero) { connection in
+            #expect(connection.write(sent.span) == sent.count)
+        }
+        #expect(words.allSatisfy { $0 == sent }, "lost: \(words.count { $0 != sent }) of \(words.count)")
+    }
+
+    /// Whoever asked for the connection comes late, and the server has gone meanwhile.
+    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `is kept when it ends the connection`(version: TLSVersion)
+        async throws
+    {
+        let server = try TestTrust.server(newestVersion: version)
+        let sent = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
+        let words = try await talk(to: server, pause: .milliseconds(100)) { connection in
+            #expect(connection.write(sent.span) == sent.count)
+            connection.close()
+        }
+        #expect(words.allSatisfy { $0 == sent }, "lost: \(words.count { $0 != sent }) of \(words.count)")
+    }
+
+    /// The rest stays with the server: what nobody takes is bounded by the buffers of TLS and of both kernels.
+    @Test func `is taken no further while there is nobody`() async throws {
+        let server = try TestTrust.server()
+        let client = try TestTrust.client()
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let sent = [UInt8](repeating: 7, count: 40_000_000)
+        let (unsentMeanwhile, receivedCount) = try await loop.run { actor in
+            var writers: [Peer] = []
+            let listener = try Listener(context: server, loop: actor.loop) { connection in
+                writers.append(Peer(connection))
+                writers[0].send(sent)
+            }
+            defer { listener.close() }
+            let connection = try await actor.loop.connect(port: listener.port, context: client)
+            await actor.loop.pause(.milliseconds(300))
+            let unsentMeanwhile = writers.first?.unsentByteCount
+            let reader = Peer(connection)
+            await reader.until { reader.received.count == sent.count }
+            return (unsentMeanwhile, reader.received.count)
+        }
+        #expect(unsentMeanwhile.map { $0 > 0 } == true)
+        #expect(receivedCount == sent.count)
+    }
+
+    /// TLS 1.3 lets a server write behind its own Finished, before the client has said anything ("0.5-RTT data", RFC 8446 §4.2.10);
+    /// it arrives together with the server's half of the handshake.
+    @Test func `is kept when it comes before the handshake is over`() async throws {
+        let sent = Array("before you have finished".utf8)
+        let server = try HastyServer(context: TestTrust.server(), saying: sent)
+        let client = try TestTrust.client()
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        let words = try await loop.run { actor in
+            var words: [[UInt8]] = []
+            for _ in 0..<5 {
+                let peer = Peer(try await actor.loop.connect(to: "127.0.0.1", port: server.port, context: client))
+                await peer.until { peer.received.count >= sent.count || peer.end != nil }
+                words.append(peer.received)
+                peer.connection.close()
+            }
+            return words
+        }
+        #expect(words == Array(repeating: sent, count: 5))
+    }
+
+    /// What each of ten connections got from a server that does `greet` with it, until that ended it or had nothing more to say.
+    private func talk(
+        to server: TLSContext, pause: Duration, greet: @escaping @Sendable (TLSConnection) -> Void
+    ) async throws -> [[UInt8]] {
+        let client = try TestTrust.client()
+        let loop = EventLoop(name: "test")
+        defer { loop.shutDown() }
+        return try await loop.run { actor in
+            var greeted: [TLSConnection] = []
+            let listener = try Listener(context: server, loop: actor.loop) { connection in
+                greeted.append(connection)
+                greet(connection)
+            }
+            defer { listener.close() }
+            var words: [[UInt8]] = []
+            for number in 1...10 {
+                let connection = try await actor.loop.connect(port: listener.port, context: client)
+                while greeted.count < number { await actor.loop.pause(.milliseconds(1)) }
+                if pause > .zero { await actor.loop.pause(pause) }
+                let peer = Peer(connection)
+                // Closed from here if the server has not: what was on its way is here by then.
+                let end = actor.loop.schedule(after: .seconds(1)) { greeted[number - 1].close() }
+                await peer.until { peer.end != nil }
+                end.cancel()
+                words.append(peer.received)
+            }
+            return words
+        }
+    }
+}
+
+/// A server that writes its first words together with its half of the handshake. Each connection has a thread of its own.
+private final class HastyServer: Sendable {
+    let port: UInt16
+    private let listener: CInt
+
+    init(context: TLSContext, saying words: [UInt8]) throws {
+        listener = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var byteCount = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = listener
+        unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                _ = unsafe bind(descriptor, address, byteCount)
+                _ = listen(descriptor, 8)
+                _ = unsafe getsockname(descriptor, address, &byteCount)
+            }
+        }
+        port = UInt16(bigEndian: address.sin_port)
+        Thread.detachNewThread {
+            // OpenSSL writes to its socket without MSG_NOSIGNAL.
+            var signals = sigset_t()
+            unsafe sigemptyset(&signals)
+            unsafe sigaddset(&signals, SIGPIPE)
+            unsafe pthread_sigmask(SIG_BLOCK, &signals, nil)
+            while true {
+                let client = accept(descriptor, nil, nil)
+                guard client >= 0 else { return }
+                Self.serve(client, context, words)
+                close(client)
+            }
+        }
+    }
+
+    deinit { close(listener) }
+
+    private static func serve(_ client: CInt, _ context: TLSContext, _ words: [UInt8]) {
+        guard let session = unsafe SSL_new(context.pointer) else { return }
+        defer { unsafe SSL_free(session) }
+        unsafe SSL_set_fd(session, client)
+        unsafe SSL_set_accept_state(session)
+        var count = 0
+        var buffer = [UInt8](repeating: 0, count: 256)
+        // Nobody sends early data; the server's flight has gone out when that is found out (SSL_read_early_data(3)).
+        guard unsafe SSL_read_early_data(session, &buffer, buffer.count, &count) == SSL_READ_EARLY_DATA_FINISH else {
+            return
+        }
+        guard unsafe SSL_write_early_data(session, words, words.count, &count) == 1 else { return }
+        guard unsafe SSL_do_handshake(session) == 1 else { return }
+        // Until the client goes.
+        while unsafe SSL_read_ex(session, &buffer, buffer.count, &count) == 1 {}
+    }
+}
