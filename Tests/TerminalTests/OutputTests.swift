@@ -23,6 +23,14 @@ import Testing
         #expect(try JSONSerialization.jsonObject(with: Data(value.text.utf8)) is [String: Any])
     }
 
+    /// A terminal obeys C1 and what turns the direction of text as well; whoever reads the JSON gets the text as it was.
+    @Test func `escapes every character that steers a terminal`() throws {
+        let text = "a\u{1B}[2J\u{7F}\u{9B}31m\u{202E}\u{2028}\u{0}z"
+        let json = JSON.string(text).text
+        #expect(json == #""a\u001b[2J\u007f\u009b31m\u202e\u2028\u0000z""#)
+        #expect(try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed) as? String == text)
+    }
+
     @Test func `shows what is missing as null`() {
         #expect(Cell.count(nil).json == .null)
         #expect(Cell.count(nil).text == "-")
@@ -86,5 +94,29 @@ import Testing
                 seconds
                   campaign, all   4.50
                 """)
+    }
+}
+
+@Suite struct `What others wrote` {
+    private static let forged = "APNs said: x\n12:00:00 started as w\r\u{1B}[2J\u{9B}1m\u{202E}"
+    private static let printed = #"APNs said: x 12:00:00 started as w \u{1B}[2J\u{9B}1m\u{202E}"#
+
+    @Test func `neither begins another line of a log nor steers the terminal`() {
+        let transcript = Transcript()
+        transcript.console().note(Self.forged)
+        transcript.console().complain(Self.forged)
+        #expect(transcript.errors == Self.printed + "\n" + Self.printed + "\n")
+    }
+
+    @Test func `does not fill a log`() {
+        let transcript = Transcript()
+        transcript.console().note(String(repeating: "é", count: 1_000_000))
+        #expect(transcript.errors == String(repeating: "é", count: 2048) + "…\n")
+    }
+
+    @Test func `keeps to its cell of a table`() {
+        let transcript = Transcript()
+        transcript.console().show([Self.forged], columns: [Column("reason") { .text($0) }])
+        #expect(transcript.output == "reason\n" + Self.printed + "\n")
     }
 }

@@ -22,9 +22,6 @@ package struct Answer: Sendable {
 
 /// An answer other than 200.
 package final class Refusal: Sendable {
-    /// The longest text that is kept of a reason nobody knows, in bytes.
-    static let maximumTextBytes = 256
-
     /// The HTTP status.
     package let status: Int
     /// What it means; see ``QueueCore/Reason``.

@@ -1,12 +1,21 @@
+import QueueCore
+
 /// What is of interest in the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
 ///
 /// A scanner of its own, because a campaign may bring a hundred thousand of these: it walks the bytes once and makes no
 /// objects. It follows RFC 8259 as far as it goes and finds nothing in what is no JSON object.
 struct RefusalBody: Equatable {
-    private(set) var reason: String?
-    private(set) var timestamp: Int64?
+    /// The longest text that is kept of what the peer says, in bytes.
+    private static let maximumTextBytes = 256
+
+    let reason: String?
+    let timestamp: Int64?
+    /// The reason, or the beginning of a body that has none; nil for an empty body.
+    let text: String?
 
     init(_ bytes: [UInt8]) {
+        var reason: String?
+        var timestamp: Int64?
         var scanner = Scanner(bytes: bytes)
         scanner.object { name, scanner in
             switch name {
@@ -15,6 +24,13 @@ struct RefusalBody: Equatable {
             default: break
             }
         }
+        // Whatever the peer wrote, it goes into logs, tables and PostgreSQL.
+        self.reason = reason?.printable(upTo: Self.maximumTextBytes)
+        self.timestamp = timestamp
+        let excerpt = bytes.prefix(Self.maximumTextBytes)
+        text =
+            self.reason
+            ?? (excerpt.isEmpty ? nil : String(decoding: excerpt, as: UTF8.self).printable(upTo: Self.maximumTextBytes))
     }
 
     /// The timestamp if it can be one: in milliseconds, between the start of APNs (2009) and the end of this century. A number of

@@ -4,8 +4,9 @@ import Transport
 
 /// An answer other than 200 whose body is still coming.
 struct PartialRefusal {
-    /// Of a body no more is kept; the rest is dropped as it comes.
-    static let maximumBodyBytes = 64 * 1024
+    /// Of a body no more is kept; the rest is dropped as it comes. Apple's have some 50 bytes, and a connection may have thousands of
+    /// them half read.
+    static let maximumBodyBytes = 4096
 
     let status: Int
     var retryAfter: Duration?
@@ -103,10 +104,9 @@ extension GatewayConnection: HTTP2Handler {
     func pingAnswered(_ payload: UInt64) {}
 
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
-        let debug = Array(debugData)
         // Usually JSON like that of an answer, but plain text, "null" and nothing have been seen.
-        let text = RefusalBody(debug).reason ?? String(decoding: debug.prefix(Refusal.maximumTextBytes), as: UTF8.self)
-        let words = text.isEmpty ? "\(code)" : "\(code), \(text)"
+        let text = RefusalBody(Array(debugData)).text
+        let words = text.map { "\(code), \($0)" } ?? "\(code)"
         let ending = "\(stream.peer) ended the connection: \(words)"
         let reason = Reason(status: 0, text: text)
         if [.pause, .renewToken, .keepToken, .reconnectOnce].contains(reason.row.action) {
@@ -140,10 +140,8 @@ extension GatewayConnection: HTTP2Handler {
             return last.refusal
         }
         let body = RefusalBody(partial.body)
-        let excerpt = String(decoding: partial.body.prefix(Refusal.maximumTextBytes), as: UTF8.self)
         let refusal = Refusal(
-            status: partial.status, text: body.reason ?? (excerpt.isEmpty ? nil : excerpt),
-            retryAfter: partial.retryAfter,
+            status: partial.status, text: body.text, retryAfter: partial.retryAfter,
             deadSinceMilliseconds: partial.status == 410 ? body.deadSinceMilliseconds : nil)
         if partial.retryAfter == nil { lastRefusal = (partial.status, partial.body, refusal) }
         return refusal

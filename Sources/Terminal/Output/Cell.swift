@@ -1,4 +1,5 @@
 package import Foundation
+import QueueCore
 
 /// A value as it is shown: to people with thousands separators and aligned, to programs as JSON.
 package enum Cell: Sendable {
@@ -11,7 +12,7 @@ package enum Cell: Sendable {
     /// As people read it; what is not there is a hyphen.
     package var text: String {
         switch self {
-        case .text(let text): text ?? "-"
+        case .text(let text): text?.printable() ?? "-"
         case .count(let count): count.map(NumberText.grouped) ?? "-"
         case .decimal(let number, let places): number.map { NumberText.grouped($0, places: places) } ?? "-"
         case .time(let date): date.map(Self.timestamp) ?? "-"

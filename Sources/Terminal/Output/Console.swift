@@ -1,4 +1,5 @@
 import Foundation
+import QueueCore
 
 /// Where a command says things: results on standard output, everything else on standard error.
 package struct Console: Sendable {
@@ -56,14 +57,18 @@ package struct Console: Sendable {
             json: .object(facts.map { ($0.name, $0.value.json) }))
     }
 
-    /// A line about what is being done, for whoever watches; on standard error, so that results can be piped.
+    /// The most bytes of one line on standard error.
+    private static let maximumLineBytes = 4096
+
+    /// A line about what is being done, for whoever watches; on standard error, so that results can be piped. What others wrote and is
+    /// part of it can neither begin another line nor steer the terminal.
     package func note(_ line: String) {
-        errors(line + "\n")
+        errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
 
     /// A line about what went wrong.
     package func complain(_ text: String) {
-        errors(text.split(whereSeparator: \.isNewline).joined(separator: " ") + "\n")
+        note(text)
     }
 
     /// Text that stays on its line; for progress.

@@ -1,3 +1,5 @@
+import QueueCore
+
 /// A JSON value whose objects keep the order in which they were written.
 package enum JSON: Equatable, Sendable {
     case null
@@ -43,7 +45,9 @@ package enum JSON: Equatable, Sendable {
             case "\n": quoted += "\\n"
             case "\t": quoted += "\\t"
             case "\r": quoted += "\\r"
-            case "\u{0}"..."\u{1F}": quoted += "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
+            // Not asked for by RFC 8259, but a terminal obeys them, too, and whoever reads the JSON gets the same text.
+            case _ where scalar.isControl:
+                quoted += "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
             default: quoted.unicodeScalars.append(scalar)
             }
         }

@@ -44,6 +44,24 @@ import Testing
         }
     }
 
+    /// What a peer writes goes into logs, tables and PostgreSQL, which takes no NUL.
+    @Test(arguments: [
+        ("{\"reason\":\"Bad\0Thing\"}", #"Bad\u{0}Thing"#),
+        ("{\"reason\":\"a\nb\u{1B}[2J\u{9B}31m\u{7F}\"}", #"a b\u{1B}[2J\u{9B}31m\u{7F}"#),
+        ("<html>\r\n\u{202E}502", #"<html>  \u{202E}502"#),
+        ("null", "null"),
+        ("Grüße 👋", "Grüße 👋"),
+    ]) func `is cleaned`(body: String, text: String) {
+        #expect(RefusalBody(Array(body.utf8)).text == text)
+    }
+
+    @Test func `is cut`() {
+        let long = String(repeating: "x", count: 4000)
+        #expect(RefusalBody(Array(#"{"reason":"\#(long)"}"#.utf8)).reason == String(repeating: "x", count: 256) + "…")
+        #expect(RefusalBody(Array(long.utf8)).text == String(repeating: "x", count: 256))
+        #expect(RefusalBody([]).text == nil)
+    }
+
     /// 0, a time in seconds, and the year 50,000: none of them says when a token died.
     @Test(arguments: [0, 1_458_114_061, 1_515_731_234_567_890, -5]) func `cases 6 and P13: has no absurd timestamp`(
         value: Int64

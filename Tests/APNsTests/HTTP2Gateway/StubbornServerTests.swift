@@ -1,3 +1,4 @@
+import Cryptography
 import HTTP2
 import QueueCore
 import TestSupport
@@ -72,6 +73,43 @@ import Transport
         }
         // Three times on each of two connections.
         #expect((11...60).contains(arrived), "\(arrived) requests")
+    }
+
+    /// Seven of ten connections failed where SETTINGS came in one segment with the end of the handshake.
+    @Test func `speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
+        for _ in 0..<10 {
+            let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .v1_2).run {
+                _, scene in
+                scene.sender.send(count: 3)
+                await scene.sender.untilAnswered(3)
+                return (scene.sender.tally, scene.sender.outages.count, scene.server.connections.count)
+            }
+            #expect(tally == ["accepted": 3])
+            #expect(outages == 0)
+            #expect(connections == 1)
+        }
+    }
+
+    /// 64 KB of each were kept: hundreds of megabytes for two connections.
+    @Test func `sends refusals whose bodies never end takes no more memory than for those that do`() async throws {
+        let part = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
+        let (count, bytes) = try await Stage(
+            settings: Self.settings,
+            respond: { request in
+                request.connection.answerHead(request.streamID, 400)
+                request.connection.answerPart(request.streamID, part)
+            }
+        ).run { actor, scene in
+            scene.sender.send(count: 3)
+            var partials: [PartialRefusal] = []
+            while partials.count < 3 || partials.contains(where: { $0.body.isEmpty }) {
+                await actor.loop.pause(.milliseconds(5))
+                partials = scene.gateway.pool.open.flatMap(\.partials.values)
+            }
+            return (partials.count, partials.map(\.body.count).max() ?? 0)
+        }
+        #expect(count == 3)
+        #expect(bytes == 4096)
     }
 
     @Test func `case 32: accepts a push and does not end its stream gets the next one all the same`() async throws {
