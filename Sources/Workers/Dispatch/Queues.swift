@@ -34,9 +34,25 @@ final class Queues {
     /// Queues that are not this worker's to serve, or are gone.
     private var ignored: Set<Int32> = []
     /// Queues whose credential was refused and that are to be paused.
-    private var faults: [(queue: QueueState, reason: String)] = []
+    private var faults: [Fault] = []
+    private var generator = SystemRandomNumberGenerator()
     private var isStopping = false
     private var measuredAt = ContinuousClock.now
+
+    /// Why a queue is held, until the pause is written.
+    private struct Fault {
+        let queue: QueueState
+        let reason: String
+        /// Of the credential that is at fault; nil if the queue had none by then.
+        let credentialVersion: Int32?
+        /// How often PostgreSQL has refused to write it, and when it is asked again.
+        var refusals = 0
+        var nextTry = ContinuousClock.now
+
+        /// Whether the queue has another credential by now, or none.
+        var isOver: Bool { queue.settings.credential?.version != credentialVersion || credentialVersion == nil }
+    }
+
     private var allReadAt = ContinuousClock.now
 
     init(
@@ -96,7 +112,7 @@ final class Queues {
     }
 
     private func forgetUnused(now: ContinuousClock.Instant) {
-        for queue in known.values where !queue.isInUse(since: now - Self.idleAfter) {
+        for queue in known.values where !queue.isInUse(since: now - Self.idleAfter) && !queue.isHeld {
             queue.forgetMessages()
             if !queue.hasConnections || !queue.isInUse(since: now - Self.forgottenAfter) { known[queue.id] = nil }
         }
@@ -116,31 +132,35 @@ final class Queues {
     private func hold(_ queue: QueueState, because reason: String) {
         guard !queue.isHeld else { return }
         queue.isHeld = true
-        faults.append((queue, reason))
+        faults.append(
+            Fault(queue: queue, reason: reason, credentialVersion: queue.settings.credential?.version))
         yieldJobs(of: queue)
         restGateways(of: queue)
         signal.raise()
     }
 
-    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused certificate would end as the
-    /// one before, and count against this machine.
-    private func restGateways(of queue: QueueState) {
-        for gateway in [queue.gateway, queue.broadcastGateway] {
-            guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
-            gateway.rest()
-        }
-    }
-
-    /// Pauses the queues whose credential was refused, unless that was replaced meanwhile.
+    /// Pauses the queues whose credential was refused, unless that was replaced meanwhile. A pause that PostgreSQL refuses to write
+    /// holds in this worker, and is tried again: to forget it would be to go on sending with that credential.
     private func pauseFaulty() async {
-        let now = faults
-        faults = []
-        for (queue, reason) in now {
-            guard let version = queue.settings.credential?.version else { continue }
-            let paused = await store.persist {
-                try await $0.pauseQueue(queue.id, reason: reason, credentialVersion: version)
+        let now = ContinuousClock.now
+        let due = faults.filter { $0.nextTry <= now || $0.isOver }
+        faults.removeAll { $0.nextTry <= now || $0.isOver }
+        for var fault in due {
+            let queue = fault.queue
+            guard let version = fault.credentialVersion, !fault.isOver else {
+                queue.isHeld = false
+                continue
             }
-            if paused == true { report(.queuePaused(queue: queue.settings.name.description, reason: reason)) }
+            let paused = await store.persist { [fault] in
+                try await $0.pauseQueue(queue.id, reason: fault.reason, credentialVersion: version)
+            }
+            guard let paused else {
+                fault.refusals += 1
+                fault.nextTry = .now + Backoff.connection.delay(afterAttempt: fault.refusals, using: &generator)
+                faults.append(fault)
+                continue
+            }
+            if paused { report(.queuePaused(queue: queue.settings.name.description, reason: fault.reason)) }
             // From here on the settings say whether it is paused.
             queue.settings.isPaused = true
             queue.isHeld = false

@@ -44,6 +44,57 @@ import Transport
         }
     }
 
+    /// A pause that PostgreSQL refused was forgotten, and the push sent again without end.
+    @Test func `pauses the queue when it is refused for a reason that PostgreSQL does not take as it is`() async throws
+    {
+        try await EngineFixture.run { configuration in
+            let answer = OutcomeRule.Answer(
+                status: 403, reason: "Odd", rawBody: "{\"reason\":\"Odd\0\u{1B}[31mReason\"}")
+            configuration.rules.outcomes = [OutcomeRule(.refuse(answer))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the queue to pause", within: .seconds(30)) {
+                    try await fixture.connection.queues(of: nil).first?.pausedReason?
+                        .contains(#"Odd\u{0}\u{1B}[31mReason"#) == true
+                }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 1)
+        }
+    }
+
+    /// PostgreSQL may refuse for reasons of its own: a full disk, a trigger.
+    @Test func `is not used on while the pause cannot be written, which is tried again`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.invalidProviderToken)))]
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                create function public.refuse() returns trigger language plpgsql as
+                $$ begin raise exception 'not now' using errcode = 'P0001'; end $$;
+                create trigger refuse before update of paused_at on pushq.queue
+                    for each row execute function public.refuse();
+                """)
+            try await fixture.withEngine(brisk) { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the refusal", within: .seconds(30)) {
+                    fixture.events.contains("PostgreSQL refused")
+                }
+                // As long as the settings are read a dozen times.
+                try await Task.sleep(for: .seconds(2))
+                #expect(await fixture.simulator.snapshot().arrived == 1)
+                try await fixture.connection.runScript("drop trigger refuse on pushq.queue")
+                try await eventually("the queue to pause", within: .seconds(90)) {
+                    try await fixture.connection.queues(of: nil).first?.pausedReason?
+                        .contains("InvalidProviderToken") == true
+                }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 1)
+        }
+    }
+
     @Test func `case 13: is no reason to mint again when APNs calls a young token expired`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.expiredProviderToken)))]
