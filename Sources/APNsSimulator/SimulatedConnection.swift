@@ -163,6 +163,13 @@ final class SimulatedConnection {
 
     // MARK: Slots
 
+    /// The slot of a stream's request. Nil once that is answered: its stream may be open still, while the answer's body waits for the
+    /// client's window, and the slot be another's.
+    private func slot(of reference: StreamReference) -> Int? {
+        let slot = Int(reference.tag)
+        return requests.indices.contains(slot) && requests[slot].streamID == reference.id ? slot : nil
+    }
+
     private func takeSlot() -> Int {
         if let slot = freeSlots.popLast() { return slot }
         requests.append(PushRequest())
@@ -297,16 +304,15 @@ extension SimulatedConnection: HTTP2Handler {
     }
 
     func received(_ body: Span<UInt8>, on reference: StreamReference, isLast: Bool) {
-        guard !isClosed else { return }
-        let slot = Int(reference.tag)
+        guard !isClosed, let slot = slot(of: reference) else { return }
         requests[slot].payloadByteCount += body.count
         if simulation.recorder != nil { requests[slot].payload.add(body) }
         if isLast { complete(slot) }
     }
 
     func ended(_ reference: StreamReference, by ending: StreamEnding) {
-        guard !isClosed, requests.indices.contains(Int(reference.tag)) else { return }
-        abandon(Int(reference.tag))
+        guard !isClosed, let slot = slot(of: reference) else { return }
+        abandon(slot)
     }
 
     func peerSettingsChanged() {}
@@ -316,6 +322,7 @@ extension SimulatedConnection: HTTP2Handler {
         isLeaving = true
     }
 
+    /// The simulator sends a PING for one purpose alone, between the two steps of a graceful farewell.
     func pingAnswered(_ payload: UInt64) {
         guard !isLeaving else { return }
         isLeaving = true

@@ -1,0 +1,102 @@
+import APNsSimulator
+import Cryptography
+import HTTP2
+import Testing
+import Transport
+
+/// What happens on one stream must not be felt on another.
+@Suite(.timeLimit(.minutes(2))) struct `A stream of the simulator` {
+    private static let delayed = Rules(latency: .milliseconds(200) ... .milliseconds(200))
+    private static let start = ProtocolCase.preface + settings()
+
+    @Test func `is not taken for one whose request was refused as malformed`() async throws {
+        let snapshot = try await withSimulator(configured { $0.rules = Self.delayed }) { simulator in
+            try await RawClient.with(simulator) { client in
+                let malformed = frame(
+                    FrameType.headers, [.endHeaders, .endStream], on: 5, Push.block(adding: [("content-length", "5")]))
+                client.send(Self.start + Push.whole(3) + malformed + Push.whole(7))
+                #expect(await client.when { client.answers.count == 2 })
+                #expect(client.answers.map(\.streamID).sorted() == [3, 7])
+                #expect(client.frames.filter { $0.type == FrameType.rstStream }.map(\.streamID) == [5])
+            }
+        }
+        #expect(snapshot.accepted == 2)
+        #expect(snapshot.abandoned == 0)
+    }
+
+    /// Its answer has been given and waits for a window, so its slot is another's.
+    @Test func `is not given up with one that is reset before its answer is through`() async throws {
+        let snapshot = try await withSimulator(configured { $0.rules = Self.delayed }) { simulator in
+            try await RawClient.with(simulator) { client in
+                client.send(ProtocolCase.preface + settings((4, 0)) + Push.refused(1))
+                #expect(await client.when { client.answers.count == 1 })
+                client.send(Push.whole(3) + reset(1))
+                #expect(await client.when { client.answers.count == 2 })
+                #expect(client.answers.map(\.streamID) == [1, 3])
+            }
+        }
+        #expect(snapshot.accepted == 1)
+        #expect(snapshot.abandoned == 0)
+        #expect(snapshot.waiting == 0)
+    }
+}
+
+/// RFC 9113 §3.2, RFC 7301 §3.2.
+@Suite(.timeLimit(.minutes(2))) struct `The simulator insists on ALPN` {
+    private func refusal(offering applicationProtocol: String?) async throws -> TransportError? {
+        let configuration = configured()
+        let simulator = try await Simulator.start(configuration)
+        let loop = EventLoop(name: "client")
+        defer { loop.shutDown() }
+        let error = try await loop.run { _ -> TransportError? in
+            let context = try TLSContext.client(
+                trusting: TrustStore(adding: [simulator.authority.certificate]), identity: simulator.identity(),
+                applicationProtocol: applicationProtocol)
+            do {
+                let stream = try await TLSConnection.connect(
+                    host: simulator.host, port: simulator.port, context: context, loop: loop,
+                    deadline: .now + .seconds(30))
+                let end = End(stream)
+                return await end.error()
+            } catch let error as TransportError {
+                return error
+            }
+        }
+        let snapshot = await simulator.stop()
+        #expect(snapshot.connections == 0)
+        #expect(snapshot.failedHandshakes == 1)
+        return error
+    }
+
+    @Test func `and refuses a client that offers something else`() async throws {
+        let error = try await refusal(offering: "http/1.1")
+        #expect(error?.description.contains("no application protocol") == true)
+    }
+
+    @Test func `and closes on a client that offers nothing`() async throws {
+        #expect(try await refusal(offering: nil) == nil)
+    }
+}
+
+/// Waits for the end of a connection.
+private final class End: ByteStreamHandler {
+    private var waiting: CheckedContinuation<TransportError?, Never>?
+    private var end: TransportError??
+
+    init(_ stream: TLSConnection) { stream.handler = self }
+
+    func error() async -> TransportError? {
+        await withCheckedContinuation { continuation in
+            if let end { continuation.resume(returning: end) } else { waiting = continuation }
+        }
+    }
+
+    func received(_ bytes: Span<UInt8>) {}
+    func writable() {}
+
+    func closed(_ error: TransportError?) {
+        end = .some(error)
+        waiting?.resume(returning: error)
+        waiting = nil
+    }
+}
