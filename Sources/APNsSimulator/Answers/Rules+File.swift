@@ -173,7 +173,14 @@ private struct Place {
 
     /// Seconds, or an HTTP date as text.
     func retryAfter() throws(SimulatorError) -> String {
-        if case .string(let date) = value { return date }
+        if case .string(let date) = value {
+            // It becomes a header value as it is.
+            guard date.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }), !date.hasPrefix(" "), !date.hasSuffix(" ")
+            else {
+                throw mistake("must be seconds, or a date such as \"Sun, 06 Nov 1994 08:49:37 GMT\"")
+            }
+            return date
+        }
         return String(try integer(0...86_400))
     }
 }

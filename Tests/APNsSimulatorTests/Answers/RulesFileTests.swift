@@ -55,6 +55,10 @@ import Testing
             "rules: latency_ms must be a number of milliseconds or two of them, the smaller first"
         ),
         (
+            #"{"outcomes": [{"status": 429, "retry_after": "1\r\nx: 2"}]}"#,
+            #"rules: outcomes[0].retry_after must be seconds, or a date such as "Sun, 06 Nov 1994 08:49:37 GMT""#
+        ),
+        (
             #"{"outcomes": [{}]}"#,
             #"rules: outcomes[0] says neither "reason" nor "status" nor "answer": false; add one of them"#
         ),
