@@ -4,40 +4,53 @@ import HTTP2
 enum HPACKTarget: FuzzTarget {
     static let name = "hpack"
 
-    private static let names = FieldNames(application: ["apns-id", "retry-after"])
-    private static let limits = HPACKDecoder.Limits()
+    fileprivate static let names = FieldNames(application: ["apns-id", "retry-after"])
 
-    /// An input is a size for the table, and blocks with their lengths before them.
+    /// An input is a size for the table, the limits of a list, and blocks with their lengths before them.
     static func read(_ input: [UInt8]) {
         var reader = InputReader(input)
         let capacity = Int(reader.byte()) * 32
-        var decoder = HPACKDecoder(names: names, limits: limits)
-        decoder.setCapacityLimit(capacity)
-        var section = FieldSection()
-        var echo = Echo(capacity: capacity)
+        let limits = HPACKDecoder.Limits(drawnFrom: &reader)
+        var decoding = Decoding(capacity: capacity, limits: limits)
         while !reader.isAtEnd {
-            let block = reader.bytes(Int(reader.byte()) << 8 | Int(reader.byte()))
+            guard decoding.read(reader.bytes(Int(reader.byte()) << 8 | Int(reader.byte()))) else { return }
+        }
+    }
+
+    /// A decoder, and what must hold of all that it gives.
+    struct Decoding: ~Copyable {
+        private let limits: HPACKDecoder.Limits
+        private var decoder: HPACKDecoder
+        private var section = FieldSection()
+        private var echo: Echo
+
+        init(capacity: Int, limits: HPACKDecoder.Limits) {
+            self.limits = limits
+            decoder = HPACKDecoder(names: names, limits: limits)
+            decoder.setCapacityLimit(capacity)
+            echo = Echo(capacity: capacity)
+        }
+
+        /// Reads a block; whether the connection would go on.
+        mutating func read(_ block: [UInt8]) -> Bool {
             do throws(Violation) {
                 try decoder.decode(block.span, into: &section)
             } catch {
-                return  // The connection would end with it.
+                return false
             }
             precondition(section.count <= limits.fieldCount)
-            check(section)
+            var byteCount = 0
+            for field in section.fields {
+                byteCount += section.withName(of: field) { $0.count } + section.withValue(of: field) { $0.count } + 32
+            }
+            precondition(byteCount <= limits.listByteCount, "a header list is larger than its limit")
             echo.send(section)
+            return true
         }
-    }
-
-    private static func check(_ section: borrowing FieldSection) {
-        var byteCount = 0
-        for field in section.fields {
-            byteCount += section.withName(of: field) { $0.count } + section.withValue(of: field) { $0.count } + 32
-        }
-        precondition(byteCount <= limits.listByteCount, "a header list is larger than its limit")
     }
 
     /// What our encoder makes of values has to come out of the decoder again.
-    private struct Echo: ~Copyable {
+    fileprivate struct Echo: ~Copyable {
         private static let fields = (0..<2).map { FieldName(application: $0) }
 
         private var encoder = HPACKEncoder(names: HPACKTarget.names)

@@ -21,9 +21,38 @@ enum HTTP2ServerTarget: FuzzTarget {
     }
 }
 
+/// Frames that are built of the input, for either end, with limits and settings of the input's choice.
+enum HTTP2FramesTarget: FuzzTarget {
+    static let name = "http2-frames"
+
+    static func read(_ input: [UInt8]) {
+        var reader = InputReader(input)
+        let habits = reader.bytes(2)
+        let choices = reader.byte()
+        var limits = HTTP2Connection.Limits()
+        limits.headerList = HPACKDecoder.Limits(drawnFrom: &reader)
+        limits.headerBlockByteCount = limits.headerList.listByteCount * 2
+        if choices & 2 != 0 { limits.connectionWindowSize = 65_535 + Int(reader.byte()) * 256 }
+        var settings = Settings()
+        settings.headerTableSize = Int(reader.byte()) * 32
+        settings.maximumConcurrentStreams = Int(reader.byte() & 31)
+        settings.initialWindowSize = [65_535, 0, 1, 100, 16_384, 0x7fff_ffff][Int(reader.byte() % 6)]
+        let role: HTTP2Connection.Role = choices & 1 == 0 ? .client : .server
+        var frames = FrameBuilder(limits.headerList, isFromServer: role == .client)
+        let peer = FuzzedConnection(
+            HTTP2Connection(role: role, settings: settings, limits: limits, names: FuzzedConnection.names))
+        var start: [UInt8] = role == .server ? Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) : []
+        start += [0, 0, 0, 4, 0, 0, 0, 0, 0]
+        // From then on the settings are in force.
+        if choices & 4 == 0 { start += [0, 0, 0, 4, 1, 0, 0, 0, 0] }
+        peer.receive(start)
+        peer.feed(habits + frames.all(&reader))
+    }
+}
+
 /// A connection with an owner that does what a gateway or a simulator does: opens requests while it may, answers those that are
 /// whole, and hands the output on, at times only a part of it.
-private final class FuzzedConnection {
+final class FuzzedConnection {
     static let names = FieldNames(application: ["apns-id", "apns-topic"])
     private static let apnsID = FieldName(application: 0)
     private static let requestHeaders = PreparedHeaders([

@@ -15,7 +15,9 @@ protocol FuzzTarget: Sendable {
 @main
 enum Main {
     static let targets: [any FuzzTarget.Type] = [
-        HTTP2ClientTarget.self, HTTP2ServerTarget.self, HPACKTarget.self, CertificateTarget.self, MessageTarget.self,
+        HTTP2ClientTarget.self, HTTP2ServerTarget.self, HTTP2FramesTarget.self, HPACKTarget.self,
+        HPACKFieldsTarget.self,
+        CertificateTarget.self, MessageTarget.self,
         AnswerTarget.self, BinaryErrorTarget.self, BinaryFeedbackTarget.self,
     ]
     static let chosen = ProcessInfo.processInfo.environment["PUSHQ_FUZZ_TARGET"].flatMap { name in
