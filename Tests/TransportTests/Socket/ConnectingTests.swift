@@ -67,17 +67,17 @@ import Transport
             await loop.run { actor in
                 var limit = rlimit()
                 unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-                let next = dup(0)
-                close(next)
-                limit.rlim_cur = rlim_t(next)
+                limit.rlim_cur = min(limit.rlim_cur, 256)
                 unsafe setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+                while socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0) >= 0 {}
                 do throws(TransportError) {
                     _ = try await actor.loop.connect(to: host, port: 9, context: client)
-                    preconditionFailure("connected without a descriptor")
+                    exit(EXIT_FAILURE)
                 } catch {
-                    precondition(error == .outOfDescriptors(peer: "\(host):9"), "\(error)")
-                    precondition(error.description.contains("ulimit -n"))
-                    precondition(!error.description.contains("check the address"))
+                    let text = error.description
+                    let isRight = error == .outOfDescriptors(peer: "\(host):9") && text.contains("ulimit -n")
+                    // No trap: the backtrace of one would need descriptors as well.
+                    exit(isRight && !text.contains("check the address") ? EXIT_SUCCESS : EXIT_FAILURE)
                 }
             }
         }

@@ -150,6 +150,8 @@ private final class HastyServer: Sendable {
         defer { unsafe SSL_free(session) }
         unsafe SSL_set_fd(session, client)
         unsafe SSL_set_accept_state(session)
+        // One segment for the handshake and the first words.
+        cork(client, true)
         var count = 0
         var buffer = [UInt8](repeating: 0, count: 256)
         // Nobody sends early data; the server's flight has gone out when that is found out (SSL_read_early_data(3)).
@@ -157,8 +159,15 @@ private final class HastyServer: Sendable {
             return
         }
         guard unsafe SSL_write_early_data(session, words, words.count, &count) == 1 else { return }
+        cork(client, false)
         guard unsafe SSL_do_handshake(session) == 1 else { return }
         // Until the client goes.
         while unsafe SSL_read_ex(session, &buffer, buffer.count, &count) == 1 {}
+    }
+
+    /// Has the kernel hold back what is written until it is told to send it; tcp(7), TCP_CORK.
+    private static func cork(_ descriptor: CInt, _ isCorked: Bool) {
+        var value: CInt = isCorked ? 1 : 0
+        unsafe setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<CInt>.size))
     }
 }
