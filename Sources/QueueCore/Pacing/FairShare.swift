@@ -29,8 +29,12 @@ package struct FairShare: Sendable {
     package func join(_ turn: inout Turn) { turn.pass = max(turn.pass, reached) }
 
     /// Books `units` to the contender that was served.
-    package mutating func serve(_ turn: inout Turn, units: Int) {
-        reached = max(reached, turn.pass)
+    /// - Parameter isAhead: it was served before its turn: what that brings it ahead of the others it will wait for.
+    package mutating func serve(_ turn: inout Turn, units: Int, isAhead: Bool = false) {
+        if !isAhead { reached = max(reached, turn.pass) }
         turn.pass += Double(units) / turn.weight
     }
+
+    /// How far a contender is ahead of the others, in units at a weight of 1.
+    package func lead(of turn: Turn) -> Double { turn.pass - reached }
 }

@@ -3,18 +3,23 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hands recipients to the gateways: urgent ones first, then queues in turn by weight, each within its permits and the room of
-/// its connections. Runs at the end of a loop turn in which anything changed, so that a burst of answers is one round of sends.
+/// Hands recipients to the gateways: urgent ones first within bounds, then queues in turn by weight, each within its permits, the room of
+/// its connections and its share of what is in flight. Runs at the end of a loop turn in which anything changed, so that a burst of answers is one round of sends.
 ///
 /// Belongs to the engine's event loop.
 final class Dispatcher {
     /// Recipients of one queue that are handed over before it is another's turn.
     private static let quantum = 16
+    /// How far urgent pushes bring a queue ahead of its share, in recipients at a weight of 1. Whoever calls everything urgent waits for its
+    /// turns as all do.
+    private static let urgentLead = 256.0
 
     private let loop: EventLoop
     private let settings: EngineSettings
     private let jobs: HeldJobs
     private var share = FairShare()
+    /// The largest weight among the active queues.
+    private var heaviest = 1.0
     /// Queues of which jobs are held.
     private(set) var active: [QueueState] = []
     /// Requests in flight, over all queues.
@@ -88,40 +93,49 @@ final class Dispatcher {
     private func dispatch() {
         guard !isStopped else { return }
         let now = loop.now
+        heaviest = 0.001
         active.removeAll { queue in
             queue.isActive = queue.inFlight > 0 || queue.hasJobs
+            if queue.isActive { heaviest = max(heaviest, queue.turn.weight) }
             return !queue.isActive
         }
-        for queue in active where queue.hasJobs(in: .urgent) && queue.mayWork {
-            let sent = send(from: queue, lanes: [.urgent], most: .max, now: now)
-            share.serve(&queue.turn, units: sent)
-        }
-        shareOut(now: now)
+        shareOut([.urgent], now: now)
+        shareOut(Lane.allCases, now: now)
         askForMore(now: now)
     }
 
-    /// Lets the queues take turns until none has anybody to send to, or nothing more fits.
-    private func shareOut(now: ContinuousClock.Instant) {
+    /// Lets the queues take turns until none has anybody to send to, or nothing more fits. Where it is about urgent pushes alone, those
+    /// take part that are not too far ahead of the others.
+    private func shareOut(_ lanes: [Lane], now: ContinuousClock.Instant) {
+        let isAhead = lanes == [.urgent]
         // With ten thousand queues most of them wait for a connection.
-        var contenders = active.filter { $0.hasJobs && $0.mayWork && $0.roomForPushes(now: now) > 0 }
+        var contenders = active.filter { queue in
+            (isAhead ? queue.hasJobs(in: .urgent) && mayGoAhead(queue) : queue.hasJobs) && queue.mayWork
+                && queue.roomForPushes() > 0
+        }
         while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
             var first = 0
             for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {
                 first = index
             }
             let queue = contenders[first]
-            let sent = send(from: queue, lanes: [.normal, .bulk], most: Self.quantum, now: now)
-            share.serve(&queue.turn, units: sent)
-            if sent < Self.quantum {
+            let sent = send(from: queue, lanes: lanes, most: Self.quantum, now: now)
+            share.serve(&queue.turn, units: sent, isAhead: isAhead)
+            if sent < Self.quantum || isAhead && !mayGoAhead(queue) {
                 contenders.swapAt(first, contenders.count - 1)
                 contenders.removeLast()
             }
         }
     }
 
+    private func mayGoAhead(_ queue: QueueState) -> Bool { share.lead(of: queue.turn) < Self.urgentLead }
+
     /// Sends to up to `most` recipients of a queue and returns to how many it did.
     private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
-        var room = min(most, settings.inFlight - inFlight + inSilence, queue.roomForPushes(now: now))
+        let free = settings.inFlight - inFlight + inSilence
+        let share = SharedRoom.more(
+            having: queue.inFlight - queue.inSilence, free: free, weight: queue.turn.weight, heaviest: heaviest)
+        var room = min(most, share, queue.roomForPushes())
         let isPaced = queue.settings.rate != nil
         if isPaced { room = min(room, queue.permits(at: now)) }
         guard room > 0 else { return 0 }
@@ -136,7 +150,10 @@ final class Dispatcher {
                 let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
                 let count = send(from: job, over: gateway, most: min(room - sent, allowed))
                 guard count > 0 else { break }
-                if gateway.confirmsBySilence { inSilence += count }
+                if gateway.confirmsBySilence {
+                    inSilence += count
+                    queue.inSilence += count
+                }
                 sent += count
             }
         }
@@ -203,7 +220,6 @@ final class Dispatcher {
 
     /// Takes a burst of answers from a gateway.
     func take(_ answers: [Answer], from gateway: any PushGateway) {
-        if gateway.confirmsBySilence { inSilence -= answers.count }
         for answer in answers { take(answer, from: gateway) }
         schedule()
     }
@@ -214,9 +230,10 @@ final class Dispatcher {
         job.noteEnded()
         job.queue.inFlight -= 1
         inFlight -= 1
-        let now = loop.now
-        let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
-        let circuit = job.queue.circuit(of: gateway)
+        if gateway.confirmsBySilence {
+            job.queue.inSilence -= 1
+            inSilence -= 1
+        }
         switch answer.result {
         case .accepted:
             AnswerRules.accepted(ticket.ordinal, of: job, sentAt: sentAt)

@@ -25,8 +25,11 @@ final class QueueState {
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// Whether it is one of the dispatcher's: jobs of it are held.
     var isActive = false
-    /// Requests in flight.
+    /// Requests in flight, and those of them that await nothing but silence.
     var inFlight = 0
+    var inSilence = 0
+    /// Its jobs that this worker holds, whatever it does with them.
+    var heldJobs = 0
     /// Set while this worker will not send for it, whatever the settings of a moment ago say.
     var isHeld = false
 

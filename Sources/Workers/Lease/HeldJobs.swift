@@ -17,6 +17,7 @@ final class HeldJobs {
         let job = make(slot)
         slots[slot] = job
         count += 1
+        job.queue.heldJobs += 1
         return job
     }
 
@@ -30,6 +31,7 @@ final class HeldJobs {
         slots[job.slot] = nil
         free.append(job.slot)
         count -= 1
+        job.queue.heldJobs -= 1
     }
 
     /// Notes that the end of a job could not be written. Its lease is found as one that nobody knows of.

@@ -31,4 +31,15 @@ import Testing
         let served = serve(&turns, rounds: 100, share: &share)
         #expect((49...51).contains(served[1]))
     }
+
+    @Test func `whoever is served before its turn waits for it afterwards`() {
+        var share = FairShare()
+        var turns = [FairShare.Turn(weight: 1), FairShare.Turn(weight: 1)]
+        _ = serve(&turns, rounds: 100, share: &share)
+        share.serve(&turns[0], units: 256, isAhead: true)
+        #expect(share.lead(of: turns[0]) >= 256)
+        let served = serve(&turns, rounds: 16, share: &share)
+        #expect(served == [0, 16], "what was ahead is made up for")
+        #expect(share.lead(of: turns[0]) <= 16)
+    }
 }
