@@ -62,9 +62,12 @@ create table pushq.list_member (
   constraint list_member_pkey primary key (queue_id, list_id, device_id)
 );
 
-create table pushq.campaign_tally (                       -- changed only by the statement that retires a job
+-- Counts of a campaign: the sum of its rows. There are a few of them, since whoever counts takes one that nobody has locked, or makes a
+-- new one: so no worker waits for another one, nor for a producer who retries what failed and is slow to commit.
+create table pushq.campaign_tally (
   queue_id    int     not null,
   campaign_id bigint  not null,
+  part        bigint  not null default 0,
   delivered   bigint  not null default 0,
   rejected    bigint  not null default 0,
   failed      bigint  not null default 0,
@@ -73,7 +76,7 @@ create table pushq.campaign_tally (                       -- changed only by the
   cancelled   bigint  not null default 0,
   unknown     bigint  not null default 0,
   retried     bigint  not null default 0,                 -- recipients put into a retry job
-  constraint campaign_tally_pkey primary key (queue_id, campaign_id)
+  constraint campaign_tally_pkey primary key (queue_id, campaign_id, part)
 ) with (fillfactor = 50);
 
 -- What an operator and a producer see of a campaign. `total` is what has been made into jobs so far.
@@ -85,6 +88,11 @@ select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.canc
        f.done and f.made = e.ended as finished
 from pushq.campaign c
 join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
-join pushq.campaign_tally t on t.queue_id = c.queue_id and t.campaign_id = c.id
+cross join lateral (
+  select sum(p.delivered)::bigint as delivered, sum(p.rejected)::bigint as rejected, sum(p.failed)::bigint as failed,
+         sum(p.suppressed)::bigint as suppressed, sum(p.expired)::bigint as expired, sum(p.cancelled)::bigint as cancelled,
+         sum(p.unknown)::bigint as unknown, sum(p.retried)::bigint as retried
+  from pushq.campaign_tally p
+  where p.queue_id = c.queue_id and p.campaign_id = c.id) t
 cross join lateral (
   select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e;

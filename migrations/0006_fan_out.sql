@@ -1,16 +1,25 @@
 -- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless; it cuts whole
 -- jobs and keeps what is left with the cursor, committed together with the jobs. Returns how many jobs it made, or null when there
 -- is nothing to do or somebody else is at it.
+--
+-- With `campaign` null it is the queue's first one that nobody has locked: a queue's campaigns fan out one after the other, and one that
+-- a producer is pausing, in a transaction that may last, keeps none of the others. Among workers the advisory lock sees to it that
+-- they do not go on with the next one while the first is being worked on.
 create function pushq.fan_out_step(queue int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
   f    pushq.fan_out;
   made int;
 begin
+  if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
+    return null;
+  end if;
   perform pushq.fit_plans();
   select * into f
   from pushq.fan_out o
-  where o.queue_id = queue and o.campaign_id = campaign and not o.done and not o.paused and o.start_at <= now()
+  where o.queue_id = queue and (campaign is null or o.campaign_id = campaign) and not o.done and not o.paused and o.start_at <= now()
+  order by o.start_at, o.campaign_id
+  limit 1
   for no key update skip locked;
   if not found then
     return null;

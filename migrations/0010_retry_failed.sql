@@ -16,13 +16,12 @@ begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
-  -- Counts first, as retiring locks them last: two callers come one after the other. And nobody resumes the campaign meanwhile, who would
-  -- not see what is set aside here.
+  -- Two callers come one after the other. And nobody resumes the campaign meanwhile, who would not see what is set aside here. Workers
+  -- never wait for this row.
   select c.* into campaign
   from pushq.campaign c
-  join pushq.campaign_tally t on t.queue_id = c.queue_id and t.campaign_id = c.id
   where c.queue_id = q and c.id = root
-  for no key update of t for share of c;
+  for no key update;
   if campaign.cancelled_at is not null then
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', campaign.key),
       hint = 'start another one under a new key';
@@ -65,9 +64,10 @@ begin
     returning recipient_count)
   select coalesce(sum(recipient_count), 0) into again from jobs;
 
-  update pushq.campaign_tally t
-  set failed = t.failed - again, retried = t.retried + again
-  where t.queue_id = q and t.campaign_id = campaign.id and again > 0;
+  if campaign.id is not null and again > 0 then
+    insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried)
+    values (q, campaign.id, nextval('pushq.id'), -again, again);
+  end if;
   perform pushq.wake();
   return again;
 end $$;

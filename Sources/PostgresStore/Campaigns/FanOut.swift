@@ -7,8 +7,9 @@ extension Statement {
 extension PostgresConnection {
     /// Makes up to `jobLimit` jobs of a campaign, looking at no more than `scanLimit` devices. Returns how many it made; nil if
     /// the campaign is done or paused, or somebody else is at it.
+    /// - Parameter campaignID: which one; nil for the queue's first that no other transaction has locked.
     package func fanOutStep(
-        queueID: Int32, campaignID: Int64, jobLimit: Int, scanLimit: Int
+        queueID: Int32, campaignID: Int64? = nil, jobLimit: Int, scanLimit: Int
     ) async throws(PostgresError) -> Int? {
         let rows = try await execute(
             .fanOutStep, [.int4(queueID), .int8(campaignID), .int4(Int32(jobLimit)), .int4(Int32(scanLimit))])

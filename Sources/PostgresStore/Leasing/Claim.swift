@@ -89,13 +89,22 @@ extension Statement {
             order by u.id) v) d
         """#)
 
-    /// Leases in a worker's name that it does not know of: the answer to their claim was lost.
+    /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two sets by hashing
+    /// or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where 20,000 were held.
+    ///
+    /// $1 owner; $2 queue_id[], $3 job_id[], $4 epoch[] of the leases that it knows.
     static let unknownLeases = Statement(
         "unknown_leases",
         #"""
-        select queue_id, job_id, epoch, dispatched, outcomes, rescues
-        from pushq.lease
-        where owner = $1 and job_id <> all ($2::bigint[])
+        with unknown as materialized (
+          select queue_id, job_id, epoch
+          from pushq.lease
+          where owner = $1
+          except
+          select * from unnest($2::int[], $3::bigint[], $4::int[]))
+        select l.queue_id, l.job_id, l.epoch, l.dispatched, l.outcomes, l.rescues
+        from unknown u
+        join pushq.lease l on l.queue_id = u.queue_id and l.job_id = u.job_id and l.epoch = u.epoch and l.owner = $1
         """#)
 }
 
@@ -180,8 +189,13 @@ extension PostgresConnection {
     }
 
     /// Leases of `owner` other than `known`.
-    package func unknownLeases(owner: Int64, known: [Int64]) async throws(PostgresError) -> [UnknownLease] {
-        let rows = try await execute(.unknownLeases, [.int8(owner), .int8Array(known)])
+    package func unknownLeases(owner: Int64, known: [LeaseKey]) async throws(PostgresError) -> [UnknownLease] {
+        let rows = try await execute(
+            .unknownLeases,
+            [
+                .int8(owner), .int4Array(known.map(\.queueID)), .int8Array(known.map(\.jobID)),
+                .int4Array(known.map(\.epoch)),
+            ])
         return rows.map { row in
             UnknownLease(
                 progress: LeaseProgress(

@@ -1,10 +1,24 @@
 extension Statement {
-    /// What ends the statements that renew: the jobs still held, and whether their campaign was cancelled or paused.
+    /// What ends the statements that renew: the jobs that are still held, whether they were written, and whether something of theirs
+    /// was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not renewed.
     private static let keptLeases = #"""
-
-        select k.job_id, c.cancelled_at is not null as stopped, c.paused_at is not null as paused
+        ,
+        halted as materialized (
+          select q.id
+          from (select distinct queue_id from given) g
+          join pushq.queue q on q.id = g.queue_id
+          join pushq.tenant t on t.id = q.tenant_id
+          where q.paused_at is not null or t.suspended_at is not null)
+        select k.job_id, true as written, c.cancelled_at is not null as stopped,
+               c.paused_at is not null or k.queue_id in (select id from halted) as paused
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
+        union all
+        select g.job_id, false, false, false
+        from given g
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+        where (select count(*) from kept) < (select count(*) from given)
+          and not exists (select from kept k where k.job_id = g.job_id)
         """#
 
     /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless; and numbered,
@@ -12,12 +26,20 @@ extension Statement {
     static let flush = Statement(
         "flush",
         #"""
-        with kept as (
+        with given as materialized (
+          select *
+          from unnest($3::int[], $4::bigint[], $5::int[], $6::smallint[], $7::bytea[])
+            as g(queue_id, job_id, epoch, dispatched, outcomes)),
+        free as materialized (
+          select g.*
+          from given g
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1 and l.flush <= $8
+          for no key update of l skip locked),
+        kept as (
           update pushq.lease l
-          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $7::interval, flush = $8
-          from unnest($1::int[], $2::bigint[], $3::int[], $4::smallint[], $5::bytea[])
-            as f(queue_id, job_id, epoch, dispatched, outcomes)
-          where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6 and l.flush <= $8
+          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $2::interval, flush = $8
+          from free f
+          where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.queue_id, l.job_id, l.campaign_id)
         """# + keptLeases)
 
@@ -25,11 +47,18 @@ extension Statement {
     static let renew = Statement(
         "renew",
         #"""
-        with kept as (
+        with given as materialized (
+          select * from unnest($3::int[], $4::bigint[], $5::int[]) as g(queue_id, job_id, epoch)),
+        free as materialized (
+          select g.*
+          from given g
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+          for no key update of l skip locked),
+        kept as (
           update pushq.lease l
-          set deadline = now() + $5::interval
-          from unnest($1::int[], $2::bigint[], $3::int[]) as f(queue_id, job_id, epoch)
-          where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $4
+          set deadline = now() + $2::interval
+          from free f
+          where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.queue_id, l.job_id, l.campaign_id)
         """# + keptLeases)
 
@@ -41,27 +70,43 @@ extension Statement {
     static let yield = Statement(
         "yield",
         #"""
-        with back as (
+        with given as materialized (
+          select *
+          from unnest($2::int[], $3::bigint[], $4::int[], $5::smallint[], $6::bytea[], $7::smallint[], $8::bigint[])
+            as g(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)),
+        free as materialized (
+          select g.*
+          from given g
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+          for update of l skip locked),
+        back as (
           delete from pushq.lease l
-          using unnest($1::int[], $2::bigint[], $3::int[], $4::smallint[], $5::bytea[], $7::smallint[], $8::bigint[])
-            as f(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)
-          where l.queue_id = f.queue_id and l.job_id = f.job_id and l.epoch = f.epoch and l.owner = $6
+          using free f
+          where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.*, f.dispatched as sent, f.outcomes as known, f.rescues as added, f.delay),
         aside as materialized (
           select c.queue_id, c.id
           from pushq.campaign c
           join (select distinct queue_id, campaign_id from back) b on b.queue_id = c.queue_id and b.campaign_id = c.id
           where c.paused_at is not null
-          for share of c skip locked)
-        insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                               rescues, epoch, at_most_once, dispatched, outcomes)
-        select b.queue_id, job_id, lane,
-               case when a.id is null then greatest(run_at, now() + delay * interval '1 microsecond') else 'infinity' end,
-               send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
-               sent, known
-        from back b
-        left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
-        returning id
+          for share of c skip locked),
+        given_back as (
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
+                                 rescues, epoch, at_most_once, dispatched, outcomes)
+          select b.queue_id, job_id, lane,
+                 case when a.id is null then greatest(run_at, now() + delay * interval '1 microsecond') else 'infinity' end,
+                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
+                 sent, known
+          from back b
+          left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
+          returning id)
+        select id, true as written from given_back
+        union all
+        select g.job_id, false
+        from given g
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+        where (select count(*) from back) < (select count(*) from given)
+          and not exists (select from back b where b.job_id = g.job_id)
         """#)
 
     /// Takes leases past their deadline away and puts their jobs back with the progress they had. The deadline decides and
@@ -124,20 +169,40 @@ package struct YieldedLease: Sendable {
     }
 }
 
-/// What became of leases that were to be written: those missing here are lost, and nothing more may be sent for them.
-package struct KeptLeases: Sendable {
-    /// The jobs still held.
-    package fileprivate(set) var jobIDs: Set<Int64> = []
-    /// Those of them whose campaign was cancelled.
-    package fileprivate(set) var stopped: Set<Int64> = []
-    /// Those of them whose campaign is paused.
-    package fileprivate(set) var paused: Set<Int64> = []
+/// What became of leases that were to be ended or given back: those that are missing here were lost before.
+package struct WrittenLeases: Sendable {
+    /// The jobs that it was done for.
+    package private(set) var jobIDs: Set<Int64> = []
+    /// Those that are still held and whose lease another transaction has locked: to be tried again.
+    package private(set) var locked: Set<Int64> = []
 
     init(_ rows: Rows) {
         for row in rows {
+            if row.bool(1) { jobIDs.insert(row.int8(0)) } else { locked.insert(row.int8(0)) }
+        }
+    }
+}
+
+/// What became of leases that were to be renewed: those that are missing here are lost, and nothing more may be sent for them.
+package struct KeptLeases: Sendable {
+    /// The jobs whose lease was renewed.
+    package private(set) var jobIDs: Set<Int64> = []
+    /// Those that are still held and were not renewed, since another transaction has locked their lease.
+    package private(set) var locked: Set<Int64> = []
+    /// The renewed ones whose campaign was cancelled.
+    package private(set) var stopped: Set<Int64> = []
+    /// The renewed ones whose campaign or queue is paused, or whose tenant is suspended.
+    package private(set) var paused: Set<Int64> = []
+
+    init(_ rows: Rows) {
+        for row in rows {
+            guard row.bool(1) else {
+                locked.insert(row.int8(0))
+                continue
+            }
             jobIDs.insert(row.int8(0))
-            if row.bool(1) { stopped.insert(row.int8(0)) }
-            if row.bool(2) { paused.insert(row.int8(0)) }
+            if row.bool(2) { stopped.insert(row.int8(0)) }
+            if row.bool(3) { paused.insert(row.int8(0)) }
         }
     }
 }
@@ -151,10 +216,10 @@ extension PostgresConnection {
         let rows = try await execute(
             .flush,
             [
+                .int8(owner), .interval(lease),
                 .int4Array(jobs.map(\.key.queueID)), .int8Array(jobs.map(\.key.jobID)),
                 .int4Array(jobs.map(\.key.epoch)),
-                .int2Array(jobs.map { Int16($0.dispatched) }), .byteaArray(jobs.map(\.outcomes)),
-                .int8(owner), .interval(lease), .int8(number),
+                .int2Array(jobs.map { Int16($0.dispatched) }), .byteaArray(jobs.map(\.outcomes)), .int8(number),
             ])
         return KeptLeases(rows)
     }
@@ -164,23 +229,26 @@ extension PostgresConnection {
         let rows = try await execute(
             .renew,
             [
-                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
                 .int8(owner), .interval(lease),
+                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
             ])
         return KeptLeases(rows)
     }
 
-    /// Gives jobs back. Those that were lost meanwhile are passed over.
-    package func yield(_ jobs: [YieldedLease], owner: Int64) async throws(PostgresError) {
+    /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
+    @discardableResult
+    package func yield(_ jobs: [YieldedLease], owner: Int64) async throws(PostgresError) -> WrittenLeases {
         let keys = jobs.map(\.progress.key)
-        _ = try await execute(
+        let rows = try await execute(
             .yield,
             [
+                .int8(owner),
                 .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
                 .int2Array(jobs.map { Int16($0.progress.dispatched) }), .byteaArray(jobs.map(\.progress.outcomes)),
-                .int8(owner), .int2Array(jobs.map { Int16($0.addedRescues) }),
+                .int2Array(jobs.map { Int16($0.addedRescues) }),
                 .int8Array(jobs.map(\.delay.wholeMicroseconds)),
             ])
+        return WrittenLeases(rows)
     }
 
     /// Leases that one rescue takes away, at the most.

@@ -19,16 +19,27 @@ extension Statement {
         """#)
 
     /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a repaired
-    /// queue. $1 queue; $2 reason; $3 the credential's version.
+    /// queue. A queue that somebody is changing is left alone. $1 queue; $2 reason; $3 the credential's version.
     static let pauseForCredential = Statement(
         "pause_for_credential",
         #"""
-        update pushq.queue q
-        set paused_at = now(), paused_reason = $2, paused_credential_version = $3
-        from pushq.credential c
-        where q.id = $1 and q.paused_at is null
-          and c.tenant_id = q.tenant_id and c.id = q.credential_id and c.version = $3
-        returning q.id
+        with concerned as materialized (
+          select q.id
+          from pushq.queue q
+          join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+          where q.id = $1 and q.paused_at is null and c.version = $3),
+        free as materialized (
+          select q.id
+          from pushq.queue q
+          join concerned c on c.id = q.id
+          for no key update of q skip locked),
+        paused as (
+          update pushq.queue q
+          set paused_at = now(), paused_reason = $2, paused_credential_version = $3
+          from free f
+          where q.id = f.id and q.paused_at is null
+          returning q.id)
+        select exists (select from paused), exists (select from concerned) and not exists (select from free)
         """#)
 }
 
@@ -86,11 +97,13 @@ extension PostgresConnection {
         return try await queueSettings(ids).first
     }
 
-    /// Pauses a queue with `reason` if its credential still has `version`. Returns whether it did.
+    /// Pauses a queue with `reason` if its credential still has `version`. Returns whether it did; nil if another transaction is
+    /// changing the queue at this moment.
     package func pauseQueue(
         _ queueID: Int32, reason: String, credentialVersion version: Int32
-    ) async throws(PostgresError) -> Bool {
-        try await execute(.pauseForCredential, [.int4(queueID), .text(reason), .int4(version)]).count > 0
+    ) async throws(PostgresError) -> Bool? {
+        let row = try await execute(.pauseForCredential, [.int4(queueID), .text(reason), .int4(version)]).first
+        return row?.bool(1) == true ? nil : row?.bool(0)
     }
 }
 

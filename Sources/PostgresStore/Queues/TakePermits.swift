@@ -13,7 +13,8 @@ extension Statement {
           from unnest($1::int[], $2::int[]) as a(queue_id, wanted)
           join pushq.pace p on p.queue_id = a.queue_id
           order by p.queue_id
-          for no key update of p),
+          -- The limit of a queue may be locked by whoever is changing it; others must not wait for that.
+          for no key update of p skip locked),
         room as (
           select queue_id, rate, start,
                  -- Those due by the horizon, the one at `start` itself among them.
@@ -46,7 +47,7 @@ package struct GrantedPermits: Sendable {
 
 extension PostgresConnection {
     /// Takes up to `wanted` permits for each queue, none of them due later than `horizon` from now. Queues without a limit are
-    /// missing in the answer.
+    /// missing in the answer, and those whose limit another transaction has locked at this moment.
     package func takePermits(
         _ wanted: [(queueID: Int32, permits: Int)], horizon: Duration
     ) async throws(PostgresError) -> [GrantedPermits] {

@@ -4,8 +4,9 @@ extension Statement {
     /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so that a lost
     /// lease contributes no result, no count, no retry and no deactivation.
     ///
-    /// Producers and operators lock devices and counts in transactions of their own, which may last. A device that somebody is writing is
-    /// left to them, and other locks are waited for two seconds at most: what a worker asks next waits behind this statement.
+    /// Nothing here waits for a row that others may have locked, since their transactions may last, and what a worker asks next waits
+    /// behind this statement. A lease that somebody has locked is passed over, and so is a device or channel that somebody is writing;
+    /// counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50 ms.
     ///
     /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
     /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
@@ -22,12 +23,17 @@ extension Statement {
             as g(queue_id, job_id, epoch, outcomes, recipients,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
           -- For this transaction only.
-          where set_config('lock_timeout', '2s', true) is not null),
+          where set_config('lock_timeout', '50ms', true) is not null),
+        free as materialized (
+          select g.*
+          from given g
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
+            and l.recipient_count = g.recipients
+          for update of l skip locked),
         fenced as materialized (
           delete from pushq.lease l
-          using given g
-          where l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
-            and l.recipient_count = g.recipients
+          using free g
+          where l.queue_id = g.queue_id and l.job_id = g.job_id
           returning l.queue_id, l.job_id, l.lane, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
                     l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
                     g.retried, g.notes),
@@ -99,16 +105,22 @@ extension Statement {
           left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
 
         -- Channels: only broadcasts report them, a job one at the most.
-        channel_report as (
+        channel_report as materialized (
+          select c.queue_id, c.id, x.reason, x.pause
+          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(job_id, channel_id, reason, pause)
+          join fenced f on f.job_id = x.job_id
+          join pushq.channel c on c.queue_id = f.queue_id and c.id = x.channel_id
+          where c.retired_at is null
+          for no key update of c skip locked),
+        channel_news as (
           update pushq.channel c
           set throttled_until = now() + x.pause * interval '1 microsecond',
               retired_at = case when x.pause is null then now() end,
               retired_reason = case when x.pause is null then x.reason end
-          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(job_id, channel_id, reason, pause)
-          join fenced f on f.job_id = x.job_id
-          where c.queue_id = f.queue_id and c.id = x.channel_id and c.retired_at is null),
+          from channel_report x
+          where c.queue_id = x.queue_id and c.id = x.id),
 
-        -- Counts of campaigns, locked in one order so that two settles cannot deadlock.
+        -- Counts of campaigns: added to a part that nobody has locked, or to a new one.
         sums as materialized (
           select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
                  sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled, sum(unknown) as unknown,
@@ -116,21 +128,40 @@ extension Statement {
           from fenced
           where campaign_id is not null
           group by queue_id, campaign_id),
-        locked as materialized (
-          select t.queue_id, t.campaign_id
-          from pushq.campaign_tally t
-          join sums s on s.queue_id = t.queue_id and s.campaign_id = t.campaign_id
-          order by t.queue_id, t.campaign_id
-          for no key update of t),
+        part as materialized (
+          select s.queue_id, s.campaign_id, t.part
+          from sums s
+          left join lateral (
+            select part
+            from pushq.campaign_tally p
+            where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id
+            order by part
+            limit 1
+            for no key update skip locked) t on true),
         counted as (
           update pushq.campaign_tally t
           set delivered = t.delivered + s.delivered, rejected = t.rejected + s.rejected, failed = t.failed + s.failed,
               suppressed = t.suppressed + s.suppressed, expired = t.expired + s.expired, cancelled = t.cancelled + s.cancelled,
               unknown = t.unknown + s.unknown, retried = t.retried + s.retried
-          from locked k
-          join sums s on s.queue_id = k.queue_id and s.campaign_id = k.campaign_id
-          where t.queue_id = k.queue_id and t.campaign_id = k.campaign_id)
-        select job_id from fenced
+          from part p
+          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
+          where t.queue_id = p.queue_id and t.campaign_id = p.campaign_id and t.part = p.part),
+        counted_apart as (
+          insert into pushq.campaign_tally (queue_id, campaign_id, part, delivered, rejected, failed, suppressed, expired, cancelled,
+                                            unknown, retried)
+          select s.queue_id, s.campaign_id, nextval('pushq.id'), s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled,
+                 s.unknown, s.retried
+          from part p
+          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
+          where p.part is null)
+        select job_id, true as ended from fenced
+        union all
+        select g.job_id, false
+        from given g
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
+          and l.recipient_count = g.recipients
+        where (select count(*) from fenced) < (select count(*) from given)
+          and not exists (select from fenced f where f.job_id = g.job_id)
         """#)
 }
 
@@ -213,8 +244,8 @@ package struct SettledJob: Sendable {
 }
 
 extension PostgresConnection {
-    /// Ends jobs. Returns those that were still this owner's; the others contributed nothing.
-    package func retire(_ jobs: [SettledJob], owner: Int64) async throws(PostgresError) -> Set<Int64> {
+    /// Ends jobs. Those that were not this owner's any more, or are locked, contributed nothing.
+    package func retire(_ jobs: [SettledJob], owner: Int64) async throws(PostgresError) -> WrittenLeases {
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
         let again = jobs.flatMap { job in job.again.map { (jobID: job.key.jobID, member: $0) } }
@@ -244,6 +275,6 @@ extension PostgresConnection {
                 .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
                 .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
             ])
-        return Set(rows.map { $0.int8(0) })
+        return WrittenLeases(rows)
     }
 }

@@ -151,10 +151,11 @@ final class Queues {
                 queue.isHeld = false
                 continue
             }
+            // Nil, too, while somebody changes the queue and has not committed.
             let paused = await store.persist { [fault] in
                 try await $0.pauseQueue(queue.id, reason: fault.reason, credentialVersion: version)
             }
-            guard let paused else {
+            guard let paused = paused ?? nil else {
                 fault.refusals += 1
                 fault.nextTry = .now + Backoff.connection.delay(afterAttempt: fault.refusals, using: &generator)
                 faults.append(fault)

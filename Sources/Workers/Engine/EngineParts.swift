@@ -9,7 +9,7 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Part: CaseIterable {
-        case intake, fanOut, permits, retiring, flushing, queues, tokens, rescue, duties, feedback, presence,
+        case intake, fanOut, permits, retiring, flushing, audit, queues, tokens, rescue, duties, feedback, presence,
             notifications, drain
     }
 
@@ -17,10 +17,15 @@ final class EngineParts {
     let settings: EngineSettings
     let owner: Int64
     let report: (EngineEvent) -> Void
-    /// Claims, flushes and retires; fan-out and upkeep, whose statements take their time; notifications.
+    /// What looks and claims; what renews leases and ends jobs, which nothing may hold up; fan-out, whose steps take 25 ms; and upkeep,
+    /// whose statements may wait for others. Each has a connection of its own.
     let store: EngineStore
-    let slowStore: EngineStore
+    let leaseStore: EngineStore
+    let fanOutStore: EngineStore
+    let upkeepStore: EngineStore
     private let connections: [StoreConnection]
+    /// How many of the first two connections are lost.
+    private var lostConnections = 0
     private let notifications: NotificationListener
 
     let jobs = HeldJobs()
@@ -28,6 +33,7 @@ final class EngineParts {
     let queues: Queues
     let dispatcher: Dispatcher
     let settler: Settler
+    let audit: LeaseAudit
     let intake: Intake
     let permits: PermitTaker
     let rescuer: Rescuer
@@ -48,37 +54,36 @@ final class EngineParts {
         self.owner = owner
         self.report = report
         let session = WorkerSession(report: report)
-        let main = StoreConnection(to: database, as: "pushq work", on: loop, prepare: session.prepare)
-        let slow = StoreConnection(
-            to: database, as: "pushq work (fan-out, upkeep)", on: loop, prepare: session.prepare)
-        connections = [main, slow]
-        main.onLost = { report(.storeLost($0.description)) }
-        store = EngineStore(main, loop: loop, report: report)
-        slowStore = EngineStore(slow, loop: loop, report: report)
+        connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
+            StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
+        }
+        let stores = connections.map { EngineStore($0, loop: loop, report: report) }
+        (store, leaseStore, fanOutStore, upkeepStore) = (stores[0], stores[1], stores[2], stores[3])
         notifications = NotificationListener(loop: loop, database: database)
 
         dispatcher = Dispatcher(loop: loop, settings: settings, jobs: jobs)
-        settler = Settler(loop: loop, store: store, settings: settings, owner: owner, jobs: jobs, report: report)
+        settler = Settler(loop: loop, store: leaseStore, settings: settings, owner: owner, jobs: jobs, report: report)
         gateways = Gateways(loop: loop, store: store, settings: settings, masterKey: masterKey, report: report)
         queues = Queues(
             loop: loop, store: store, settings: settings, jobs: jobs, gateways: gateways, settler: settler,
             report: report)
+        audit = LeaseAudit(
+            loop: loop, store: fanOutStore, settings: settings, owner: owner, jobs: jobs, report: report)
         intake = Intake(
-            loop: loop, store: store, fanOutStore: slowStore, settings: settings, owner: owner, jobs: jobs,
-            queues: queues,
-            dispatcher: dispatcher, settler: settler, report: report)
+            loop: loop, store: store, fanOutStore: fanOutStore, settings: settings, owner: owner, jobs: jobs,
+            queues: queues, dispatcher: dispatcher, settler: settler, audit: audit)
         permits = PermitTaker(loop: loop, store: store, settings: settings, dispatcher: dispatcher)
         rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
         let all: [any Duty] = [
-            SuspectsDuty(store: slowStore, report: report), UpkeepDuty(store: slowStore, report: report),
-            CredentialsDuty(store: slowStore, report: report),
+            SuspectsDuty(store: upkeepStore, report: report), UpkeepDuty(store: upkeepStore, report: report),
+            CredentialsDuty(store: upkeepStore, report: report),
         ]
         duties = DutyRunner(
-            loop: loop, store: slowStore, owner: owner, duties: all, retry: settings.dutyRetry, report: report)
+            loop: loop, store: upkeepStore, owner: owner, duties: all, retry: settings.dutyRetry, report: report)
         // A worker that does not know whom to ask, or has no key to the certificates, leaves it to those that do.
         let canAsk = settings.feedbackEndpoint(.production) != nil && masterKey != nil
-        feedback = canAsk ? Self.feedback(slowStore, owner, settings, masterKey, loop, report) : nil
-        presence = Presence(loop: loop, store: store, settings: settings, owner: owner)
+        feedback = canAsk ? Self.feedback(upkeepStore, owner, settings, masterKey, loop, report) : nil
+        presence = Presence(loop: loop, store: upkeepStore, settings: settings, owner: owner)
         drainSignal = Signal(loop: loop)
         connectParts()
     }
@@ -100,6 +105,7 @@ final class EngineParts {
         case .permits: await permits.run()
         case .retiring: await settler.runRetiring()
         case .flushing: await settler.runFlushing()
+        case .audit: await audit.run()
         case .queues: await queues.run()
         case .tokens: await gateways.run()
         case .rescue: await rescuer.run()
@@ -134,9 +140,18 @@ final class EngineParts {
         }
         dispatcher.mayTryAgain = { [intake] in intake.hurry() }
         settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
-        connections[0].onBack = { [rescuer, report] in
-            rescuer.holdOff()
-            report(.storeBack)
+        settler.hasAbandoned = { [audit] in audit.hurry() }
+        for connection in connections[..<2] {
+            connection.onLost = { [unowned self] error in
+                lostConnections += 1
+                if lostConnections == 1 { report(.storeLost(error.description)) }
+            }
+            connection.onBack = { [unowned self] in
+                lostConnections -= 1
+                guard lostConnections == 0 else { return }
+                rescuer.holdOff()
+                report(.storeBack)
+            }
         }
         rescuer.hasRescued = { [intake] in intake.hurry() }
         notifications.hear = { [intake] in intake.hurry() }
@@ -169,6 +184,7 @@ final class EngineParts {
         let deadline = ContinuousClock.now + settings.drain
         // What cannot be written by then is left to the leases' end.
         store.giveUp(after: deadline)
+        leaseStore.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
         duties.stop()
@@ -177,9 +193,11 @@ final class EngineParts {
         gateways.stop()
         for job in jobs.all where !job.isSettling { settler.close(job, .yielded(after: .zero)) }
         // Jobs become through one by one as their answers come in, and the settler gives them back meanwhile.
-        while dispatcher.inFlight > 0 || intake.isRunning, ContinuousClock.now < deadline {
+        while dispatcher.inFlight > 0 || intake.isRunning || audit.isRunning, ContinuousClock.now < deadline {
+            if !intake.isRunning { audit.stop() }
             await drainSignal.wait(atMost: min(.milliseconds(50), ContinuousClock.now.duration(to: deadline)))
         }
+        audit.stop()
         if dispatcher.inFlight > 0 { report(.leftInFlight(dispatcher.inFlight, drain: settings.drain)) }
         gateways.closeAll()
         settler.stop()

@@ -34,6 +34,8 @@ package struct EngineSettings: Sendable {
     /// Recipients held and not sent to, over all queues: each has a part of it, and a job at the least. What is held of a recipient
     /// takes some 60 bytes.
     package var mostHeld = 400_000
+    /// Leases held, over all queues: a job of one recipient is one of them, as is one of 500. While renewing them is slow, they are fewer.
+    package var mostLeases = 20_000
     /// How long a drain waits for what is in flight.
     package var drain = Duration.seconds(25)
     /// How far a job that is sent at most once may run ahead of its committed mark.

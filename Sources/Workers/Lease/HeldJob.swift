@@ -124,6 +124,9 @@ final class HeldJob {
     /// Whether there is somebody to send to now.
     var isSendable: Bool { !isClosed && (!resend.isEmpty || next < committedMark) }
 
+    /// Whether nothing was sent for it under this lease, and nothing is being done with it.
+    var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
+
     /// Recipients that may be sent to, counted roughly: those with an outcome ahead of the cursor are among them.
     var unsent: Int { isClosed ? 0 : resend.count + outcomes.count - next }
 

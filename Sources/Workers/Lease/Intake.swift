@@ -10,7 +10,7 @@ final class Intake {
     /// Recipients of one queue and lane held ahead, at the least and at the most.
     private static let stock = 2_000...40_000
     /// Jobs of one queue and lane claimed by one statement, at the most.
-    private static let mostJobs: Int32 = 200
+    private static let mostJobs = 200
     /// Lanes that one look comes to and one claim takes from, at the most: where ten thousand queues have work, a look at all takes
     /// 50 ms and a claim from all seconds. Each look begins where the one before ended, so that all have their turn.
     private static let mostLanes: Int32 = 500
@@ -35,7 +35,7 @@ final class Intake {
     private let queues: Queues
     private let dispatcher: Dispatcher
     private let settler: Settler
-    private let report: (EngineEvent) -> Void
+    private let audit: LeaseAudit
 
     private let signal: Signal
     private let fanOutSignal: Signal
@@ -48,9 +48,6 @@ final class Intake {
     private var isAsleep = false
     /// Looks in a row that found something to claim.
     private var busyLooks = 0
-    /// A claim had no answer: there may be leases in this worker's name that it does not know of.
-    private var lostAnAnswer = false
-    private var lastAudit = ContinuousClock.now
     private var openFanOuts: [ReadyWork.FanOut] = []
     /// Where the next look begins.
     private var place = LanePlace.start
@@ -60,8 +57,7 @@ final class Intake {
 
     init(
         loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
-        jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler,
-        report: @escaping (EngineEvent) -> Void
+        jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler, audit: LeaseAudit
     ) {
         self.store = store
         self.fanOutStore = fanOutStore
@@ -71,7 +67,7 @@ final class Intake {
         self.queues = queues
         self.dispatcher = dispatcher
         self.settler = settler
-        self.report = report
+        self.audit = audit
         signal = Signal(loop: loop)
         fanOutSignal = Signal(loop: loop)
     }
@@ -103,11 +99,9 @@ final class Intake {
                 await rest(try await look())
             } catch {
                 store.note(error)
-                lostAnAnswer = true
                 await signal.wait(atMost: settings.idleLook)
             }
         }
-        if lostAnAnswer { try? await auditLeases() }
         if isAsleep { await store.attempt { try await $0.wakeUp(owner) } }
         isRunning = false
     }
@@ -124,7 +118,6 @@ final class Intake {
     }
 
     private func look() async throws(PostgresError) -> Found {
-        try await auditLeases()
         queues.measureRates()
         let begun = ContinuousClock.now
         let work = try await store.connection().ready(
@@ -142,12 +135,14 @@ final class Intake {
         return found
     }
 
-    /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon.
+    /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together no more than can
+    /// be renewed in time.
     private func quotas(for work: ReadyWork, found: inout Found) -> [ClaimQuota] {
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
         let isFull = dispatcher.active.reduce(0) { $0 + $1.unsent } >= settings.mostHeld * 4
         let part = Self.mostClaimed / max(1, work.jobs.count)
-        let now = ContinuousClock.now
+        let heaviest = work.jobs.reduce(0.001) { max($0, queues[$1.queueID]?.turn.weight ?? 0) }
+        var freeLeases = settler.mostLeases - jobs.count
         var quotas: [ClaimQuota] = []
         for lane in work.jobs {
             guard lane.dueIn <= .zero else {
@@ -159,12 +154,13 @@ final class Intake {
             // Held by thousands of queues that wait for a connection: further ones wait in the database, until some are through.
             if isFull, lane.lane != .urgent, !queue.isConnected { continue }
             let missing = Double(min(target(of: queue) - queue.unsent(in: lane.lane), part))
-            guard missing > 0 else { continue }
-            let size = queue.jobSize[Int(lane.lane.rawValue)]
-            quotas.append(
-                ClaimQuota(
-                    queueID: queue.id, lane: lane.lane,
-                    jobs: min(Self.mostJobs, max(1, Int32(missing / max(size, 1))))))
+            let leases = SharedRoom.more(
+                having: queue.heldJobs, free: freeLeases, weight: queue.turn.weight, heaviest: heaviest)
+            guard missing > 0, leases > 0 else { continue }
+            let wanted = max(1, Int(missing / max(queue.jobSize[Int(lane.lane.rawValue)], 1)))
+            let count = min(wanted, Self.mostJobs, leases)
+            freeLeases -= count
+            quotas.append(ClaimQuota(queueID: queue.id, lane: lane.lane, jobs: Int32(count)))
         }
         return quotas
     }
@@ -187,16 +183,17 @@ final class Intake {
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) -> Int {
         let sentAt = ContinuousClock.now
-        let claimed: [ClaimedJob]
-        do {
-            claimed = try await store.connection().claim(
+        audit.claimBegins()
+        do throws(PostgresError) {
+            let claimed = try await store.connection().claim(
                 quotas, owner: owner, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
+            for claim in claimed { start(claim, claimedAt: sentAt) }
+            audit.claimEnds(isAnswered: true)
+            return claimed.count
         } catch {
-            lostAnAnswer = true
+            audit.claimEnds(isAnswered: false)
             throw error
         }
-        for claim in claimed { start(claim, claimedAt: sentAt) }
-        return claimed.count
     }
 
     /// Lets a job be sent, or ends it where it may not be.
@@ -215,26 +212,6 @@ final class Intake {
         if isStopping || !queue.mayWork { return settler.close(job, .yielded(after: .zero)) }
         if let delay = queue.delay(of: job, now: .now) { return settler.close(job, .yielded(after: delay)) }
         dispatcher.add(job)
-    }
-
-    // MARK: Leases that nobody knows of
-
-    /// Every lease in this worker's name that it does not know of came with an answer that was lost: it is given back.
-    private func auditLeases() async throws(PostgresError) {
-        guard lostAnAnswer || ContinuousClock.now >= lastAudit + settings.lease / 3, !isAsleep || lostAnAnswer else {
-            return
-        }
-        let known = jobs.all.map(\.claim.key.jobID)
-        let strangers = try await store.connection().unknownLeases(owner: owner, known: known)
-        lastAudit = .now
-        lostAnAnswer = false
-        guard !strangers.isEmpty else { return }
-        // Nothing was sent for a lease that was never known here: its mark goes back to where it was.
-        let back = strangers.map { lease in
-            YieldedLease(progress: jobs.wasAbandoned(lease.progress.key) ? lease.progress : lease.asItWas)
-        }
-        try await store.connection().yield(back, owner: owner)
-        report(.leasesFound(strangers.count))
     }
 
     // MARK: Resting
@@ -282,8 +259,7 @@ final class Intake {
     private func step(_ fanOut: ReadyWork.FanOut) async {
         let made = await fanOutStore.attempt {
             try await $0.fanOutStep(
-                queueID: fanOut.queueID, campaignID: fanOut.campaignID, jobLimit: Self.jobsOfStep,
-                scanLimit: Self.devicesOfStep)
+                queueID: fanOut.queueID, jobLimit: Self.jobsOfStep, scanLimit: Self.devicesOfStep)
         }
         if let made, made ?? 0 > 0 { signal.raise() }
     }

@@ -63,7 +63,8 @@ final class PermitTaker {
         let granted = await store.attempt { try await $0.takePermits(wanted, horizon: settings.permitHorizon) }
         // The database's moment lies between sending and now; taking now for it makes permits late by the way back, never early.
         let now = ContinuousClock.now
-        for (queue, _) in short { queue.nextTake = now + settings.permitHorizon / 2 }
+        // Without an answer: PostgreSQL is away, or another worker is taking permits of that queue at this moment.
+        for (queue, _) in short { queue.nextTake = now + settings.permitHorizon / (granted == nil ? 2 : 16) }
         for grant in granted ?? [] {
             guard let queue = short.first(where: { $0.queue.id == grant.queueID })?.queue else { continue }
             if grant.count > 0 {

@@ -4,8 +4,9 @@ import Transport
 
 /// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent here.
 ///
-/// Two loops share the engine's store connection, so that their statements travel together. Each write is fenced by the lease's
-/// epoch, repeated until PostgreSQL has answered, and harmless when repeated.
+/// Two loops share a connection of their own, so that nothing that takes its time stands between them and a lease's deadline; and each
+/// of their statements is about a bounded number of leases. Each write is fenced by the lease's epoch, repeated until PostgreSQL has
+/// answered, and harmless when repeated.
 ///
 /// Belongs to the engine's event loop.
 final class Settler {
@@ -13,6 +14,13 @@ final class Settler {
     private static let mostJobs = 128
     /// Jobs that are through and do not wait for the interval to end.
     private static let enoughJobs = 20
+    /// Leases that one statement writes progress of, or renews without news, at the most: some 10 ms.
+    private static let mostFlushed = 500
+    private static let mostRenewed = 1000
+    /// Renewals without news in one round: with many more leases than that the others have their turn in the next ones.
+    private static let mostRenewedInRound = 4000
+    /// A job whose lease another transaction has locked is tried again after so long.
+    private static let lockedPause = Duration.milliseconds(500)
     /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after so long.
     static let pauseDelay = Duration.seconds(1)
 
@@ -24,6 +32,11 @@ final class Settler {
 
     /// Jobs with nothing in flight: finished, or closed and to be ended or given back.
     private var through: [HeldJob] = []
+    /// Jobs that are through and whose lease another transaction has locked, and when they are tried again.
+    private var locked: [HeldJob] = []
+    private var triesLockedAt = ContinuousClock.now
+    /// How many leases can be renewed in time.
+    private var budget: LeaseBudget
     private let retireSignal: Signal
     private let flushSignal: Signal
     private var generator = SystemRandomNumberGenerator()
@@ -31,6 +44,11 @@ final class Settler {
     /// The number of the last flush.
     private var flushNumber: Int64 = 0
 
+    /// Leases that this worker may hold.
+    var mostLeases: Int { budget.limit }
+
+    /// Called when the end of a job could not be written: its lease is one that nobody knows of.
+    var hasAbandoned: () -> Void = {}
     /// Called for each job whose lease is renewed and whose mark has perhaps been moved: it may go on.
     var mayGoOn: (HeldJob) -> Void = { _ in }
 
@@ -43,6 +61,7 @@ final class Settler {
         self.owner = owner
         self.jobs = jobs
         self.report = report
+        budget = LeaseBudget(interval: settings.lease / 3, most: settings.mostLeases)
         retireSignal = Signal(loop: loop)
         flushSignal = Signal(loop: loop)
     }
@@ -70,12 +89,20 @@ final class Settler {
 
     /// Ends and gives back jobs that are through, until ``stop()``.
     func runRetiring() async {
-        while !isStopping || !through.isEmpty {
+        while !isStopping || !through.isEmpty || !locked.isEmpty && !store.hasGivenUp {
             if through.isEmpty || !isStopping && through.count < Self.enoughJobs {
                 await retireSignal.wait(atMost: settings.flushInterval)
             }
+            tryLockedAgain()
             await retireBatch()
         }
+    }
+
+    private func tryLockedAgain() {
+        guard !locked.isEmpty, ContinuousClock.now >= triesLockedAt else { return }
+        triesLockedAt = .now + Self.lockedPause
+        through += locked
+        locked = []
     }
 
     private func retireBatch() async {
@@ -97,10 +124,29 @@ final class Settler {
             job.endWaitingAsClosed()
             ended.append(job.settled { delay(of: $0, drawn: &delays) })
         }
-        let unwritten = await end(ended).union(await giveBack(back))
+        var unwritten = await end(ended)
+        unwritten.add(await giveBack(back))
         for job in batch {
-            if unwritten.contains(job.claim.key) { jobs.noteAbandoned(job) }
+            if unwritten.locked.contains(job.claim.key.jobID) {
+                locked.append(job)
+                continue
+            }
+            if unwritten.refused.contains(job.claim.key) { jobs.noteAbandoned(job) }
             jobs.remove(job)
+        }
+        if !unwritten.refused.isEmpty { hasAbandoned() }
+    }
+
+    /// Jobs that are still held although they were to be ended or given back.
+    private struct Unwritten {
+        /// PostgreSQL did not take it, and will not.
+        var refused: Set<LeaseKey> = []
+        /// Another transaction has locked the lease.
+        var locked: Set<Int64> = []
+
+        mutating func add(_ others: Unwritten) {
+            refused.formUnion(others.refused)
+            locked.formUnion(others.locked)
         }
     }
 
@@ -108,22 +154,27 @@ final class Settler {
     ///
     /// What PostgreSQL refuses for good it refuses because of one of them, which must not take the others with it: halves are tried
     /// on their own.
-    private func end(_ ended: [SettledJob]) async -> Set<LeaseKey> {
-        guard !ended.isEmpty else { return [] }
-        if let kept = await store.persist({ try await $0.retire(ended, owner: owner) }) {
-            if kept.count < ended.count { report(.leasesLost(ended.count - kept.count)) }
-            return []
+    private func end(_ ended: [SettledJob]) async -> Unwritten {
+        guard !ended.isEmpty else { return Unwritten() }
+        if let written = await store.persist({ try await $0.retire(ended, owner: owner) }) {
+            let lost = ended.count - written.jobIDs.count - written.locked.count
+            if lost > 0 { report(.leasesLost(lost)) }
+            return Unwritten(locked: written.locked)
         }
-        guard ended.count > 1, !store.hasGivenUp else { return Set(ended.map(\.key)) }
+        guard ended.count > 1, !store.hasGivenUp else { return Unwritten(refused: Set(ended.map(\.key))) }
         let half = ended.count / 2
-        return await end(Array(ended[..<half])).union(await end(Array(ended[half...])))
+        var unwritten = await end(Array(ended[..<half]))
+        unwritten.add(await end(Array(ended[half...])))
+        return unwritten
     }
 
     /// Gives jobs back. Returns those for which that could not be written.
-    private func giveBack(_ back: [YieldedLease]) async -> Set<LeaseKey> {
-        guard !back.isEmpty else { return [] }
-        let given: Void? = await store.persist { try await $0.yield(back, owner: owner) }
-        return given == nil ? Set(back.map(\.progress.key)) : []
+    private func giveBack(_ back: [YieldedLease]) async -> Unwritten {
+        guard !back.isEmpty else { return Unwritten() }
+        guard let written = await store.persist({ try await $0.yield(back, owner: owner) }) else {
+            return Unwritten(refused: Set(back.map(\.progress.key)))
+        }
+        return Unwritten(locked: written.locked)
     }
 
     /// One delay for each kind of retry and settle, so that 1 % failures of many jobs become one job and not many tiny ones.
@@ -152,30 +203,67 @@ final class Settler {
     }
 
     private func flushAll() async {
-        let sentAt = ContinuousClock.now
-        for job in jobs.all where !job.isSettling && sentAt >= job.sendBy { close(job, .expired) }
-        let held = jobs.all.filter { !$0.isSettling && $0.closing != .lost }
-        let dirty = held.filter { $0.isDirty || $0.awaitsMark }
-        // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else must have them.
-        let quiet = jobs.all.filter {
-            ($0.isSettling || !$0.isDirty && !$0.awaitsMark) && $0.closing != .lost
-                && sentAt >= $0.renewedAt + settings.lease / 3
-        }
-        if !dirty.isEmpty {
-            let marks = dirty.map { $0.nextMark(window: settings.atMostOnceWindow) }
-            let progress = zip(dirty, marks).map { $0.progress(mark: $1) }
-            for job in dirty { job.isDirty = false }
-            flushNumber += 1
-            let kept = await store.attempt {
-                try await $0.flush(progress, owner: owner, lease: settings.lease, number: flushNumber)
+        let now = ContinuousClock.now
+        giveBackExcess()
+        var dirty: [HeldJob] = []
+        var quiet: [HeldJob] = []
+        for job in jobs.all where job.closing != .lost {
+            if !job.isSettling, now >= job.sendBy { close(job, .expired) }
+            if !job.isSettling, job.isDirty || job.awaitsMark {
+                dirty.append(job)
+            } else if now >= job.renewedAt + settings.lease / 3 {
+                // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else must have them.
+                quiet.append(job)
             }
-            if kept == nil { for job in dirty { job.isDirty = true } }
-            if let kept { note(kept, of: dirty, marks: marks, sentAt: sentAt) }
         }
-        if !quiet.isEmpty {
-            let keys = quiet.map(\.claim.key)
-            let kept = await store.attempt { try await $0.renew(keys, owner: owner, lease: settings.lease) }
-            if let kept { note(kept, of: quiet, marks: nil, sentAt: sentAt) }
+        // Those whose lease ends first come first, should there be more than a round can renew.
+        if quiet.count > Self.mostRenewedInRound {
+            quiet.sort { $0.renewedAt < $1.renewedAt }
+            quiet.removeLast(quiet.count - Self.mostRenewedInRound)
+        }
+        for part in dirty.parts(of: Self.mostFlushed) { await flush(part) }
+        for part in quiet.parts(of: Self.mostRenewed) { await renew(part) }
+    }
+
+    private func flush(_ dirty: ArraySlice<HeldJob>) async {
+        let sentAt = ContinuousClock.now
+        // Some may have been ended while the parts before were written.
+        let dirty = dirty.filter { !$0.isSettling && $0.closing != .lost }
+        guard !dirty.isEmpty else { return }
+        let marks = dirty.map { $0.nextMark(window: settings.atMostOnceWindow) }
+        let progress = zip(dirty, marks).map { $0.progress(mark: $1) }
+        for job in dirty { job.isDirty = false }
+        flushNumber += 1
+        let kept = await store.attempt {
+            try await $0.flush(progress, owner: owner, lease: settings.lease, number: flushNumber)
+        }
+        guard let kept else {
+            for job in dirty { job.isDirty = true }
+            return
+        }
+        budget.noteRenewal(of: dirty.count, took: sentAt.duration(to: .now))
+        for job in dirty where kept.locked.contains(job.claim.key.jobID) { job.isDirty = true }
+        note(kept, of: dirty, marks: marks, sentAt: sentAt)
+    }
+
+    private func renew(_ quiet: ArraySlice<HeldJob>) async {
+        let sentAt = ContinuousClock.now
+        let keys = quiet.map(\.claim.key)
+        guard let kept = await store.attempt({ try await $0.renew(keys, owner: owner, lease: settings.lease) }) else {
+            return
+        }
+        budget.noteRenewal(of: quiet.count, took: sentAt.duration(to: .now))
+        note(kept, of: Array(quiet), marks: nil, sentAt: sentAt)
+    }
+
+    /// Gives back what cannot be renewed in time, of that of which nothing was sent: renewals have become slower than they were when it
+    /// was claimed.
+    private func giveBackExcess() {
+        var excess = budget.excess(of: jobs.count)
+        guard excess > 0 else { return }
+        for job in jobs.all.reversed() where excess > 0 && job.isUntouched {
+            close(job, .yielded(after: .zero))
+            excess -= 1
         }
     }
 
@@ -184,8 +272,8 @@ final class Settler {
         var lost = 0
         for (index, job) in written.enumerated() {
             guard kept.jobIDs.contains(job.claim.key.jobID) else {
-                // What is being ended may just have been.
-                if job.isSettling { continue }
+                // What is being ended may just have been. A locked one is held, but not for longer than before.
+                if job.isSettling || kept.locked.contains(job.claim.key.jobID) { continue }
                 lost += 1
                 close(job, .lost)
                 continue
@@ -205,5 +293,12 @@ final class Settler {
     func close(_ job: HeldJob, _ reason: HeldJob.Closing) {
         job.close(reason)
         if job.inFlight == 0 { take(job) }
+    }
+}
+
+extension Array {
+    /// Its elements in order, so many at a time.
+    fileprivate func parts(of count: Int) -> [ArraySlice<Element>] {
+        stride(from: 0, to: self.count, by: count).map { self[$0..<Swift.min($0 + count, self.count)] }
     }
 }

@@ -49,7 +49,7 @@ import Transport
             } else {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
-                #expect(try await queue.connection.retire([settled], owner: 1).count == 1)
+                #expect(try await queue.connection.retire([settled], owner: 1).jobIDs.count == 1)
             }
             let back = try #require(try await queue.claim().first)
             #expect(back.isPaused)
@@ -115,7 +115,7 @@ import Transport
             let report = SettledJob.DeviceReport(
                 deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
             let settled = queue.settled(jobs[0], other: [0: .rejected(.unregistered)], reports: [report])
-            #expect(try await store.retire([settled], owner: 1).count == 1)
+            #expect(try await store.retire([settled], owner: 1).jobIDs.count == 1)
             let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
             #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).jobIDs.count == 2)
             try await store.yield([YieldedLease(progress: progress[1])], owner: 1)
@@ -126,24 +126,103 @@ import Transport
         }
     }
 
-    @Test func `is waited for two seconds by the end of a job whose counts it holds, and then others go on`()
+    @Test func `keeps no job of its campaign from ending, though it holds all the counts`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.fanOut(try await queue.startCampaign())
+            let jobs = try await queue.claim()
+            #expect(jobs.count == 2)
+            _ = try await queue.connection.retire(
+                [queue.settled(jobs[0], other: [0: .failed(.otherPassing)])], owner: 1)
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k');
+                select * from pushq.campaign_tally for update
+                """)
+            #expect(try await queue.connection.retire([queue.settled(jobs[1])], owner: 1).jobIDs.count == 1)
+            try await producer.runScript("commit")
+            let sums = "select sum(delivered) * 100 + sum(failed) * 10 + sum(retried) from pushq.campaign_tally"
+            #expect(try await queue.number(sums) == 101)
+            #expect(
+                try await queue.number("select delivered * 100 + failed * 10 + retried from pushq.campaign_progress")
+                    == 101)
+            let limit = try await queue.connection.execute(Statement("limit", "show lock_timeout"))
+            #expect(limit.first?.text(0) == "0")
+        }
+    }
+
+    @Test func `that has locked a lease keeps no other from being written, and the lease is told of as held`()
         async throws
     {
         try await withDatabase { _, database in
-            let queue = try await QueueFixture(database, devices: 1)
+            let queue = try await QueueFixture(database, devices: 4)
+            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
             try await queue.fanOut(try await queue.startCampaign())
-            let job = try #require(try await queue.claim().first)
+            let jobs = try await queue.claim()
+            #expect(jobs.count == 4)
+            let locked = jobs[0].key.jobID
+            let other = try await database.connect()
+            try await other.runScript("begin; delete from pushq.lease where job_id = \(locked)")
+
+            let store = queue.connection
+            let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
+            let flushed = try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1)
+            #expect(flushed.locked == [locked])
+            #expect(flushed.jobIDs == Set(jobs[1...].map(\.key.jobID)))
+            let renewed = try await store.renew(jobs.map(\.key), owner: 1, lease: .seconds(15))
+            #expect(renewed.locked == [locked])
+            let ended = try await store.retire(jobs[..<2].map { queue.settled($0) }, owner: 1)
+            #expect(ended.locked == [locked])
+            #expect(ended.jobIDs == [jobs[1].key.jobID])
+            let back = try await store.yield(
+                [progress[0], progress[2]].map { YieldedLease(progress: $0) }, owner: 1)
+            #expect(back.locked == [locked])
+            #expect(back.jobIDs == [jobs[2].key.jobID])
+
+            try await other.runScript("rollback")
+            #expect(try await store.retire([queue.settled(jobs[0])], owner: 1).jobIDs == [locked])
+            // What is gone is neither written nor held.
+            #expect(try await store.renew([jobs[0].key], owner: 1, lease: .seconds(15)).locked.isEmpty)
+        }
+    }
+
+    @Test func `that is pausing a campaign keeps no other campaign of its queue from making jobs`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            _ = try await queue.startCampaign(key: "a")
+            _ = try await queue.startCampaign(key: "b")
             let producer = try await database.connect()
-            try await producer.runScript("begin; select * from pushq.campaign_tally for update")
-            await #expect {
-                try await queue.connection.retire([queue.settled(job)], owner: 1)
-            } throws: { error in
-                if case PostgresError.contended = error { true } else { false }
-            }
+            try await producer.runScript("begin; select pushq.pause_campaign('\(QueueFixture.name)', 'a')")
+            let step = { try await queue.connection.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 50_000) }
+            #expect(try await step() == 0, "it has seen all devices, and not yet that there are no more")
+            #expect(try await step() == 1)
+            let roots = "select count(*) from pushq.job j join pushq.campaign c on c.id = j.root_id where c.key = 'b'"
+            #expect(try await queue.number(roots) == 1)
             try await producer.runScript("rollback")
-            #expect(try await queue.connection.retire([queue.settled(job)], owner: 1).count == 1)
-            let limit = try await queue.connection.execute(Statement("limit", "show lock_timeout"))
-            #expect(limit.first?.text(0) == "0")
+            // Workers do not go on with another one while the first is being worked on.
+            let worker = try await database.connect()
+            try await worker.runScript("begin; select pushq.fan_out_step(\(queue.id), null, 500, 1, 50000)")
+            #expect(try await step() == nil)
+            try await worker.runScript("commit")
+        }
+    }
+
+    @Test func `that is changing a rate keeps no other queue's permits`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.pace (queue_id, rate, burst, tat) select id, 10, 10, now() - interval '1 minute' from pushq.queue;
+                insert into pushq.pace (queue_id, rate, burst, tat) values (9999, 10, 10, now() - interval '1 minute')
+                """)
+            let other = try await database.connect()
+            try await other.runScript("begin; update pushq.pace set rate = 5 where queue_id = \(queue.id)")
+            let granted = try await queue.connection.takePermits(
+                [(queueID: queue.id, permits: 3), (queueID: 9999, permits: 3)], horizon: .milliseconds(250))
+            #expect(granted.map(\.queueID) == [9999])
+            try await other.runScript("rollback")
         }
     }
 }

@@ -1,0 +1,152 @@
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+/// Everything that a producer or operator can call or lock, left open in a transaction while another tenant's pushes have to go on.
+@Suite(.timeLimit(.minutes(4))) struct `A transaction that stays open` {
+    /// What it does. `$q` stands for the first tenant's queue, `$id` for its number, `$token` for a token of it, `$job` for a job of it that
+    /// has failed recipients.
+    struct Deed: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let sql: String
+
+        init(_ sql: String) {
+            testDescription = sql.split(separator: "\n").joined(separator: " ")
+            self.sql = sql
+        }
+    }
+
+    /// The functions of docs/sql-api.md that write.
+    static let calls = [
+        #"pushq.send('$q', '{"aps":{"alert":"x"}}', array['$token'], key => 'k')"#,
+        #"pushq.send('$q', '{"aps":{"alert":"x"}}', array['00ff00ff'], urgent => true)"#,
+        """
+        pushq.send('$q', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', array['$token'],
+                   push_type => 'liveactivity', replace_waiting => true)
+        """,
+        #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}')"#,
+        #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}', array['\x00ff', '\x00fe']::bytea[])"#,
+        "pushq.pause_campaign('$q', 'running')", "pushq.cancel_campaign('$q', 'running')",
+        "pushq.resume_campaign('$q', 'paused')",
+        "pushq.retry_failed('$q', $job)", "pushq.retry_failed_campaign('$q', 'running')",
+        "pushq.register_device('$q', '$token')", "pushq.register_channel('$q', 'abc', 0)",
+        #"pushq.broadcast('$q', 'abc', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', 0)"#,
+    ].map { Deed("select \($0)") }
+
+    /// What `pushq-admin` does, and every row that one of these, or somebody by hand, may lock.
+    static let operations = [
+        "update pushq.queue set paused_at = now(), paused_reason = 'x' where id = $id",
+        "update pushq.queue set weight = 2 where id = $id",
+        "update pushq.tenant set suspended_at = now() where name = 'acme'",
+        "update pushq.pace set rate = 5 where queue_id = $id",
+        "update pushq.credential set version = version + 1 where tenant_id = (select tenant_id from pushq.queue where id = $id)",
+        "delete from pushq.job where queue_id = $id", "delete from pushq.lease where queue_id = $id",
+        "update pushq.device set active = false, inactive_since = now() where queue_id = $id",
+        "update pushq.feedback set verdict = 'kept' where queue_id = $id",
+        "update pushq.channel set retired_at = now() where queue_id = $id",
+        "select from pushq.fan_out where queue_id = $id for update",
+        "select from pushq.campaign where queue_id = $id for update",
+        "select from pushq.campaign_tally where queue_id = $id for update",
+        "select from pushq.message where queue_id = $id for update",
+        "select from pushq.result where queue_id = $id for update",
+        "select from pushq.body where queue_id = $id for update",
+        "select from pushq.newest_update for update", "select from pushq.send_key for update",
+        "select from pushq.worker for update", "select from pushq.duty for update",
+    ].map(Deed.init)
+
+    @Test(arguments: calls + operations)
+    func `keeps no other tenant's pushes from being sent and recorded, nor a worker waiting`(deed: Deed) async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
+        } _: { _, fixture in
+            let acme = try await fixture.makeQueue(devices: 2000)
+            let beta = try await fixture.makeQueue(tenant: "beta", app: "com.beta", devices: 600)
+            let deed = try await prepare(acme, for: deed, in: fixture)
+            // Its leases are a dead worker's: to be rescued, if nobody has locked them.
+            _ = try await fixture.connection.claim(
+                [ClaimQuota(queueID: queueID(of: acme, in: fixture), lane: .bulk, jobs: 1)], owner: 1,
+                lease: .zero, atMostOnceWindow: 100)
+            let session = try await fixture.database.connect()
+            try await fixture.withEngine {
+                $0.rescueGrace = .zero
+            } _: { _ in
+                try await session.runScript("begin; \(deed)")
+                let waits = try await fixture.database.connect()
+                var longest = 0
+                try await fixture.startCampaign(beta, key: "beta")
+                for number in 1...20 {
+                    let root = try await send(to: beta, in: fixture)
+                    try await eventually("the end of push \(number) of another tenant", within: .seconds(20)) {
+                        longest = max(longest, try await lockWait(waits))
+                        return try await fixture.number("select count(*) from pushq.result where root_id = \(root)")
+                            == 1
+                    }
+                }
+                try await eventually("the end of another tenant's campaign", within: .seconds(20)) {
+                    longest = max(longest, try await lockWait(waits))
+                    return try await fixture.progress(key: "beta")["delivered"] == 600
+                }
+                #expect(longest < 1000, "a worker waited for a lock, in ms")
+                try await session.runScript("rollback")
+            }
+        }
+    }
+
+    /// Makes what is to be locked: a running campaign of which one job has ended with failures, a paused one, a suspect that is due to be
+    /// judged, a rate, a channel, a key. Returns the deed's SQL.
+    private func prepare(_ acme: QueueName, for deed: Deed, in fixture: EngineFixture) async throws -> String {
+        let id = try await queueID(of: acme, in: fixture)
+        try await fixture.connection.runScript(
+            """
+            insert into pushq.pace (queue_id, rate, burst) values (\(id), 100, 10);
+            select pushq.register_channel('\(acme)', 'abc', 0);
+            insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
+            select \(id), min(id), 1, now(), now() - interval '1 hour', 'suspect' from pushq.device where queue_id = \(id);
+            select pushq.send('\(acme)', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', array['00ee'],
+                              push_type => 'liveactivity', replace_waiting => true, key => 'earlier');
+            """)
+        try await fixture.startCampaign(acme, key: "running")
+        _ = try await fixture.connection.fanOutStep(queueID: id, jobLimit: 3, scanLimit: 50_000)
+        let claimed = try await fixture.connection.claim(
+            [ClaimQuota(queueID: id, lane: .bulk, jobs: 1)], owner: 1, lease: .seconds(15), atMostOnceWindow: 100)
+        let job = try #require(claimed.first)
+        let failed = [UInt8](repeating: Outcome.failed(.otherPassing).rawValue, count: job.deviceIDs.count)
+        _ = try await fixture.connection.retire(
+            [SettledJob(key: job.key, outcomes: failed, again: [], reports: [], notes: nil)], owner: 1)
+        try await fixture.startCampaign(acme, key: "paused")
+        try await fixture.connection.runScript("select pushq.pause_campaign('\(acme)', 'paused')")
+        let token = try await fixture.connection.execute(
+            Statement(
+                "token", "select encode(token, 'hex') from pushq.device where queue_id = $1 order by id limit 1"),
+            [.int4(id)])
+        return deed.sql.replacing("$q", with: "\(acme)").replacing("$id", with: "\(id)")
+            .replacing("$token", with: token[0].text(0)).replacing("$job", with: "\(job.key.jobID)")
+    }
+
+    private func queueID(of queue: QueueName, in fixture: EngineFixture) async throws -> Int32 {
+        Int32(try await fixture.number("select pushq.queue_id('\(queue)')"))
+    }
+
+    private func send(to queue: QueueName, in fixture: EngineFixture) async throws -> Int64 {
+        let push = Statement("push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array['00ff'])"#)
+        return try await fixture.connection.execute(push, [.text("\(queue)")])[0].int8(0)
+    }
+
+    /// For how many milliseconds a worker's statement has waited for a lock by now, that of upkeep left out: nobody waits for it.
+    private func lockWait(_ connection: PostgresConnection) async throws -> Int {
+        let statement = Statement(
+            "lock_wait",
+            """
+            select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::int8
+            from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock' and application_name like 'pushq work%'
+              and application_name <> 'pushq work (upkeep)'
+            """)
+        return Int(try await connection.execute(statement)[0].int8(0))
+    }
+}
