@@ -13,6 +13,9 @@ package protocol PushGateway: AnyObject {
     /// Whether nothing heard for a while is all the answer there is: pushes then stay in flight for long, and prove nothing wrong.
     var confirmsBySilence: Bool { get }
 
+    /// Its share of the connections where there are fewer than all want; above 0.
+    var weight: Double { get set }
+
     /// Whether APNs is within reach.
     var state: GatewayState { get }
 

@@ -44,6 +44,8 @@ struct ConnectionPool<Connection: PooledConnection> {
     /// Nothing may be sent: nothing is opened before somebody wants to send again.
     var isAtRest = false
     var isClosed = false
+    /// Its share of the connections, against other gateways.
+    var weight = 1.0
     /// When somebody last wanted to send more than there was room for.
     var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?

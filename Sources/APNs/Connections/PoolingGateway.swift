@@ -28,6 +28,11 @@ extension PoolingGateway {
 
     package var state: GatewayState { pool.state }
 
+    package var weight: Double {
+        get { pool.weight }
+        set { pool.weight = newValue }
+    }
+
     package var freeSlots: Int {
         pool.open.reduce(0) { $0 + $1.freeSlots }
     }
@@ -137,7 +142,7 @@ extension PoolingGateway {
             return stream.close()
         }
         let connection = begin(on: stream)
-        pool.budget.note(connection)
+        pool.budget.note(connection, of: self)
         // It is one of the draining until it takes pushes.
         pool.draining.append(connection)
         guard connection.freeSlots > 0 else { return }

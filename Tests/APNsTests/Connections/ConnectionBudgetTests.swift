@@ -10,6 +10,7 @@ import Transport
     /// Gateways on one server that may have `limit` connections together.
     private func run<Success: Sendable>(
         gateways count: Int, limit: Int, leastIdle: Duration = .zero, perSecond: Double = 1000,
+        turns: ConnectionTurns = ConnectionTurns(),
         respond: @escaping @Sendable (MockAPNs.Request) -> Void = { $0.answer() },
         _ body: @Sendable (isolated LoopActor, MockAPNs, [Sender], ConnectionBudget) async throws -> Success
     ) async throws -> Success {
@@ -17,7 +18,8 @@ import Transport
         defer { loop.shutDown() }
         return try await loop.run { actor in
             let server = try MockAPNs(on: loop, respond: respond)
-            let budget = ConnectionBudget(limit: limit, leastIdle: leastIdle, perSecond: perSecond, loop: loop)
+            let budget = ConnectionBudget(
+                limit: limit, leastIdle: leastIdle, perSecond: perSecond, turns: turns, loop: loop)
             let endpoint = try server.endpoint
             let senders = try (0..<count).map { _ in
                 Sender(
@@ -86,6 +88,24 @@ import Transport
             senders[1].send(count: 1)
             #expect(senders.map(\.connectionCount) == [1, 0])
             #expect(server.connections.count == 1)
+        }
+    }
+
+    @Test func `go from one that is never idle to one that waits, and back, by turns`() async throws {
+        let turns = ConnectionTurns(turn: .milliseconds(100), least: .milliseconds(10))
+        try await run(gateways: 2, limit: 1, leastIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
+            // Both always have something to send, and ask for a connection whenever they have none.
+            for sender in senders { sender.send(count: 100_000) }
+            for number in 2...5 {
+                try await eventually("connection \(number)", within: .seconds(30)) {
+                    for sender in senders where sender.connectionCount == 0 { sender.gateway.requestCapacity() }
+                    return server.connections.count >= number
+                }
+                #expect(budget.count <= 1)
+            }
+            let results = senders.flatMap { $0.results.values }
+            #expect(results.allSatisfy { $0 == "accepted" }, "who gives way awaits its answers")
+            #expect(senders.allSatisfy { !$0.results.isEmpty })
         }
     }
 
@@ -160,5 +180,39 @@ import Transport
             #expect(sender.outages.allSatisfy { $0.error.contains("it is gone") })
             gateway.close()
         }
+    }
+}
+
+@Suite struct `Giving up a connection` {
+    private typealias Contender = ConnectionTurns.Contender
+    private let turns = ConnectionTurns(turn: .seconds(5), least: .seconds(1))
+    private let nobody = Contender(weight: 1, connections: 0)
+
+    @Test func `is soon where somebody has more than its share`() {
+        let rich = Contender(weight: 1, connections: 4)
+        #expect(!turns.isOver(after: .milliseconds(900), of: rich, for: nobody))
+        #expect(turns.isOver(after: .seconds(1), of: rich, for: nobody))
+    }
+
+    @Test func `is after a turn where one connection is for two`() {
+        let holder = Contender(weight: 1, connections: 1)
+        #expect(!turns.isOver(after: .seconds(4), of: holder, for: nobody))
+        #expect(turns.isOver(after: .seconds(5), of: holder, for: nobody))
+    }
+
+    @Test func `is later for a greater weight, within bounds`() {
+        #expect(!turns.isOver(after: .seconds(14), of: Contender(weight: 3, connections: 1), for: nobody))
+        #expect(turns.isOver(after: .seconds(15), of: Contender(weight: 3, connections: 1), for: nobody))
+        #expect(turns.isOver(after: .seconds(20), of: Contender(weight: 1000, connections: 1), for: nobody))
+        #expect(
+            !turns.isOver(
+                after: .seconds(1), of: Contender(weight: 0.001, connections: 1),
+                for: Contender(weight: 0.0001, connections: 0)))
+    }
+
+    @Test func `is never for one that has its share`() {
+        let holder = Contender(weight: 2, connections: 2)
+        #expect(!turns.isOver(after: .seconds(3600), of: holder, for: Contender(weight: 1, connections: 1)))
+        #expect(turns.isOver(after: .seconds(3600), of: holder, for: Contender(weight: 3, connections: 1)))
     }
 }
