@@ -75,9 +75,31 @@ begin
     return;
   end if;
   return query
-  with taken as (
+  with due as materialized (
+    select r.ctid as spot, r.queue_id, r.token, r.reported_at
+    from pushq.feedback_record r
+    order by r.queue_id, r.id
+    limit most
+    for update skip locked),
+  known as materialized (
+    select d.queue_id, d.id, d.token
+    from (select distinct queue_id, token from due) t
+    join pushq.device d on d.queue_id = t.queue_id and d.token = t.token),
+  free as materialized (
+    select d.queue_id, d.id
+    from pushq.device d
+    join known k on k.queue_id = d.queue_id and k.id = d.id
+    for no key update of d skip locked),
+  taken as (
     delete from pushq.feedback_record
-    where ctid = any (array(select ctid from pushq.feedback_record order by queue_id, id limit most for update skip locked))
+    where ctid = any (array(
+      select spot
+      from due
+      -- A device that somebody is writing in a transaction of their own keeps its record for the next time.
+      where not exists (
+        select from known k
+        where k.queue_id = due.queue_id and k.token = due.token
+          and (k.queue_id, k.id) not in (select queue_id, id from free))))
     returning queue_id, token, reported_at),
   latest as materialized (
     select distinct on (t.queue_id, t.token) t.queue_id, d.id as device_id, t.reported_at

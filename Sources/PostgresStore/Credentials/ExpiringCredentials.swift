@@ -11,10 +11,17 @@ extension Statement {
           from pushq.credential c
           join unnest($1::int[]) t on c.not_after <= now() + make_interval(days => t)
           group by c.tenant_id, c.id),
+        -- One that is being replaced at this moment need not be told of.
+        free as materialized (
+          select n.*
+          from near n
+          join pushq.credential c on c.tenant_id = n.tenant_id and c.id = n.id
+          where c.warned_days is null or c.warned_days > n.days
+          for no key update of c skip locked),
         noted as (
           update pushq.credential c
           set warned_days = n.days
-          from near n
+          from free n
           where c.tenant_id = n.tenant_id and c.id = n.id and (c.warned_days is null or c.warned_days > n.days)
           returning c.tenant_id, c.id, c.name, c.not_after)
         select t.name, n.name, n.not_after, now(),

@@ -4,6 +4,8 @@ extension Statement {
     /// Judges devices whose tokens APNs called bad. Deactivated one by one in the settle, a queue with the wrong environment set
     /// would lose all of its devices; so each queue's share of suspects among its last answers decides.
     ///
+    /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
+    ///
     /// $1 answers looked at; $2 answers needed to judge early; $3 age at which suspects are judged in any case; $4 the share from
     /// which the queue is to blame; $5 suspects below which it is not; $6 codes of the reasons.
     static let judgeSuspects = Statement(
@@ -50,6 +52,21 @@ extension Statement {
           select queue_id, answers, suspects, suspects >= $5::int and suspects >= answers * $4::float8 as queue_is_wrong
           from seen
           where answers >= $2::int or since < now() - $3::interval),
+        free_queue as materialized (
+          select q.id
+          from pushq.queue q
+          join judged j on j.queue_id = q.id
+          where j.queue_is_wrong and q.paused_at is null
+          for no key update of q skip locked),
+        free_device as materialized (
+          select d.queue_id, d.id
+          from pushq.device d
+          join (
+            select distinct f.queue_id, f.device_id
+            from pushq.feedback f
+            join judged j on j.queue_id = f.queue_id
+            where f.day >= pushq.today() - 1 and f.verdict = 'suspect' and not j.queue_is_wrong) s on s.queue_id = d.queue_id and s.device_id = d.id
+          for no key update of d skip locked),
         paused as (
           update pushq.queue q
           set paused_at = now(),
@@ -57,12 +74,15 @@ extension Statement {
                                      'wrong environment or app? No device was deactivated', j.suspects, j.answers),
               paused_credential_version = null
           from judged j
-          where q.id = j.queue_id and j.queue_is_wrong and q.paused_at is null),
+          where q.id = j.queue_id and q.id in (select id from free_queue)),
         verdict as (
           update pushq.feedback f
           set verdict = case when j.queue_is_wrong then 'kept' else 'deactivated' end
           from judged j
           where f.day >= pushq.today() - 1 and f.queue_id = j.queue_id and f.verdict = 'suspect'
+            and (j.queue_is_wrong
+              or (f.queue_id, f.device_id) in (select queue_id, id from free_device)
+              or not exists (select from pushq.device d where d.queue_id = f.queue_id and d.id = f.device_id))
           returning f.queue_id, f.device_id, f.reason, f.reported_at, j.queue_is_wrong),
         dead as (
           update pushq.device d

@@ -155,7 +155,7 @@ final class Queues {
             let paused = await store.persist { [fault] in
                 try await $0.pauseQueue(queue.id, reason: fault.reason, credentialVersion: version)
             }
-            guard let paused = paused ?? nil else {
+            guard case .some(.some(let paused)) = paused else {
                 fault.refusals += 1
                 fault.nextTry = .now + Backoff.connection.delay(afterAttempt: fault.refusals, using: &generator)
                 faults.append(fault)

@@ -47,6 +47,47 @@ import Transport
         }
     }
 
+    @Test func `waits for no device that somebody is registering, and judges it when that is done`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await send(1000, badEvery: 50, in: queue)
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                begin;
+                select pushq.register_device('\(QueueFixture.name)', encode(d.token, 'hex'))
+                from pushq.feedback f join pushq.device d on d.id = f.device_id order by d.id limit 1
+                """)
+            #expect(try await queue.connection.judgeSuspects().deactivated == 19)
+            try await producer.runScript("rollback")
+            #expect(try await queue.connection.judgeSuspects().deactivated == 1)
+        }
+    }
+
+    @Test func `what the feedback service said of a device that somebody is registering is acted on when that is done`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let tokens = try await queue.connection.execute(
+                Statement("tokens", "select token from pushq.device order by id")
+            ).map { $0.bytes(0) }
+            try await queue.connection.keepFeedback(
+                of: queue.id, tokens: tokens + [[1, 2]], times: [4_000_000_000, 4_000_000_000, 1])
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                begin; select pushq.register_device('\(QueueFixture.name)', encode(token, 'hex'))
+                from pushq.device order by id limit 1
+                """)
+            let first = try await queue.connection.actOnFeedback()
+            #expect(first == (acted: 2, deactivated: 1), "one is known, one is nobody's")
+            #expect(try await queue.connection.actOnFeedback().acted == 0)
+            try await producer.runScript("rollback")
+            #expect(try await queue.connection.actOnFeedback() == (acted: 1, deactivated: 1))
+        }
+    }
+
     @Test func `waits for more answers while there are few`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 40)
