@@ -145,7 +145,7 @@ begin
   if replace_waiting then
     perform pushq.supersede(q, ids, message);
   end if;
-  perform pushq.wake();
+  perform pushq.wake(q);
   return root;
 end $$;
 
@@ -193,7 +193,7 @@ begin
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
          coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
          coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0);
-  perform pushq.wake();
+  perform pushq.wake(q);
   return root;
 end $$;
 
@@ -218,8 +218,9 @@ begin
     payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, null);
 end $$;
 
--- Pauses a campaign: its ready jobs are few, so they are set aside. Whoever holds one hears of it with the next flush and gives it
--- back. The row of counts is not touched: every job that ends needs it, and the caller's transaction may last.
+-- Pauses a campaign. Its jobs are not touched here: the campaign is marked, workers are told and look at the mark, and so does everybody
+-- who claims one of its jobs: it is given back and set aside till the campaign goes on. Neither are its counts, which every job that ends
+-- needs: the caller's transaction may last.
 create function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql as $$
 declare
@@ -230,7 +231,7 @@ begin
   where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null returning id into c;
   if c is null then return false; end if;
   update pushq.fan_out set paused = true where queue_id = q and campaign_id = c;
-  update pushq.job set run_at = 'infinity' where queue_id = q and campaign_id = c;
+  perform pushq.tell('root', c);
   return true;
 end $$;
 
@@ -245,8 +246,10 @@ begin
   where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
   if c is null then return false; end if;
   update pushq.fan_out set paused = false where queue_id = q and campaign_id = c;
-  update pushq.job set run_at = now() where queue_id = q and campaign_id = c and run_at = 'infinity';
-  perform pushq.wake();
+  -- By the index of what is ready, whose last entries of each lane are those that were set aside.
+  update pushq.job set run_at = now()
+  where queue_id = q and lane = any ('{0,1,2}') and run_at = 'infinity' and campaign_id = c;
+  perform pushq.wake(q);
   return true;
 end $$;
 
@@ -263,7 +266,9 @@ begin
   if c is null then return false; end if;
   update pushq.fan_out set done = true, done_at = coalesce(done_at, now()), paused = false, rest = '{}'
   where queue_id = q and campaign_id = c;
-  update pushq.job set run_at = now() where queue_id = q and campaign_id = c and run_at > now();
-  perform pushq.wake();
+  -- A campaign's jobs are in the bulk lane, the retries among them: sends that are scheduled there are none.
+  update pushq.job set run_at = now() where queue_id = q and lane = 2 and run_at > now() and campaign_id = c;
+  perform pushq.tell('root', c);
+  perform pushq.wake(q);
   return true;
 end $$;

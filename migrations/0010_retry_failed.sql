@@ -68,7 +68,7 @@ begin
     insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried)
     values (q, campaign.id, nextval('pushq.id'), -again, again);
   end if;
-  perform pushq.wake();
+  perform pushq.wake(q);
   return again;
 end $$;
 

@@ -149,6 +149,6 @@ begin
   if replace_waiting then
     perform pushq.supersede(q, array[c.id], message);
   end if;
-  perform pushq.wake();
+  perform pushq.wake(q);
   return root;
 end $$;

@@ -44,6 +44,7 @@ extension Statement {
         #"""
         update pushq.queue set paused_at = coalesce(paused_at, now()), paused_reason = $2, paused_credential_version = null
         where id = pushq.queue_id($1)
+        returning pushq.tell('queue', id)::text
         """#)
 
     static let resumeQueue = Statement(
@@ -51,7 +52,7 @@ extension Statement {
         #"""
         update pushq.queue set paused_at = null, paused_reason = null, paused_credential_version = null
         where id = pushq.queue_id($1)
-        returning pushq.wake()::text
+        returning pushq.tell('queue', id)::text, pushq.wake(id)::text
         """#)
 
     /// $1 queue; what is null stays: $2 weight; $3 connections; $4 attempts; $5 derive collapse IDs;

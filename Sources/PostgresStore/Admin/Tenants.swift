@@ -25,7 +25,7 @@ extension Statement {
         #"""
         update pushq.tenant set suspended_at = case when $2::boolean then coalesce(suspended_at, now()) end
         where name = $1
-        returning pushq.wake()::text
+        returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
 }
 

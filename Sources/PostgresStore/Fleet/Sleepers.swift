@@ -1,14 +1,57 @@
 extension Statement {
+    /// $1 incarnation; $2 which queues it serves, as a pattern of LIKE; null: all.
     static let fallAsleep = Statement(
-        "fall_asleep", "insert into pushq.sleeper (incarnation) values ($1) on conflict do nothing")
+        "fall_asleep", "insert into pushq.sleeper (incarnation, queues) values ($1, $2) on conflict do nothing")
     static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where incarnation = $1")
+}
+
+/// What `LISTEN` brings a worker. A notification is a hint: what it is about is looked up.
+package enum Notice: Equatable, Sendable {
+    /// There is work for a worker that sleeps.
+    case work
+    /// A queue was paused or changed.
+    case queue(Int32)
+    /// Something of a tenant was suspended or changed: its queues.
+    case tenant(Int32)
+    /// A campaign or send was paused or cancelled.
+    case root(Int64)
+
+    /// The channel that all workers listen to.
+    package static let channel = "pushq"
+
+    /// The channel of one that sleeps.
+    package static func channel(of incarnation: Int64) -> String { "pushq_\(incarnation)" }
+
+    /// Reads a notification; nil for what only a newer version knows.
+    package init?(channel: String, payload: String) {
+        guard channel == Self.channel else {
+            self = .work
+            return
+        }
+        let words = payload.split(separator: " ")
+        guard words.count == 2, let number = Int64(words[1]) else { return nil }
+        switch words[0] {
+        case "queue": self = .queue(Int32(truncatingIfNeeded: number))
+        case "tenant": self = .tenant(Int32(truncatingIfNeeded: number))
+        case "root": self = .root(number)
+        default: return nil
+        }
+    }
 }
 
 extension PostgresConnection {
     /// Tells producers that `incarnation` waits to be notified. Look for work once more afterwards: what was committed before
     /// nobody notified of.
-    package func fallAsleep(_ incarnation: Int64) async throws(PostgresError) {
-        _ = try await execute(.fallAsleep, [.int8(incarnation)])
+    /// - Parameter pattern: of the queues that it serves, with `*` for anything.
+    package func fallAsleep(_ incarnation: Int64, serving pattern: String) async throws(PostgresError) {
+        let like = pattern.reduce(into: "") { text, character in
+            switch character {
+            case "*": text += "%"
+            case "%", "_", "\\": text += "\\\(character)"
+            default: text.append(character)
+            }
+        }
+        _ = try await execute(.fallAsleep, [.int8(incarnation), .text(pattern == "*" ? nil : like)])
     }
 
     /// Takes that back: producers are spared the notification.

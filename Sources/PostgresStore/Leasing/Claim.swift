@@ -8,8 +8,15 @@ extension Statement {
     static let claim = Statement(
         "claim",
         #"""
-        with want as (
-          select * from unnest($1::int[], $2::smallint[], $3::int[]) as w(queue_id, lane, quota)),
+        with want as materialized (
+          select *
+          from unnest($1::int[], $2::smallint[], $3::int[]) as w(queue_id, lane, quota)
+          -- Paused a moment ago, perhaps, and not known to be yet.
+          where not exists (
+            select
+            from pushq.queue q
+            join pushq.tenant t on t.id = q.tenant_id
+            where q.id = w.queue_id and (q.paused_at is not null or t.suspended_at is not null))),
         pick as materialized (
           select j.spot
           from want w

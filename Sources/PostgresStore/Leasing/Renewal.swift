@@ -2,15 +2,8 @@ extension Statement {
     /// What ends the statements that renew: the jobs that are still held, whether they were written, and whether something of theirs
     /// was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not renewed.
     private static let keptLeases = #"""
-        ,
-        halted as materialized (
-          select q.id
-          from (select distinct queue_id from given) g
-          join pushq.queue q on q.id = g.queue_id
-          join pushq.tenant t on t.id = q.tenant_id
-          where q.paused_at is not null or t.suspended_at is not null)
-        select k.job_id, true as written, c.cancelled_at is not null as stopped,
-               c.paused_at is not null or k.queue_id in (select id from halted) as paused
+
+        select k.job_id, true as written, c.cancelled_at is not null as stopped, c.paused_at is not null as paused
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         union all
@@ -191,7 +184,7 @@ package struct KeptLeases: Sendable {
     package private(set) var locked: Set<Int64> = []
     /// The renewed ones whose campaign was cancelled.
     package private(set) var stopped: Set<Int64> = []
-    /// The renewed ones whose campaign or queue is paused, or whose tenant is suspended.
+    /// The renewed ones whose campaign is paused.
     package private(set) var paused: Set<Int64> = []
 
     init(_ rows: Rows) {

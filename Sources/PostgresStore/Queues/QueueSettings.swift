@@ -38,8 +38,21 @@ extension Statement {
           set paused_at = now(), paused_reason = $2, paused_credential_version = $3
           from free f
           where q.id = f.id and q.paused_at is null
-          returning q.id)
+          returning q.id, pushq.tell('queue', q.id))
         select exists (select from paused), exists (select from concerned) and not exists (select from free)
+        """#)
+}
+
+extension Statement {
+    /// Which of these queues may not send at this moment: paused, or their tenant suspended. $1 queue_id[].
+    static let haltedQueues = Statement(
+        "halted_queues",
+        #"""
+        select q.id
+        from unnest($1::int[]) g(id)
+        join pushq.queue q on q.id = g.id
+        join pushq.tenant t on t.id = q.tenant_id
+        where q.paused_at is not null or t.suspended_at is not null
         """#)
 }
 
@@ -89,6 +102,11 @@ extension PostgresConnection {
     /// The settings of queues; those that are gone are missing in the answer.
     package func queueSettings(_ queueIDs: [Int32]) async throws(PostgresError) -> [QueueSettings] {
         try await execute(.queueSettings, [.int4Array(queueIDs)]).compactMap(QueueSettings.init)
+    }
+
+    /// Which of `queueIDs` may not send at this moment.
+    package func haltedQueues(_ queueIDs: [Int32]) async throws(PostgresError) -> [Int32] {
+        try await execute(.haltedQueues, [.int4Array(queueIDs)]).map { $0.int4(0) }
     }
 
     /// The settings of a queue. An unknown queue is an error.

@@ -61,8 +61,8 @@ package import Transport
     /// What the server said when it ended the session, while nothing was asked of it.
     fileprivate var farewell: String?
 
-    /// Called for each notification with its channel.
-    package var onNotification: ((String) -> Void)?
+    /// Called for each notification.
+    package var onNotification: ((_ channel: String, _ payload: String) -> Void)?
     /// Called once when the connection is lost or closed, after all its calls have got their errors.
     package var onClose: ((PostgresError) -> Void)?
 
@@ -178,8 +178,9 @@ extension PostgresConnection: ReadinessHandler {
     func takeNotifications() {
         while let session = unsafe session, let notification = unsafe PQnotifies(session) {
             let channel = unsafe String(cString: notification.pointee.relname)
+            let payload = unsafe String(cString: notification.pointee.extra)
             unsafe PQfreemem(notification)
-            onNotification?(channel)
+            onNotification?(channel, payload)
         }
     }
 }

@@ -36,6 +36,8 @@ final class Queues {
     /// Queues whose credential was refused and that are to be paused.
     private var faults: [Fault] = []
     private var generator = SystemRandomNumberGenerator()
+    /// Queues whose settings are to be read at once: they were paused or changed.
+    private var changed: Set<Int32> = []
     private var isStopping = false
     private var measuredAt = ContinuousClock.now
 
@@ -89,14 +91,57 @@ final class Queues {
 
     /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.
     func run() async {
+        var next = ContinuousClock.now + settings.settingsRefresh
         while !isStopping {
-            await signal.wait(atMost: settings.settingsRefresh)
+            await signal.wait(atMost: ContinuousClock.now.duration(to: next))
+            await readChanged()
             await pauseFaulty()
+            guard !isStopping, ContinuousClock.now >= next else { continue }
+            next = .now + settings.settingsRefresh
             ignored.removeAll(keepingCapacity: true)
-            guard !isStopping else { continue }
             try? await readAgain()
+            weighGateways()
             gateways.keepOnly(usedBy: known.values)
         }
+    }
+
+    /// A gateway counts for as much as the queues that use it.
+    private func weighGateways() {
+        var weights: [ObjectIdentifier: Double] = [:]
+        let now = ContinuousClock.now
+        for queue in known.values where queue.isInUse(since: now - Self.idleAfter) {
+            for gateway in [queue.gateway, queue.broadcastGateway] {
+                guard let gateway else { continue }
+                weights[ObjectIdentifier(gateway), default: 0] += queue.settings.weight
+                gateway.weight = weights[ObjectIdentifier(gateway)] ?? 1
+            }
+        }
+    }
+
+    /// Reads the settings of these queues at once, as far as this worker knows them: somebody says that they have changed.
+    func hurry(_ ids: [Int32]) {
+        changed.formUnion(ids.filter { known[$0] != nil })
+        if !changed.isEmpty { signal.raise() }
+    }
+
+    /// The same for all queues of a tenant.
+    func hurryAll(ofTenant id: Int32) {
+        hurry(known.values.filter { $0.settings.credential?.tenantID == id }.map(\.id))
+    }
+
+    /// A queue was paused, or its tenant suspended: nothing more of it is sent from now on.
+    func halt(_ id: Int32) {
+        guard let queue = known[id], !queue.settings.isPaused else { return }
+        queue.settings.isPaused = true
+        yieldJobs(of: queue)
+        hurry([id])
+    }
+
+    private func readChanged() async {
+        guard !changed.isEmpty else { return }
+        let ids = Array(changed)
+        changed = []
+        try? await read(ids, atMost: Self.mostReadAgain)
     }
 
     /// Reads the settings of the queues in use, and every minute those of all.

@@ -59,7 +59,7 @@ final class EngineParts {
         }
         let stores = connections.map { EngineStore($0, loop: loop, report: report) }
         (store, leaseStore, fanOutStore, upkeepStore) = (stores[0], stores[1], stores[2], stores[3])
-        notifications = NotificationListener(loop: loop, database: database)
+        notifications = NotificationListener(loop: loop, database: database, owner: owner)
 
         dispatcher = Dispatcher(loop: loop, settings: settings, jobs: jobs)
         settler = Settler(loop: loop, store: leaseStore, settings: settings, owner: owner, jobs: jobs, report: report)
@@ -149,12 +149,15 @@ final class EngineParts {
             connection.onBack = { [unowned self] in
                 lostConnections -= 1
                 guard lostConnections == 0 else { return }
+                intake.noteInterruption()
                 rescuer.holdOff()
                 report(.storeBack)
             }
         }
         rescuer.hasRescued = { [intake] in intake.hurry() }
-        notifications.hear = { [intake] in intake.hurry() }
+        notifications.hear = { [unowned self] in hear($0) }
+        notifications.listens = { [intake] in intake.noteInterruption() }
+        settler.isHalted = { [queues] in queues.halt($0) }
     }
 
     /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once.
@@ -165,6 +168,15 @@ final class EngineParts {
     /// Closes the connections to PostgreSQL.
     func leave() {
         for connection in connections { connection.close() }
+    }
+
+    private func hear(_ notice: Notice) {
+        switch notice {
+        case .work: intake.noteNotification()
+        case .queue(let id): queues.hurry([id])
+        case .tenant(let id): queues.hurryAll(ofTenant: id)
+        case .root(let id): settler.lookAfter(root: id)
+        }
     }
 
     // MARK: Draining

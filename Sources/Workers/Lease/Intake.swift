@@ -20,13 +20,12 @@ final class Intake {
     private static let soon = Duration.seconds(10)
     /// Jobs of a campaign made by one step: 20,000 recipients.
     private static let jobsOfStep = 40
-    /// Looks in a row with something to claim, after which producers are spared the notification.
-    private static let looksThatWake = 5
     /// Devices looked at by one step.
     private static let devicesOfStep = 50_000
     /// Ready jobs of a queue that are counted, and the most that fan-out keeps ahead.
     private static let mostReadyJobs: Int32 = 400
 
+    private let loop: EventLoop
     private let store: EngineStore
     private let fanOutStore: EngineStore
     private let settings: EngineSettings
@@ -42,12 +41,11 @@ final class Intake {
     /// A claim may be under way.
     private(set) var isRunning = true
     private var isStopping = false
-    /// How long the next idle wait is: 5, 10, 20 … 500 ms.
-    private var idleWait = Duration.zero
-    /// Producers are asked to notify.
-    private var isAsleep = false
-    /// Looks in a row that found something to claim.
-    private var busyLooks = 0
+    private var wakefulness: Wakefulness
+    /// A producer has notified this worker since the last look.
+    private var isNotified = false
+    /// The row that has producers notify may be gone.
+    private var isRowInDoubt = false
     private var openFanOuts: [ReadyWork.FanOut] = []
     /// Where the next look begins.
     private var place = LanePlace.start
@@ -59,6 +57,7 @@ final class Intake {
         loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
         jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler, audit: LeaseAudit
     ) {
+        self.loop = loop
         self.store = store
         self.fanOutStore = fanOutStore
         self.settings = settings
@@ -68,12 +67,25 @@ final class Intake {
         self.dispatcher = dispatcher
         self.settler = settler
         self.audit = audit
+        wakefulness = Wakefulness(busyLook: settings.busyLook, idleLook: settings.idleLook)
         signal = Signal(loop: loop)
         fanOutSignal = Signal(loop: loop)
     }
 
-    /// Looks for work now: a notification came, or stocks run low.
+    /// Looks for work now: stocks run low, or something can be claimed again.
     func hurry() { signal.raise() }
+
+    /// A producer says that there is work.
+    func noteNotification() {
+        isNotified = true
+        signal.raise()
+    }
+
+    /// PostgreSQL was out of reach, or nobody listened: producers may not know that this worker sleeps, nor it what they said.
+    func noteInterruption() {
+        isRowInDoubt = true
+        signal.raise()
+    }
 
     /// Claims nothing more.
     func stop() {
@@ -95,6 +107,9 @@ final class Intake {
     /// Looks, claims and sleeps until ``stop()``.
     func run() async {
         while !isStopping {
+            if isRowInDoubt { wakefulness.noteRowInDoubt() }
+            if isNotified, wakefulness.noteNotified() { sendWakeUp() }
+            (isRowInDoubt, isNotified) = (false, false)
             do {
                 await rest(try await look())
             } catch {
@@ -102,42 +117,34 @@ final class Intake {
                 await signal.wait(atMost: settings.idleLook)
             }
         }
-        if isAsleep { await store.attempt { try await $0.wakeUp(owner) } }
+        if wakefulness.isAsleep { await store.attempt { try await $0.wakeUp(owner) } }
         isRunning = false
     }
 
-    /// What a look found.
-    private struct Found {
-        var claimedJobs = 0
-        /// How long it took to look, without the claim.
-        var lookTime = Duration.zero
-        /// There may be more work than it came to.
-        var isPartial = false
-        /// Until something that cannot be claimed yet is due.
-        var nextDue = Duration.seconds(3600)
-    }
-
-    private func look() async throws(PostgresError) -> Found {
+    private func look() async throws(PostgresError) -> Wakefulness.Found {
         queues.measureRates()
         let begun = ContinuousClock.now
         let work = try await store.connection().ready(
             after: place, pairs: looksAtAll ? .max : Self.mostLanes, countingTo: Self.mostReadyJobs)
-        var found = Found(lookTime: begun.duration(to: .now), isPartial: work.end != nil)
+        var found = Wakefulness.Found(lookTime: begun.duration(to: .now), isPartial: work.end != nil)
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
         let quotas = share(of: quotas(for: work, found: &found), end: work.end)
         looksAtAll = quotas.isEmpty && (looksAtAll || found.isPartial)
         openFanOuts = work.fanOuts.filter { $0.dueIn <= .zero && needsFanOut($0) }
         for fanOut in work.fanOuts where fanOut.dueIn > .zero { found.nextDue = min(found.nextDue, fanOut.dueIn) }
-        if !openFanOuts.isEmpty { fanOutSignal.raise() }
+        if !openFanOuts.isEmpty {
+            found.hasWork = true
+            fanOutSignal.raise()
+        }
         guard !quotas.isEmpty, !isStopping else { return found }
-        found.claimedJobs = try await claim(quotas)
+        if try await claim(quotas) > 0 { found.hasWork = true }
         return found
     }
 
     /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together no more than can
     /// be renewed in time.
-    private func quotas(for work: ReadyWork, found: inout Found) -> [ClaimQuota] {
+    private func quotas(for work: ReadyWork, found: inout Wakefulness.Found) -> [ClaimQuota] {
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
         let isFull = dispatcher.active.reduce(0) { $0 + $1.unsent } >= settings.mostHeld * 4
         let part = Self.mostClaimed / max(1, work.jobs.count)
@@ -217,32 +224,23 @@ final class Intake {
     // MARK: Resting
 
     /// Waits until there may be work again.
-    ///
-    /// A worker that finds little tells producers so and waits for their notification, looking ever more rarely. One that
-    /// finds something time after time spares them the notification, and looks often, for urgent pushes; but no more often than
-    /// makes a tenth of its time, since a look costs more where many queues have work.
-    private func rest(_ found: Found) async {
-        busyLooks = found.claimedJobs > 0 || !openFanOuts.isEmpty ? busyLooks + 1 : 0
-        if busyLooks > 0 {
-            idleWait = .zero
-            if isAsleep, busyLooks >= Self.looksThatWake {
-                isAsleep = false
-                await store.attempt { try await $0.wakeUp(owner) }
-            }
-            await signal.wait(atMost: max(settings.busyLook, found.lookTime * 10))
-        } else if found.isPartial {
-            // What may be claimed comes later in the order.
-            await signal.wait(atMost: max(settings.busyLook, found.lookTime * 10))
-        } else if !isAsleep {
-            isAsleep = true
-            // What was committed before this row was seen by no producer: look once more at once.
-            await store.attempt { try await $0.fallAsleep(owner) }
-        } else {
-            idleWait = min(max(idleWait * 2, .milliseconds(5)), settings.idleLook)
-            // While jobs are held, an urgent one may come behind a pooler, where no notification gets through.
-            let most = jobs.count > 0 ? min(idleWait, settings.busyLook * 5) : idleWait
-            await signal.wait(atMost: min(most, max(found.nextDue, .milliseconds(1))))
+    private func rest(_ found: Wakefulness.Found) async {
+        var found = found
+        found.isHolding = jobs.count > 0
+        switch wakefulness.next(after: found, now: .now) {
+        case .fallAsleep:
+            let isWritten: Void? = await store.attempt { try await $0.fallAsleep(owner, serving: settings.queues) }
+            if isWritten == nil { isRowInDoubt = true }
+        case .wakeUp(let pause):
+            sendWakeUp()
+            await signal.wait(atMost: pause)
+        case .wait(let pause): await signal.wait(atMost: pause)
         }
+    }
+
+    /// Has the row taken away that makes producers notify. What is asked next need not wait for it: it travels before it.
+    private func sendWakeUp() {
+        loop.startTask { [self] in await store.attempt { try await $0.wakeUp(owner) } }
     }
 
     // MARK: Fan-out

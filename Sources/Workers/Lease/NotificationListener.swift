@@ -2,23 +2,27 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hears producers' notifications, on a connection of its own. A hint and never the truth: without it, as behind a transaction
+/// Hears the notifications of producers and operators, on a connection of its own. A hint and never the truth: without it, as behind a transaction
 /// pooler, the worker still looks for work by itself.
 ///
 /// Belongs to the engine's event loop.
 final class NotificationListener {
     private let loop: EventLoop
     private let database: DatabaseAddress
+    private let owner: Int64
     private let signal: Signal
     private var isStopping = false
     private var generator = SystemRandomNumberGenerator()
 
-    /// Called when there may be work.
-    var hear: () -> Void = {}
+    /// Called for each notification.
+    var hear: (Notice) -> Void = { _ in }
+    /// Called when it listens, for the first time or again: what was said while it did not, it has not heard.
+    var listens: () -> Void = {}
 
-    init(loop: EventLoop, database: DatabaseAddress) {
+    init(loop: EventLoop, database: DatabaseAddress, owner: Int64) {
         self.loop = loop
         self.database = database
+        self.owner = owner
         signal = Signal(loop: loop)
     }
 
@@ -46,11 +50,13 @@ final class NotificationListener {
     private func listen() async throws(PostgresError) -> PostgresConnection {
         let connection = try await PostgresConnection.connect(
             to: database, as: "pushq work (notifications)", on: loop)
-        connection.onNotification = { [self] _ in hear() }
+        connection.onNotification = { [self] channel, payload in
+            if let notice = Notice(channel: channel, payload: payload) { hear(notice) }
+        }
         connection.onClose = { [self] _ in signal.raise() }
-        try await connection.listen(to: "pushq")
-        // What was committed while nobody listened.
-        hear()
+        try await connection.listen(to: Notice.channel)
+        try await connection.listen(to: Notice.channel(of: owner))
+        listens()
         return connection
     }
 }

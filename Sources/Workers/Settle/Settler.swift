@@ -43,10 +43,16 @@ final class Settler {
     private var isStopping = false
     /// The number of the last flush.
     private var flushNumber: Int64 = 0
+    /// Campaigns and sends that somebody has paused or cancelled, perhaps: their leases are renewed in the next round, which tells.
+    private var rootsInDoubt: Set<Int64> = []
+    /// Where the next look at the queues that are being sent begins.
+    private var haltPlace = 0
 
     /// Leases that this worker may hold.
     var mostLeases: Int { budget.limit }
 
+    /// Called for a queue that was paused, or whose tenant was suspended.
+    var isHalted: (Int32) -> Void = { _ in }
     /// Called when the end of a job could not be written: its lease is one that nobody knows of.
     var hasAbandoned: () -> Void = {}
     /// Called for each job whose lease is renewed and whose mark has perhaps been moved: it may go on.
@@ -73,6 +79,12 @@ final class Settler {
         if job.closing == .lost { return jobs.remove(job) }
         through.append(job)
         if through.count >= Self.enoughJobs { retireSignal.raise() }
+    }
+
+    /// Looks at once whether the jobs of a campaign or send may go on.
+    func lookAfter(root: Int64) {
+        rootsInDoubt.insert(root)
+        flushSignal.raise()
     }
 
     /// Flushes as soon as possible: a job waits for its mark to be moved.
@@ -211,7 +223,9 @@ final class Settler {
             if !job.isSettling, now >= job.sendBy { close(job, .expired) }
             if !job.isSettling, job.isDirty || job.awaitsMark {
                 dirty.append(job)
-            } else if now >= job.renewedAt + settings.lease / 3 {
+            } else if now >= job.renewedAt + settings.lease / 3
+                || !rootsInDoubt.isEmpty && rootsInDoubt.contains(job.claim.rootID)
+            {
                 // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else must have them.
                 quiet.append(job)
             }
@@ -221,8 +235,20 @@ final class Settler {
             quiet.sort { $0.renewedAt < $1.renewedAt }
             quiet.removeLast(quiet.count - Self.mostRenewedInRound)
         }
+        rootsInDoubt = []
+        await lookForHalts()
         for part in dirty.parts(of: Self.mostFlushed) { await flush(part) }
         for part in quiet.parts(of: Self.mostRenewed) { await renew(part) }
+    }
+
+    /// Whether queues of which jobs are held were paused meanwhile. A notification tells sooner, where there is no pooler in between.
+    private func lookForHalts() async {
+        let ids = Set(jobs.all.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.queue.id)).sorted()
+        guard !ids.isEmpty else { return }
+        if haltPlace >= ids.count { haltPlace = 0 }
+        let part = Array(ids[haltPlace...].prefix(Self.mostFlushed))
+        haltPlace += part.count
+        for id in await store.attempt({ try await $0.haltedQueues(part) }) ?? [] { isHalted(id) }
     }
 
     private func flush(_ dirty: ArraySlice<HeldJob>) async {
@@ -270,6 +296,7 @@ final class Settler {
     /// Takes over what a flush or renewal committed, and stops what was lost.
     private func note(_ kept: KeptLeases, of written: [HeldJob], marks: [Int]?, sentAt: ContinuousClock.Instant) {
         var lost = 0
+        var roots: [Int64: HeldJob.Closing] = [:]
         for (index, job) in written.enumerated() {
             guard kept.jobIDs.contains(job.claim.key.jobID) else {
                 // What is being ended may just have been. A locked one is held, but not for longer than before.
@@ -280,11 +307,16 @@ final class Settler {
             }
             job.renewedAt = sentAt
             if let marks { job.committedMark = max(job.committedMark, marks[index]) }
-            if !job.isSettling, kept.stopped.contains(job.claim.key.jobID) { close(job, .cancelled) }
-            if !job.isSettling, kept.paused.contains(job.claim.key.jobID) {
-                close(job, .yielded(after: Self.pauseDelay))
+            if kept.stopped.contains(job.claim.key.jobID) { roots[job.claim.rootID] = .cancelled }
+            if kept.paused.contains(job.claim.key.jobID) {
+                roots[job.claim.rootID] = .yielded(after: Self.pauseDelay)
             }
-            mayGoOn(job)
+            if roots[job.claim.rootID] == nil { mayGoOn(job) }
+        }
+        if !roots.isEmpty {
+            for job in jobs.all where !job.isSettling {
+                if let closing = roots[job.claim.rootID] { close(job, closing) }
+            }
         }
         if lost > 0 { report(.leasesLost(lost)) }
     }

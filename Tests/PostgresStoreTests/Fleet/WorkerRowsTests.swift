@@ -9,7 +9,7 @@ import Transport
             let queue = try await QueueFixture(database)
             for incarnation: Int64 in [1, 2, 3] {
                 try await queue.connection.showWorker(incarnation, name: "w", version: "", isDraining: false)
-                try await queue.connection.fallAsleep(incarnation)
+                try await queue.connection.fallAsleep(incarnation, serving: "*")
             }
             // The first is gone, of the second only its sleep is left, the third is at work.
             try await queue.run(

@@ -156,7 +156,7 @@ struct `Listening` {
             let listener = try await database.connect()
             let other = try await database.connect()
             let heard = AsyncStream.makeStream(of: String.self)
-            listener.onNotification = { heard.continuation.yield($0) }
+            listener.onNotification = { channel, _ in heard.continuation.yield(channel) }
             try await listener.listen(to: "pushq")
             try await listener.listen(to: "odd \"channel\"")
             try await other.runScript("notify elsewhere; notify pushq, 'payload'; notify \"odd \"\"channel\"\"\"")
@@ -173,7 +173,7 @@ struct `Listening` {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
             var count = 0
-            connection.onNotification = { _ in count += 1 }
+            connection.onNotification = { _, _ in count += 1 }
             try await connection.listen(to: "self")
             for _ in 0..<10 { _ = try await connection.execute(Statement("notify", "select pg_notify('self', '')")) }
             try await eventually("ten notifications") { count == 10 }

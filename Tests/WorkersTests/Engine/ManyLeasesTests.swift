@@ -38,18 +38,18 @@ import Transport
     }
 
     @Test func `renews all that it holds in time, so that each is sent once, though answers are slow`() async throws {
-        let count = 20_000
+        let count = 60_000
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .seconds(1) ... .seconds(1)
             configuration.streamLimit = 1000
         } _: { _, fixture in
-            try await enqueue(count, queues: 10, in: fixture)
+            try await enqueue(count, queues: 30, in: fixture)
             try await fixture.withEngine { settings in
                 settings.lease = .seconds(3)
                 settings.rescueGrace = .milliseconds(200)
             } _: { _ in
                 try await eventually(
-                    "the end of all", within: .seconds(150), { try await ended(in: fixture) },
+                    "the end of all", within: .seconds(200), { try await ended(in: fixture) },
                     until: { $0 >= count })
             }
             let seen = await fixture.simulator.snapshot()

@@ -1,0 +1,76 @@
+import Testing
+
+@testable import Workers
+
+@Suite struct `A worker that looks for work` {
+    private let start = ContinuousClock.now
+    private let nothing = Wakefulness.Found()
+    private let work = Wakefulness.Found(hasWork: true, lookTime: .milliseconds(1))
+
+    private func make() -> Wakefulness { Wakefulness(busyLook: .milliseconds(10), idleLook: .milliseconds(500)) }
+
+    /// One that has fallen asleep at `start`.
+    private func asleep() -> Wakefulness {
+        var worker = make()
+        while worker.next(after: nothing, now: start) != .fallAsleep {}
+        return worker
+    }
+
+    @Test func `falls asleep after a few looks that found nothing, milliseconds apart`() {
+        var worker = make()
+        let step1 = worker.next(after: nothing, now: start)
+        #expect(step1 == .wait(.milliseconds(4)))
+        let step2 = worker.next(after: nothing, now: start)
+        #expect(step2 == .wait(.milliseconds(8)))
+        let step3 = worker.next(after: nothing, now: start)
+        #expect(step3 == .fallAsleep)
+        #expect(worker.isAsleep)
+    }
+
+    @Test func `looks ever more rarely while it sleeps`() {
+        var worker = asleep()
+        let waits = (0..<9).map { _ in worker.next(after: nothing, now: start) }
+        #expect(waits == [5, 10, 20, 40, 80, 160, 320, 500, 500].map { .wait(.milliseconds($0)) })
+    }
+
+    @Test func `is notified once, and then looks by itself until it has found nothing for a while`() {
+        var worker = asleep()
+        let takesRowAway = [worker.noteNotified(), worker.noteNotified()]
+        #expect(takesRowAway == [true, false])
+        let step4 = worker.next(after: work, now: start)
+        #expect(step4 == .wait(.milliseconds(10)))
+        let step5 = worker.next(after: nothing, now: start)
+        #expect(step5 == .wait(.milliseconds(4)))
+    }
+
+    @Test func `that finds something without having been notified has its row taken away`() {
+        var worker = asleep()
+        let step6 = worker.next(after: work, now: start)
+        #expect(step6 == .wakeUp(then: .milliseconds(10)))
+        #expect(!worker.isAsleep)
+    }
+
+    @Test func `writes its row anew when PostgreSQL was away, and every few seconds`() {
+        var worker = asleep()
+        worker.noteRowInDoubt()
+        #expect(!worker.isAsleep)
+        while worker.next(after: nothing, now: start) != .fallAsleep {}
+        let step7 = worker.next(after: nothing, now: start + .seconds(4))
+        #expect(step7 != .fallAsleep)
+        let step8 = worker.next(after: nothing, now: start + .seconds(5))
+        #expect(step8 == .fallAsleep)
+    }
+
+    @Test func `is back in time for what is due, and spends no more than a tenth of its time on looking`() {
+        var worker = asleep()
+        var soon = nothing
+        soon.nextDue = .milliseconds(3)
+        let step9 = worker.next(after: soon, now: start)
+        #expect(step9 == .wait(.milliseconds(3)))
+        var slow = work
+        slow.lookTime = .milliseconds(30)
+        var busy = make()
+        let step10 = busy.next(after: slow, now: start)
+        #expect(step10 == .wait(.milliseconds(300)))
+    }
+}
