@@ -41,7 +41,7 @@ end $$;
 -- 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`: whoever has it begin where it
 -- ended the last time comes by all of them in turns. So it is with campaigns, of which there may be thousands: each queue's first, as many as pairs. In plpgsql, so that plans are looked after before they are used.
 create function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
-returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint)
+returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint, run_at timestamptz, id bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -56,22 +56,22 @@ begin
   loop
     return query
       with recursive due as (
-        (select j.queue_id, j.lane, j.run_at
+        (select j.queue_id, j.lane, j.run_at, j.id
          from pushq.job j
          where (j.queue_id, j.lane) > (from_queue, from_lane) and (j.queue_id, j.lane) <= (to_queue, to_lane)
-         order by j.queue_id, j.lane, j.run_at
+         order by j.queue_id, j.lane, j.run_at, j.id
          limit 1)
         union all
-        select n.queue_id, n.lane, n.run_at
+        select n.queue_id, n.lane, n.run_at, n.id
         from due d
         cross join lateral (
-          select j.queue_id, j.lane, j.run_at
+          select j.queue_id, j.lane, j.run_at, j.id
           from pushq.job j
           where (j.queue_id, j.lane) > (d.queue_id, d.lane) and (j.queue_id, j.lane) <= (to_queue, to_lane)
-          order by j.queue_id, j.lane, j.run_at
+          order by j.queue_id, j.lane, j.run_at, j.id
           limit 1) n)
       select d.queue_id, d.lane, null::bigint, 0,
-             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end
+             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end, d.run_at, d.id
       from due d
       limit pairs;
     get diagnostics seen = row_count;
@@ -106,7 +106,7 @@ begin
              (select count(*)::int
               from (
                 select from pushq.job j where j.queue_id = o.queue_id and j.lane = 2 and j.run_at <= now() limit count_to) r),
-             (extract(epoch from o.start_at - now()) * 1000000)::bigint
+             (extract(epoch from o.start_at - now()) * 1000000)::bigint, null::timestamptz, null::bigint
       from open o
       limit campaigns;
     get diagnostics seen = row_count;
@@ -114,5 +114,69 @@ begin
     exit when campaigns <= 0 or from_queue < 0;
     to_queue := after_queue;
     from_queue := -1;
+  end loop;
+end $$;
+
+-- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. What was claimed there is passed over by no
+-- look then, though its index entries stay for as long as anybody's snapshot may see them. `ready` counts the ready jobs of the bulk
+-- lanes among them. The floors are in the order of queue and lane; what lies between them is scanned as above.
+create function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], count_to int)
+returns table (queue_id int, lane smallint, run_at timestamptz, id bigint, ready int, due_in bigint)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  from_queue int      := -1;
+  from_lane  smallint := 0;
+  to_queue   int;
+  to_lane    smallint;
+begin
+  perform pushq.fit_plans();
+  for i in 1 .. cardinality(floor_queue) + 1 loop
+    to_queue := coalesce(floor_queue[i], 2147483647);
+    to_lane := coalesce(floor_lane[i], 0::smallint);
+    -- The end is a queue and not a pair: an index scan ends at a bound of its first column, and would go on through the lane with the floor.
+    return query
+      with recursive due as (
+        (select j.queue_id, j.lane, j.run_at, j.id
+         from pushq.job j
+         where (j.queue_id, j.lane) > (from_queue, from_lane) and j.queue_id < to_queue
+         order by j.queue_id, j.lane, j.run_at, j.id
+         limit 1)
+        union all
+        select n.queue_id, n.lane, n.run_at, n.id
+        from due d
+        cross join lateral (
+          select j.queue_id, j.lane, j.run_at, j.id
+          from pushq.job j
+          where (j.queue_id, j.lane) > (d.queue_id, d.lane) and j.queue_id < to_queue
+          order by j.queue_id, j.lane, j.run_at, j.id
+          limit 1) n)
+      select d.queue_id, d.lane, d.run_at, d.id, 0,
+             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end
+      from due d;
+    exit when i > cardinality(floor_queue);
+    -- The lanes of this queue before the one with the floor, and that one.
+    return query
+      select to_queue, l.lane, h.run_at, h.id,
+             case when l.lane = 2 then (
+               select count(*)::int
+               from (
+                 select
+                 from pushq.job j
+                 where j.queue_id = to_queue and j.lane = l.lane and j.run_at <= now() and (j.run_at, j.id) >= (h.run_at, h.id)
+                 limit count_to) r) else 0 end,
+             case when h.run_at <> 'infinity' then (extract(epoch from h.run_at - now()) * 1000000)::bigint end
+      from (
+        select n::smallint as lane, case when n = to_lane then floor_run_at[i] else '-infinity' end as run_at,
+               case when n = to_lane then floor_id[i] else 0 end as id
+        from generate_series(case when from_queue = to_queue then from_lane + 1 else 0 end, to_lane) n) l
+      cross join lateral (
+        select j.run_at, j.id
+        from pushq.job j
+        where j.queue_id = to_queue and j.lane = l.lane and (j.run_at, j.id) >= (l.run_at, l.id)
+        order by j.run_at, j.id
+        limit 1) h;
+    from_queue := to_queue;
+    from_lane := to_lane;
   end loop;
 end $$;

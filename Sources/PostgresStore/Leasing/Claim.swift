@@ -4,13 +4,14 @@ extension Statement {
     /// Moves ready jobs from `job` to `lease` and brings their recipients with the tokens of those that are active.
     ///
     /// $1 queue_id[], $2 lane[], $3 quota[]: how many jobs of which lane; $4 owner; $5 ttl; $6 how far a job that is sent at most
-    /// once may be dispatched before its first flush.
+    /// once may be dispatched before its first flush; $7 run_at[], $8 id[]: where each lane begins, as a look has just seen. What was claimed
+    /// before it leaves index entries, which the probe need not pass over.
     static let claim = Statement(
         "claim",
         #"""
         with want as materialized (
           select *
-          from unnest($1::int[], $2::smallint[], $3::int[]) as w(queue_id, lane, quota)
+          from unnest($1::int[], $2::smallint[], $3::int[], $7::timestamptz[], $8::bigint[]) as w(queue_id, lane, quota, run_at, id)
           -- Paused a moment ago, perhaps, and not known to be yet.
           where not exists (
             select
@@ -23,7 +24,7 @@ extension Statement {
           cross join lateral (
             select ctid as spot
             from pushq.job
-            where queue_id = w.queue_id and lane = w.lane and run_at <= now()
+            where queue_id = w.queue_id and lane = w.lane and run_at <= now() and (run_at, id) >= (w.run_at, w.id)
             order by run_at, id
             limit w.quota
             for update skip locked) j),
@@ -120,11 +121,14 @@ package struct ClaimQuota: Sendable {
     package let queueID: Int32
     package let lane: Lane
     package let jobs: Int32
+    /// The first job of the lane, if a look has just seen it.
+    package let head: LaneHead?
 
-    package init(queueID: Int32, lane: Lane, jobs: Int32) {
+    package init(queueID: Int32, lane: Lane, jobs: Int32, head: LaneHead? = nil) {
         self.queueID = queueID
         self.lane = lane
         self.jobs = jobs
+        self.head = head
     }
 }
 
@@ -191,6 +195,8 @@ extension PostgresConnection {
                 .int4Array(quotas.map(\.queueID)), .int2Array(quotas.map(\.lane.rawValue)),
                 .int4Array(quotas.map(\.jobs)),
                 .int8(owner), .interval(lease), .int4(Int32(atMostOnceWindow)),
+                // 1970 comes before everything that was ever queued.
+                .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }), .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
             ])
         return rows.compactMap(ClaimedJob.init)
     }

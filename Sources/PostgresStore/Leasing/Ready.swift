@@ -5,7 +5,11 @@ extension Statement {
     ///
     /// $1 queue and $2 lane after which to begin; $3 pairs, at the most; $4 how far to count the ready jobs of a campaign's queue.
     static let ready = Statement(
-        "ready", "select queue_id, lane, campaign_id, ready, due_in from pushq.ready_work($1, $2, $3, $4)")
+        "ready", "select queue_id, lane, campaign_id, ready, due_in, run_at, id from pushq.ready_work($1, $2, $3, $4)")
+
+    /// The same for pairs of queue and lane, begun at floors. $1 queue_id[], $2 lane[], $3 run_at[], $4 id[]; $5 how far to count.
+    static let readyAbove = Statement(
+        "ready_above", "select queue_id, lane, ready, due_in, run_at, id from pushq.ready_above($1, $2, $3, $4, $5)")
 }
 
 /// What a look at the queue found.
@@ -16,6 +20,8 @@ package struct ReadyWork: Sendable {
         package let lane: Lane
         /// Until the first of them may be claimed, on the database's clock; zero or less: now.
         package let dueIn: Duration
+        /// The first of them: before it there is none.
+        package let head: LaneHead
     }
 
     /// A campaign that has jobs to be made.
@@ -35,8 +41,25 @@ package struct ReadyWork: Sendable {
     package fileprivate(set) var end: LanePlace?
 }
 
+/// The first job of a lane: where a probe may begin.
+package struct LaneHead: Sendable, Equatable {
+    package let place: LanePlace
+    /// In microseconds since 1970.
+    package let runAt: Int64
+    package let jobID: Int64
+
+    package init(_ place: LanePlace, runAt: Int64, jobID: Int64) {
+        self.place = place
+        self.runAt = runAt
+        self.jobID = jobID
+    }
+
+    /// Whether it comes before `other` of the same lane.
+    package func precedes(_ other: LaneHead) -> Bool { (runAt, jobID) < (other.runAt, other.jobID) }
+}
+
 /// A place in the order of queues and their lanes.
-package struct LanePlace: Sendable, Equatable {
+package struct LanePlace: Sendable, Hashable {
     package let queueID: Int32
     package let lane: Lane
 
@@ -46,6 +69,12 @@ package struct LanePlace: Sendable, Equatable {
     package init(_ queueID: Int32, _ lane: Lane) {
         self.queueID = queueID
         self.lane = lane
+    }
+}
+
+extension LanePlace: Comparable {
+    package static func < (one: LanePlace, other: LanePlace) -> Bool {
+        (one.queueID, one.lane.rawValue) < (other.queueID, other.lane.rawValue)
     }
 }
 
@@ -79,8 +108,43 @@ extension PostgresConnection {
                         queueID: row.int4(0), campaignID: campaignID, readyJobs: Int(row.int4(3)),
                         dueIn: .microseconds(dueIn)))
             } else {
-                work.jobs.append(.init(queueID: row.int4(0), lane: lane, dueIn: .microseconds(dueIn)))
+                let head = LaneHead(
+                    LanePlace(row.int4(0), lane), runAt: row.timestamptz(5), jobID: row.int8(6))
+                work.jobs.append(
+                    .init(queueID: row.int4(0), lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
+        }
+        return work
+    }
+
+    /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and lane.
+    /// - Parameter known: campaigns that have jobs to be made, from a look at everything; their ready jobs are counted anew.
+    package func ready(
+        above floors: [LaneHead], countingTo limit: Int32, known: [ReadyWork.FanOut]
+    ) async throws(PostgresError) -> ReadyWork {
+        let rows = try await execute(
+            .readyAbove,
+            [
+                .int4Array(floors.map(\.place.queueID)), .int2Array(floors.map(\.place.lane.rawValue)),
+                .timestamptzArray(floors.map(\.runAt)), .int8Array(floors.map(\.jobID)), .int4(limit),
+            ])
+        var work = ReadyWork()
+        var readyJobs: [Int32: Int] = [:]
+        for row in rows {
+            guard let lane = Lane(rawValue: row.int2(1)), let dueIn = row.optionalInt8(3) else { continue }
+            let place = LanePlace(row.int4(0), lane)
+            work.jobs.append(
+                .init(
+                    queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
+                    head: LaneHead(place, runAt: row.timestamptz(4), jobID: row.int8(5))))
+            // Of a lane without a floor nothing was claimed of late: it has not run dry.
+            let isCounted = floors.contains { $0.place == place }
+            if lane == .bulk { readyJobs[place.queueID] = isCounted ? Int(row.int4(2)) : Int(limit) }
+        }
+        work.fanOuts = known.map { fanOut in
+            ReadyWork.FanOut(
+                queueID: fanOut.queueID, campaignID: fanOut.campaignID, readyJobs: readyJobs[fanOut.queueID] ?? 0,
+                dueIn: fanOut.dueIn)
         }
         return work
     }

@@ -47,6 +47,9 @@ final class Intake {
     /// The row that has producers notify may be gone.
     private var isRowInDoubt = false
     private var openFanOuts: [ReadyWork.FanOut] = []
+    /// Where looks begin, and the campaigns that the last look at everything found.
+    private var floors = LaneFloors()
+    private var knownFanOuts: [ReadyWork.FanOut] = []
     /// Where the next look begins.
     private var place = LanePlace.start
     /// The next look comes to all lanes. So it is while there is nothing to claim: many lanes of which nothing is due yet are looked at
@@ -124,8 +127,7 @@ final class Intake {
     private func look() async throws(PostgresError) -> Wakefulness.Found {
         queues.measureRates()
         let begun = ContinuousClock.now
-        let work = try await store.connection().ready(
-            after: place, pairs: looksAtAll ? .max : Self.mostLanes, countingTo: Self.mostReadyJobs)
+        let work = try await readyWork(begun)
         var found = Wakefulness.Found(lookTime: begun.duration(to: .now), isPartial: work.end != nil)
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
@@ -140,6 +142,21 @@ final class Intake {
         guard !quotas.isEmpty, !isStopping else { return found }
         if try await claim(quotas) > 0 { found.hasWork = true }
         return found
+    }
+
+    /// Looks at everything, or from where the lanes were empty a moment ago.
+    private func readyWork(_ begun: ContinuousClock.Instant) async throws(PostgresError) -> ReadyWork {
+        guard floors.isWholeLookDue(at: begun) else {
+            let work = try await store.connection().ready(
+                above: floors.floors, countingTo: Self.mostReadyJobs, known: knownFanOuts)
+            floors.noteLook(work.jobs.map(\.head), now: .now)
+            return work
+        }
+        let work = try await store.connection().ready(
+            after: place, pairs: looksAtAll ? .max : Self.mostLanes, countingTo: Self.mostReadyJobs)
+        floors.noteWholeLook(work.jobs.map(\.head), took: begun.duration(to: .now), now: begun)
+        knownFanOuts = work.fanOuts
+        return work
     }
 
     /// How many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together no more than can
@@ -167,7 +184,7 @@ final class Intake {
             let wanted = max(1, Int(missing / max(queue.jobSize[Int(lane.lane.rawValue)], 1)))
             let count = min(wanted, Self.mostJobs, leases)
             freeLeases -= count
-            quotas.append(ClaimQuota(queueID: queue.id, lane: lane.lane, jobs: Int32(count)))
+            quotas.append(ClaimQuota(queueID: queue.id, lane: lane.lane, jobs: Int32(count), head: lane.head))
         }
         return quotas
     }
@@ -194,7 +211,10 @@ final class Intake {
         do throws(PostgresError) {
             let claimed = try await store.connection().claim(
                 quotas, owner: owner, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
-            for claim in claimed { start(claim, claimedAt: sentAt) }
+            for claim in claimed {
+                floors.noteClaim(of: 1, from: LanePlace(claim.key.queueID, claim.lane))
+                start(claim, claimedAt: sentAt)
+            }
             audit.claimEnds(isAnswered: true)
             return claimed.count
         } catch {

@@ -128,6 +128,15 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             _ = try await queue.connection.execute(
                 Statement("pause", "select pushq.pause_campaign('\(QueueFixture.name)', 'k')"))
+            // Whoever claims them is told, gives them back, and they are set aside.
+            let claimed = try await queue.claim()
+            #expect(claimed.map(\.isPaused) == [true, true])
+            let back = claimed.map { job in
+                YieldedLease(
+                    progress: LeaseProgress(
+                        key: job.key, dispatched: 0, outcomes: [UInt8](repeating: 0, count: job.deviceIDs.count)))
+            }
+            try await queue.connection.yield(back, owner: 1)
             #expect(try await queue.claim().isEmpty)
             _ = try await queue.connection.execute(
                 Statement("resume", "select pushq.resume_campaign('\(QueueFixture.name)', 'k')"))

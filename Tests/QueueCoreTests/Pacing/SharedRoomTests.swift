@@ -8,7 +8,7 @@ import Testing
         var taken = weights.map { _ in 0 }
         for _ in 0..<200 {
             for index in weights.indices {
-                taken[index] -= taken[index] / 10
+                taken[index] -= (taken[index] + 9) / 10
                 let free = room - taken.reduce(0, +)
                 taken[index] += SharedRoom.more(
                     having: taken[index], free: free, weight: weights[index], heaviest: weights.max()!)

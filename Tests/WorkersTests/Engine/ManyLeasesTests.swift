@@ -40,8 +40,8 @@ import Transport
     @Test func `renews all that it holds in time, so that each is sent once, though answers are slow`() async throws {
         let count = 60_000
         try await EngineFixture.run { configuration in
-            configuration.rules.latency = .seconds(1) ... .seconds(1)
-            configuration.streamLimit = 1000
+            configuration.rules.latency = .seconds(3) ... .seconds(3)
+            configuration.streamLimit = 2500
         } _: { _, fixture in
             try await enqueue(count, queues: 30, in: fixture)
             try await fixture.withEngine { settings in

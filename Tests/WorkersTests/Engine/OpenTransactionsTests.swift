@@ -31,6 +31,7 @@ import Transport
         """,
         #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}')"#,
         #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}', array['\x00ff', '\x00fe']::bytea[])"#,
+        #"pushq.add_to_list('$q', pushq.new_list('$q'), array['\x00ff', decode('$token', 'hex')])"#,
         "pushq.pause_campaign('$q', 'running')", "pushq.cancel_campaign('$q', 'running')",
         "pushq.resume_campaign('$q', 'paused')",
         "pushq.retry_failed('$q', $job)", "pushq.retry_failed_campaign('$q', 'running')",

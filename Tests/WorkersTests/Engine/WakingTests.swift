@@ -39,14 +39,14 @@ import Transport
     @Test func `is notified of its own queues alone`() async throws {
         try await EngineFixture.run { _, fixture in
             let acme = try await fixture.makeQueue()
-            let beta = try await fixture.makeQueue(tenant: "beta", app: "com.be_ta")
+            let beta = try await fixture.makeQueue(tenant: "be_ta", app: "com.beta")
             try await fixture.connection.runScript("insert into pushq.sleeper (incarnation) values (2)")
             let session = try await fixture.database.connect()
             let heard = Locked<[String]>([])
             session.onNotification = { channel, _ in heard.withLock { $0.append(channel) } }
             for incarnation in [1, 2, 3] { try await session.listen(to: Notice.channel(of: Int64(incarnation))) }
-            try await fixture.connection.fallAsleep(1, serving: "beta/com.be_ta/*")
-            try await fixture.connection.fallAsleep(3, serving: "beta/comxbe%/*")
+            try await fixture.connection.fallAsleep(1, serving: "be_ta/com.beta/*")
+            try await fixture.connection.fallAsleep(3, serving: "b%/com.beta/*")
             for queue in [acme, beta] {
                 try await fixture.connection.runScript(
                     #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)
