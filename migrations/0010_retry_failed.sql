@@ -42,7 +42,7 @@ begin
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
     cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
-    where get_byte(t.outcomes, n) between 128 and 191),
+    where get_byte(t.outcomes, n) between 128 and 191 and b.device_ids[n + 1] is not null),
   cut as materialized (
     select nextval('pushq.id') as job_id, message_id, min(body_day) as body_day, lane, array_agg(device_id order by device_id) as ids
     from (

@@ -48,7 +48,7 @@ extension Statement {
                c.cancelled_at is not null as stopped,
                b.device_ids, d.ids, d.tokens,
                m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
-               c.paused_at is not null as paused
+               c.paused_at is not null as paused, t.recipient_count
         from taken t
         cross join lateral (
           select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m
@@ -180,8 +180,28 @@ package struct ClaimedJob: Sendable {
     package var isPaused = false
     /// The recipients, ascending.
     package let deviceIDs: [Int64]
+    /// How many its row says that there are, if that is another number.
+    package var statedCount: Int?
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
+}
+
+extension ClaimedJob {
+    /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed. Nothing can be sent
+    /// for such a job, and it must not cost the worker that claims it.
+    package var damage: String? {
+        if let statedCount { return "the job is for \(statedCount) recipients, and its body has \(deviceIDs.count)" }
+        if !outcomes.isEmpty, outcomes.count != deviceIDs.count {
+            return "the job has \(deviceIDs.count) recipients, and outcomes of \(outcomes.count)"
+        }
+        if uncertainBelow > deviceIDs.count {
+            return "the job has \(deviceIDs.count) recipients, and \(uncertainBelow) are said to have been sent to"
+        }
+        return nil
+    }
+
+    /// Recipients by the job's row, which is what its end has to agree with.
+    package var recipientCount: Int { statedCount ?? deviceIDs.count }
 }
 
 extension PostgresConnection {
@@ -229,7 +249,7 @@ extension ClaimedJob {
             rootID: row.int8(4), attempt: Int(row.int2(5)), rescues: Int(row.int2(6)),
             isAtMostOnce: row.bool(7), uncertainBelow: Int(row.int2(8)), outcomes: row.optionalBytes(9) ?? [],
             sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11), isPaused: row.bool(22),
-            deviceIDs: deviceIDs,
+            deviceIDs: deviceIDs, statedCount: Int(row.int2(23)) == deviceIDs.count ? nil : Int(row.int2(23)),
             tokens: RecipientTokens(of: deviceIDs, among: row.optionalInt8Array(13) ?? [], row.byteArrays(14)))
     }
 }

@@ -93,7 +93,7 @@ final class Queues {
     func run() async {
         var next = ContinuousClock.now + settings.settingsRefresh
         while !isStopping {
-            await signal.wait(atMost: ContinuousClock.now.duration(to: next))
+            await signal.wait(atMost: max(.zero, ContinuousClock.now.duration(to: next)))
             await readChanged()
             await pauseFaulty()
             guard !isStopping, ContinuousClock.now >= next else { continue }

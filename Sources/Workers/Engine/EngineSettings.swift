@@ -106,6 +106,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case leftInFlight(Int, drain: Duration)
     case jobsRescued(Int)
     case leasesLost(Int)
+    case jobQuarantined(queue: String, job: Int64, reason: String)
     case leasesFound(Int)
     case devicesDeactivated(Int)
     case queuesPausedForTokens(Int)
@@ -159,6 +160,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or unknown where the message says "
                 + "at most once"
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
+        case .jobQuarantined(let queue, let job, let reason):
+            "quarantined job \(job) of \(queue), nothing of it is sent: \(reason); see it with: pushq-admin job list --failed"
         case .leasesLost(let count): "lost \(count) leases to other workers"
         case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
         case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"

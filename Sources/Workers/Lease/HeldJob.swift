@@ -103,8 +103,13 @@ final class HeldJob {
         self.slot = slot
         renewedAt = claimedAt
         sendBy = now + claim.sendWithin
+        if let damage = claim.damage {
+            outcomes = [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: claim.recipientCount)
+            committedMark = outcomes.count
+            notes[0] = damage
+            return
+        }
         outcomes = claim.outcomes.isEmpty ? [UInt8](repeating: 0, count: claim.deviceIDs.count) : claim.outcomes
-        precondition(outcomes.count == claim.deviceIDs.count, "an outcome for each recipient")
         committedMark =
             claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }

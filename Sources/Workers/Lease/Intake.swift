@@ -154,7 +154,9 @@ final class Intake {
         }
         let work = try await store.connection().ready(
             after: place, pairs: looksAtAll ? .max : Self.mostLanes, countingTo: Self.mostReadyJobs)
-        floors.noteWholeLook(work.jobs.map(\.head), took: begun.duration(to: .now), now: begun)
+        // One that did not come to all of them is bounded already, and floors would be of a part.
+        let time = work.end == nil ? begun.duration(to: .now) : .zero
+        floors.noteWholeLook(work.jobs.map(\.head), took: time, now: begun)
         knownFanOuts = work.fanOuts
         return work
     }
@@ -230,6 +232,10 @@ final class Intake {
         let job = jobs.insert { slot in
             HeldJob(
                 claim, of: queue, slot: slot, claimedAt: claimedAt, now: .now, window: settings.atMostOnceWindow)
+        }
+        if let damage = claim.damage {
+            settler.reportQuarantine(of: job, because: damage)
+            return settler.take(job)
         }
         if claim.isStopped { return settler.close(job, .cancelled) }
         if claim.sendWithin <= .zero { return settler.close(job, .expired) }

@@ -81,6 +81,11 @@ final class Settler {
         if through.count >= Self.enoughJobs { retireSignal.raise() }
     }
 
+    /// Says that a job ends without having been sent.
+    func reportQuarantine(of job: HeldJob, because damage: String) {
+        report(.jobQuarantined(queue: "\(job.queue.settings.name)", job: job.claim.key.jobID, reason: damage))
+    }
+
     /// Looks at once whether the jobs of a campaign or send may go on.
     func lookAfter(root: Int64) {
         rootsInDoubt.insert(root)

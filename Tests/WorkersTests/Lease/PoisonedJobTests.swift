@@ -104,3 +104,33 @@ import Transport
         return Int(rows.first?.optionalInt8(0) ?? -1)
     }
 }
+
+@Suite(.timeLimit(.minutes(2))) struct `A job whose row does not agree with itself` {
+    /// What a hand at the database, or a disk, can do to a job of three recipients.
+    @Test(arguments: [
+        "outcomes = '\\x0000'", "outcomes = '\\x00000000'", "recipient_count = 2", "recipient_count = 500",
+        "dispatched = 400", "dispatched = 400, at_most_once = true",
+    ])
+    func `ends as quarantined, and costs no worker`(damage: String) async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            try await fixture.connection.runScript(
+                """
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex'))) from pushq.device;
+                update pushq.job set \(damage)
+                """)
+            try await fixture.withEngine { _ in
+                try await eventually("the end of the job", within: .seconds(30)) {
+                    try await fixture.number("select count(*) from pushq.result where failed > 0 and notes is not null")
+                        == 1
+                }
+                try await fixture.connection.runScript(
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array['00ff'])"#)
+                try await eventually("another push to arrive", within: .seconds(30)) {
+                    await fixture.simulator.snapshot().accepted == 1
+                }
+            }
+            #expect(fixture.events.contains("quarantined job"))
+        }
+    }
+}
