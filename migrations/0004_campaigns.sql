@@ -29,7 +29,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
   cursor_device_id bigint      not null default 0,        -- the last one seen
-  last_device_id   bigint      not null,                  -- the highest there was at the start
+  last_device_id   bigint,                                -- the highest there was when the first step ran; null before it
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
   made             bigint      not null default 0,        -- recipients in jobs so far
   paused           boolean     not null default false,

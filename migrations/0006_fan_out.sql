@@ -25,6 +25,9 @@ begin
     return null;
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
+  if f.last_device_id is null then
+    f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
+  end if;
 
   with seen as materialized (
     -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan would not be
@@ -63,6 +66,7 @@ begin
   update pushq.fan_out o
   set made = o.made + (select coalesce(sum(recipient_count), 0) from jobs),
       message_day = greatest(o.message_day, pushq.today()),
+      last_device_id = f.last_device_id,
       done = h.upto is null,
       done_at = case when h.upto is null then clock_timestamp() end,
       cursor_device_id = case when n.jobs = job_limit and h.upto is not null then h.ids[job_limit * per_job]

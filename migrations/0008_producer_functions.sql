@@ -192,7 +192,9 @@ begin
   insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, last_device_id)
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
          coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
-         coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0);
+         -- Of one that starts later the audience is who is there then.
+         case when new_campaign.start_at <= now()
+              then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
   perform pushq.wake(q);
   return root;
 end $$;

@@ -115,7 +115,7 @@ extension MockAPNs {
         }
 
         /// A part of a body whose end does not come.
-        func answerPart(_ streamID: UInt32, _ part: [UInt8]) {
+        package func answerPart(_ streamID: UInt32, _ part: [UInt8]) {
             var bytes = ByteQueue()
             bytes.append(bigEndian: UInt32(part.count) << 8)  // DATA
             bytes.append(0)
@@ -124,7 +124,17 @@ extension MockAPNs {
             bytes.withBytes { _ = stream.write($0) }
         }
 
-        func allow(_ maximumStreams: Int) {
+        /// A whole answer whose fields are those of `block`, in HPACK: one that HTTP/2 would not write by itself.
+        package func answerRaw(_ streamID: UInt32, block: [UInt8]) {
+            var bytes = ByteQueue()
+            bytes.append(bigEndian: UInt32(block.count) << 8 | 1)  // HEADERS
+            bytes.append(0x5)  // END_HEADERS, END_STREAM
+            bytes.append(bigEndian: streamID)
+            bytes.append(block)
+            bytes.withBytes { _ = stream.write($0) }
+        }
+
+        package func allow(_ maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
             announce(settings)

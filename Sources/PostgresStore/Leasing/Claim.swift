@@ -48,7 +48,9 @@ extension Statement {
                c.cancelled_at is not null as stopped,
                b.device_ids, d.ids, d.tokens,
                m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
-               c.paused_at is not null as paused, t.recipient_count
+               c.paused_at is not null as paused, t.recipient_count,
+               -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
+               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at
         from taken t
         cross join lateral (
           select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m
@@ -205,7 +207,8 @@ extension ClaimedJob {
 }
 
 extension PostgresConnection {
-    /// Claims jobs for `owner` for the time `lease`. Jobs that others are claiming at this moment are passed over.
+    /// Claims jobs for `owner` for the time `lease`, and returns them in the order in which they are to be sent: by `run_at`, then by
+    /// id. Jobs that others are claiming at this moment are passed over.
     package func claim(
         _ quotas: [ClaimQuota], owner: Int64, lease: Duration, atMostOnceWindow: Int
     ) async throws(PostgresError) -> [ClaimedJob] {
@@ -218,7 +221,10 @@ extension PostgresConnection {
                 // 1970 comes before everything that was ever queued.
                 .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }), .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
             ])
-        return rows.compactMap(ClaimedJob.init)
+        // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old ones. Sorted by
+        // the server they would be written to disk: a batch takes more than its work_mem.
+        let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8(24), job: $0) } }
+        return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
     /// Leases of `owner` other than `known`.

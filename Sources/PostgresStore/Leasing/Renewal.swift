@@ -87,7 +87,10 @@ extension Statement {
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
                                  rescues, epoch, at_most_once, dispatched, outcomes)
           select b.queue_id, job_id, lane,
-                 case when a.id is null then greatest(run_at, now() + delay * interval '1 microsecond') else 'infinity' end,
+                 -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
+                 case when a.id is not null then 'infinity'
+                      when delay = 0 then run_at
+                      else greatest(run_at, now() + delay * interval '1 microsecond') end,
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
                  sent, known
           from back b

@@ -34,7 +34,7 @@ extension Statement {
           delete from pushq.lease l
           using free g
           where l.queue_id = g.queue_id and l.job_id = g.job_id
-          returning l.queue_id, l.job_id, l.lane, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
+          returning l.queue_id, l.job_id, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
                     l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
                     g.retried, g.notes),
         ended as (
@@ -48,13 +48,14 @@ extension Statement {
         -- failed finds no row to join and is left to whoever holds the job now.
         member as materialized (
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
-                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, r.delay, r.part, r.device_id
+                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id
           from unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::smallint[], $19::smallint[], $20::smallint[])
             as r(job_id, device_id, delay, attempts, losses, part)
           join fenced f on f.job_id = r.job_id),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id, root_id,
-                 at_most_once, attempt, rescues, delay, array_agg(device_id order by device_id) as ids
+                 at_most_once, attempt, rescues, delay, min(run_at) as run_at,
+                 array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part
@@ -68,8 +69,9 @@ extension Statement {
         again_job as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
                                  attempt, rescues, at_most_once)
-          select queue_id, id, lane, now() + delay * interval '1 microsecond', send_by, message_id, campaign_id, root_id, pushq.today(),
-                 cardinality(ids), attempt, rescues, at_most_once
+          -- What goes back without a delay keeps its place.
+          select queue_id, id, lane, case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end, send_by,
+                 message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues, at_most_once
           from again
           -- Its message is beside its body, after midnight too.
           cross join lateral pushq.bring_message(queue_id, message_id, body_day)),

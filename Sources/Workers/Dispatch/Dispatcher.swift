@@ -111,7 +111,7 @@ final class Dispatcher {
         // With ten thousand queues most of them wait for a connection.
         var contenders = active.filter { queue in
             (isAhead ? queue.hasJobs(in: .urgent) && mayGoAhead(queue) : queue.hasJobs) && queue.mayWork
-                && queue.roomForPushes() > 0
+                && queue.roomForPushes(now: now) > 0
         }
         while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
             var first = 0
@@ -135,7 +135,7 @@ final class Dispatcher {
         let free = settings.inFlight - inFlight + inSilence
         let share = SharedRoom.more(
             having: queue.inFlight - queue.inSilence, free: free, weight: queue.turn.weight, heaviest: heaviest)
-        var room = min(most, share, queue.roomForPushes())
+        var room = min(most, share, queue.roomForPushes(now: now))
         let isPaced = queue.settings.rate != nil
         if isPaced { room = min(room, queue.permits(at: now)) }
         guard room > 0 else { return 0 }
@@ -234,6 +234,9 @@ final class Dispatcher {
             job.queue.inSilence -= 1
             inSilence -= 1
         }
+        let now = loop.now
+        let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
+        let circuit = job.queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:
             AnswerRules.accepted(ticket.ordinal, of: job, sentAt: sentAt)

@@ -184,6 +184,15 @@ final class Queues {
         signal.raise()
     }
 
+    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused certificate would end as the
+    /// one before, and count against this machine.
+    private func restGateways(of queue: QueueState) {
+        for gateway in [queue.gateway, queue.broadcastGateway] {
+            guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
+            gateway.rest()
+        }
+    }
+
     /// Pauses the queues whose credential was refused, unless that was replaced meanwhile. A pause that PostgreSQL refuses to write
     /// holds in this worker, and is tried again: to forget it would be to go on sending with that credential.
     private func pauseFaulty() async {

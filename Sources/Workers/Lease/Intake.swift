@@ -169,6 +169,7 @@ final class Intake {
         let part = Self.mostClaimed / max(1, work.jobs.count)
         let heaviest = work.jobs.reduce(0.001) { max($0, queues[$1.queueID]?.turn.weight ?? 0) }
         var freeLeases = settler.mostLeases - jobs.count
+        let now = ContinuousClock.now
         var quotas: [ClaimQuota] = []
         for lane in work.jobs {
             guard lane.dueIn <= .zero else {

@@ -200,7 +200,8 @@ import Transport
             let settled = SettledJob(
                 key: key, outcomes: [1, 192, 66],
                 again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
-                reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil)], notes: nil)
+                reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil, sentAt: .now)],
+                notes: nil)
             #expect(try await queue.connection.retire([settled], owner: owner).jobIDs.isEmpty)
 
             #expect(try await queue.number("select count(*) from pushq.result") == 0)

@@ -75,6 +75,20 @@ import Transport
         }
     }
 
+    @Test func `start a campaign for later, which reaches those who are there by then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            let campaign = try await queue.startCampaign(options: ", start_at => now() + interval '3 days'")
+            try await queue.run("select pushq.register_device('\(QueueFixture.name)', 'ab')")
+            try await queue.fanOut(campaign)
+            #expect(try await queue.number("select count(*) from pushq.job") == 0, "its time has not come")
+            try await queue.run("update pushq.fan_out set start_at = now()")
+            try await queue.fanOut(campaign)
+            let tokens = try await queue.claim().flatMap { job in job.deviceIDs.indices.map { job.token(of: $0) } }
+            #expect(tokens == [QueueFixture.token(1), QueueFixture.token(2), [0xAB]])
+        }
+    }
+
     @Test func `P55: start a campaign once under a key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 10)

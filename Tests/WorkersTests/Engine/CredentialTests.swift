@@ -205,6 +205,9 @@ import Transport
                 try await eventually("the queue to pause", within: .seconds(60)) {
                     try await fixture.connection.queues(of: nil).first?.pausedReason?.contains("BadCertificate") == true
                 }
+                try await eventually("the worker to say so", within: .seconds(60)) {
+                    fixture.events.contains("paused: ")
+                }
                 let lines = fixture.events.all.count
                 // Ten times as long as the longest delay between attempts.
                 await actor.loop.pause(.seconds(2))

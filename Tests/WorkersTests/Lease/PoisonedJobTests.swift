@@ -1,3 +1,4 @@
+import APNsSimulator
 import QueueCore
 import TestSupport
 import Testing
@@ -125,7 +126,7 @@ import Transport
                         == 1
                 }
                 try await fixture.connection.runScript(
-                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array['00ff'])"#)
+                    #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)
                 try await eventually("another push to arrive", within: .seconds(30)) {
                     await fixture.simulator.snapshot().accepted == 1
                 }
