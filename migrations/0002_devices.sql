@@ -1,8 +1,8 @@
 -- Devices: one row for each token of a queue, kept for as long as the app is.
 --
--- Only an app that reports a token registers it (`register_device`). A device that was imported, or that a send named first, has no time
--- of registration: APNs' reports tell when a token died, and that is usually long before such a row was made. With the time of the
--- row in its place a dead token would be kept for ever.
+-- Only an app that reports a token registers it (`register_device`). A device that was imported, or that a send named
+-- first, has no time of registration: APNs' reports tell when a token died, and that is usually long before such a row
+-- was made. With the time of the row in its place a dead token would be kept for ever.
 
 create table pushq.device (
   queue_id        int         not null,

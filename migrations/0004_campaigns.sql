@@ -41,9 +41,10 @@ create table pushq.fan_out (                              -- locked for a step; 
 
 create index fan_out_open on pushq.fan_out (queue_id, start_at, campaign_id) where not done and not paused;
 
--- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and no snapshot lasts as
--- long as the whole list takes, and nothing is sent before a campaign is started with it. The campaign fans out from its members as it
--- would from all devices; upkeep deletes them afterwards, and lists that no campaign was started with (`pushq.lists_to_forget`).
+-- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and no
+-- snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The
+-- campaign fans out from its members as it would from all devices; upkeep deletes them afterwards, and lists that no
+-- campaign was started with (`pushq.lists_to_forget`).
 create table pushq.list (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),

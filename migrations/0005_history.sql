@@ -1,4 +1,5 @@
--- What is large or finished: written once, and dropped by day. Retention leaves no bloat. Only a retry by hand updates a result (`retried_at`).
+-- What is large or finished: written once, and dropped by day. Retention leaves no bloat. Only a retry by hand updates
+-- a result (`retried_at`).
 --
 -- Upkeep (Workers/Duties/UpkeepDuty.swift) attaches days ahead and drops old ones. `attach` takes SHARE UPDATE EXCLUSIVE, where
 -- `create table … partition of` would take ACCESS EXCLUSIVE and stop every enqueue behind one idle transaction.
@@ -67,10 +68,11 @@ language sql stable as $$
   order by day, parent
 $$;
 
--- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease and no campaign
--- that is still being fanned out names the day. Dropped with `detach … concurrently`, which cannot run in a transaction, so the caller runs
--- it. `state` is where an earlier round got to: 'attached', 'pending' (a detach that was interrupted and blocks the next one until it is
--- finalized), or 'detached' (and not dropped: nothing else would ever find it again).
+-- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease
+-- and no campaign that is still being fanned out names the day. Dropped with `detach … concurrently`, which cannot run
+-- in a transaction, so the caller runs it. `state` is where an earlier round got to: 'attached', 'pending' (a detach
+-- that was interrupted and blocks the next one until it is finalized), or 'detached' (and not dropped: nothing else
+-- would ever find it again).
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
 create function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (parent text, name text, state text)
@@ -113,9 +115,10 @@ language sql stable as $$
       and to_date(right(c.relname, 8), 'YYYYMMDD') < $1 - $2)
 $$;
 
--- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled for next year would
--- keep its day that long, and every claim looks at all days. It goes to `today`. Looks at `step` jobs behind the job (after_queue, after_job), and returns the
--- last of them, null when there was none. What somebody else holds is left to the next round.
+-- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled
+-- for next year would keep its day that long, and every claim looks at all days. It goes to `today`. Looks at `step`
+-- jobs behind the job (after_queue, after_job), and returns the last of them, null when there was none. What somebody
+-- else holds is left to the next round.
 create function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )

@@ -30,8 +30,8 @@ begin
   end if;
 
   with seen as materialized (
-    -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan would not be
-    -- bounded. Whoever is on a list and inactive is a recipient, too: suppressed, when the job is claimed.
+    -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan
+    -- would not be bounded. Whoever is on a list and inactive is a recipient, too: suppressed, when the job is claimed.
     select coalesce(array_agg(id) filter (where wanted), '{}') as hits, max(id) as upto
     from (
       (select id, active as wanted

@@ -1,6 +1,8 @@
--- Campaigns for a list of tokens. A list is loaded in parts and then a campaign started with it; a short one is given as an array.
+-- Campaigns for a list of tokens. A list is loaded in parts and then a campaign started with it; a short one is given
+-- as an array.
 
--- What tells a set of tokens from any other, in whatever order they come: their SHA-256 hashes, xored. `tokens` are different ones.
+-- What tells a set of tokens from any other, in whatever order they come: their SHA-256 hashes, xored. `tokens` are
+-- different ones.
 create function pushq.set_digest(tokens bytea[]) returns bit(256)
 language sql immutable as $$
   select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
@@ -14,16 +16,16 @@ language sql stable as $$
   select sha256(convert_to(row($1::text, $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
 $$;
 
--- Begins a list of a queue. Returns its id, to add tokens to and then start a campaign with. One that no campaign is started with is
--- deleted a day after its last part came.
+-- Begins a list of a queue. Returns its id, to add tokens to and then start a campaign with. One that no campaign is
+-- started with is deleted a day after its last part came.
 create function pushq.new_list(queue text) returns bigint
 language sql as $$
   insert into pushq.list (queue_id) values (pushq.queue_id($1)) returning id
 $$;
 
--- Adds tokens to a list: some ten thousand in one call are best. They become devices; an inactive one stays inactive. Those that are
--- on the list already are passed over, so that a part may be repeated. Returns how many were not. Parts of one list come one after the
--- other: commit soon.
+-- Adds tokens to a list: some ten thousand in one call are best. They become devices; an inactive one stays inactive.
+-- Those that are on the list already are passed over, so that a part may be repeated. Returns how many were not. Parts
+-- of one list come one after the other: commit soon.
 create function pushq.add_to_list(queue text, list bigint, tokens bytea[]) returns bigint
 language plpgsql as $$
 declare
@@ -67,8 +69,9 @@ begin
   return added;
 end $$;
 
--- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id, whichever list has the
--- same tokens now, and the same key for something else is an error. Nothing is added to the list any more.
+-- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id,
+-- whichever list has the same tokens now, and the same key for something else is an error. Nothing is added to the list
+-- any more.
 create function pushq.start_campaign(
   queue        text,
   key          text,
@@ -147,8 +150,8 @@ begin
     queue, key, payload, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);
 end $$;
 
--- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was started with
--- them within a day.
+-- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was
+-- started with them within a day.
 create function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql as $$
 begin
@@ -165,8 +168,8 @@ begin
           where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id and not f.done);
 end $$;
 
--- Deletes up to `step` members of a list behind the device `after`, and the list with the last of them. Returns the last one's device,
--- or null when there are none left.
+-- Deletes up to `step` members of a list behind the device `after`, and the list with the last of them. Returns the
+-- last one's device, or null when there are none left.
 create function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
 language plpgsql as $$
 declare
