@@ -8,10 +8,9 @@ import sys
 import time
 
 from .episode import run_episode
+from .generator import SHORT_SEEDS
 from .stack import StackError, ground
 
-# The short form's: between them they have every kind of operation and every mood.
-SHORT_SEEDS = [1, 2, 3]
 SHOWN = 12  # findings of an episode that are shown
 
 

@@ -54,7 +54,7 @@ class Mood:
     refused_stream: float = 0.0  # REFUSED_STREAM: not looked at
     silent: float = 0.0  # no answer
     channel_gone: float = 0.0  # 400 ChannelNotRegistered, to broadcasts alone
-    stubborn: float = 0.0  # of recipients: refused in passing, whatever the try
+    stubborn: float = 0.0  # of recipients: refused in passing, four times in a row
     slow: float = 0.02  # seconds: answers take between nothing and this
 
 
@@ -76,7 +76,8 @@ def decide(seed, mood, environment, target, payload, attempt, is_broadcast=False
     name = f"{seed}|{environment}|{target}|{hashlib.sha256(payload).hexdigest()}"
     dice = random.Random(f"{name}|{attempt}")
     delay = dice.random() * mood.slow
-    if random.Random(f"{name}|stubborn").random() < mood.stubborn:
+    # Not for ever: some of these alone are an outage, in which no attempts are spent.
+    if attempt <= 4 and random.Random(f"{name}|stubborn").random() < mood.stubborn:
         return Decision("answer", 503, "ServiceUnavailable", delay=delay)
     point = dice.random()
 

@@ -39,6 +39,7 @@ class Judge:
         self.findings = [Finding("call", text) for text in model.findings]
         self.arrivals = collections.defaultdict(list)  # (root, target) -> those that were looked at, in order
         self.resets = [(a.environment, a.at) for a in record.arrivals if a.decision and a.decision.kind == "reset"]
+        self.outages = {}
         self.lapsed = collections.defaultdict(list)  # (root, target) -> deadlines
         for lease_ in books.lapsed:
             for target in lease_.targets:
@@ -226,6 +227,25 @@ class Judge:
             return True
         return any(a.answered_at is None or self.model.may_be_unread(a) for a in arrivals)
 
+    def had_outage(self, sending):
+        """Whether there may have been an outage for those who share its credential, in which no attempts are spent."""
+        credential, environment = sending.queue.credential, sending.queue.environment
+        if (credential, environment) not in self.outages:
+            answers = sorted(
+                (a.answered_at, a.status in PASSING)
+                for sent in self.model.sendings
+                if (sent.queue.credential, sent.queue.environment) == (credential, environment)
+                for target in sent.may
+                for a in self.arrivals.get((sent.root, target), ())
+                if a.status
+            )
+            refused = [is_refused for _, is_refused in answers]
+            # Half of fifty, or five in a row; looked at for all workers together, so with less in a row than each may see.
+            self.outages[credential, environment] = any(
+                sum(refused[n : n + 10]) >= 4 for n in range(max(len(refused) - 9, 1))
+            )
+        return self.outages[credential, environment]
+
     def judge_outcome(self, sending, target, entries, arrivals, where):
         ends = [entry for entry in entries if entry.kind in FINAL and not entry.sent_again]
         waiting = [entry for entry in entries if entry.kind == "waiting"]
@@ -273,7 +293,8 @@ class Judge:
             return f"its {attempts} attempts were not used up: {self.answers(arrivals)}"
         if self.reason(passing[-1]) != end.reason:
             return f"the last answer was {self.told(passing[-1])}"
-        if len(passing) > attempts * (1 + sending.retried) and not self.is_uncertain(sending, target, arrivals, end):
+        more = len(passing) > attempts * (1 + sending.retried)
+        if more and not self.had_outage(sending) and not self.is_uncertain(sending, target, arrivals, end):
             return f"it was tried more than {attempts} times: {self.answers(arrivals)}"
         return None
 

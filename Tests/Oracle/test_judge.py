@@ -14,8 +14,8 @@ import unittest
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
 from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease
-from .driver import Event, History
-from .generator import generate
+from .driver import Driver, Event, History
+from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
 
@@ -579,6 +579,18 @@ class Episodes(unittest.TestCase):
         for size in ("short", "long"):
             self.assertEqual(generate(7, size), generate(7, size))
             self.assertNotEqual(generate(7, size), generate(8, size))
+
+    def test_of_the_short_form_have_every_kind_of_operation_but_one_that_takes_long(self):
+        episodes = [generate(seed) for seed in SHORT_SEEDS]
+        done = {type(operation) for episode in episodes for operation in episode.operations}
+        done |= {s.Send for operation in done if operation is s.Transaction}
+        kinds = {kind for kind in vars(s).values() if isinstance(kind, type) and hasattr(Driver, kind.__name__.lower())}
+        self.assertEqual(kinds - done, {s.StopWorker})
+        queues = [queue for episode in episodes for queue in episode.queues]
+        self.assertEqual({queue.is_binary for queue in queues}, {True, False})
+        self.assertEqual({queue.credential.kind for queue in queues}, {"token", "certificate"})
+        for share in ("dead", "bad", "busy", "stubborn", "reset", "go_away", "channel_gone"):
+            self.assertTrue(any(getattr(episode.mood, share) for episode in episodes), share)
 
     def test_have_no_two_messages_with_one_payload(self):
         for seed in range(20):

@@ -119,7 +119,7 @@ struct AnswerRules {
         job.recordRetry(
             .init(
                 deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt,
-                atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0, losses: 0),
+                atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0, losses: job.lossesInLease(of: ordinal)),
             because: refusal.reason, for: ordinal)
     }
 

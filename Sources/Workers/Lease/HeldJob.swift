@@ -210,6 +210,10 @@ final class HeldJob {
         returns.filter { outcomes[$0.key] == 0 }.map { ($0.key, $0.value.refusal) }.sorted { $0.0 < $1.0 }
     }
 
+    /// How often sends of a recipient stayed unanswered in this lease: it takes them into another job, or nobody there would know that
+    /// it may have been sent.
+    func lossesInLease(of ordinal: Ordinal) -> Int { losses[ordinal] ?? 0 }
+
     /// How often sends of a recipient stayed unanswered, those of earlier holders included.
     func losses(of ordinal: Ordinal) -> Int {
         losses.isEmpty ? claim.rescues : claim.rescues + losses[ordinal, default: 0]
@@ -291,7 +295,7 @@ final class HeldJob {
             recordRetry(
                 Retry(
                     deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
-                    losses: losses[ordinal] ?? 0),
+                    losses: lossesInLease(of: ordinal)),
                 because: .givenBack, for: ordinal)
         }
     }

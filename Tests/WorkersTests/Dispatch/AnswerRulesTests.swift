@@ -35,6 +35,15 @@ import Testing
         #expect(job.retries.map(\.atLeast) == [.seconds(9)])
     }
 
+    @Test func `case 33: a passing refusal after a send that stayed unanswered does not make anybody forget that one`() {
+        let job = sent(JobFixture.job(recipients: 1))
+        AnswerRules.unanswered(0, of: job)
+        #expect(job.sendAll() == [0])
+        _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable"))
+        #expect(job.retries.map(\.losses) == [1])
+        #expect(job.retries.map(\.attempts) == [1])
+    }
+
     @Test func `case 33: and has failed with its reason when its attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
         _ = refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
