@@ -26,8 +26,12 @@ $$;
 -- Adds tokens to a list: some ten thousand in one call are best. They become devices; an inactive one stays inactive.
 -- Those that are on the list already are passed over, so that a part may be repeated. Returns how many were not. Parts
 -- of one list come one after the other: commit soon.
+--
+-- Planned for any queue and any tokens. Planned for these, a queue whose devices are newer than the table's statistics
+-- counts as empty, and each token was compared with each device: more than a minute for 20,000 of 60,000, not 0.7 s.
 create function pushq.add_to_list(queue text, list bigint, tokens bytea[]) returns bigint
-language plpgsql as $$
+language plpgsql
+set plan_cache_mode = force_generic_plan as $$
 declare
   q     int := pushq.queue_id(queue);
   known pushq.list;
@@ -50,7 +54,7 @@ begin
   on conflict do nothing;
 
   with given as materialized (
-    select d.id, d.token
+    select d.id
     from (select distinct t from unnest(tokens) t) s
     join pushq.device d on d.queue_id = q and d.token = s.t),
   fresh as (
@@ -61,9 +65,9 @@ begin
   update pushq.list l
   set token_count = l.token_count + n.tokens, digest = l.digest # n.digest, loaded_at = now()
   from (
-    select count(*) as tokens, pushq.set_digest(array_agg(g.token)) as digest
+    select count(*) as tokens, pushq.set_digest(array_agg(d.token)) as digest
     from fresh f
-    join given g on g.id = f.device_id) n
+    join pushq.device d on d.queue_id = q and d.id = f.device_id) n
   where l.queue_id = q and l.id = list
   returning n.tokens into added;
   return added;

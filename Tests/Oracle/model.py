@@ -367,8 +367,12 @@ class Model:
                 # not.
                 since = max(sending.begins, event.began)
                 until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
-            devices = {token: device for token, device in devices.items() if device.exists_at(event.ended)}
-            since, until = min(since, event.began), max(until, event.ended)
+            if event.run_at is not None and isinstance(operation, s.Campaign):
+                # A campaign for later is for whoever is there then.
+                since, known_by = sending.begins - 0.1, until
+            else:
+                since, until, known_by = min(since, event.began), max(until, event.ended), event.ended
+            devices = {token: device for token, device in devices.items() if device.exists_at(known_by)}
             sending.must = {t for t, d in devices.items() if d.must_fit(since, until, user, self.settled)}
             sending.may = {t for t, d in devices.items() if d.may_fit(True, since, until, user, self.settled)}
         if sending.cancelled and not sending.is_broadcast:
