@@ -490,15 +490,7 @@ class Judge:
             if device
             else []
         )
-        # A time that lies ahead of the database's is taken for now.
-        timed = [
-            r
-            for r in reports
-            if r.is_timed
-            and abs(r.since - row.reported_at) < 0.0015
-            or not r.is_timed
-            and r.since - 0.1 <= row.reported_at <= row.recorded_at
-        ]
+        timed = [r for r in reports if r.earliest - 0.0015 <= row.reported_at <= r.since + 0.0015]
         if not timed:
             self.find("feedback", f"{where} at {row.reported_at:.3f} was never reported")
             return
@@ -508,7 +500,7 @@ class Judge:
             self.find("feedback", f"{where} has the verdict {row.verdict}")
         if row.reason in SUSPECT:
             return
-        later = {device.registered_after(r.since, row.recorded_at) for r in timed}
+        later = {device.registered_after(r, row.recorded_at) for r in timed}
         if row.verdict == "deactivated" and later == {"yes"}:
             self.find("feedback", f"{where} deactivated it, though it had registered again: {self.story(device)}")
         if row.verdict == "kept" and later == {"no"}:

@@ -30,6 +30,8 @@ PASSING = {429, 500, 503}
 HOLD = 20.0
 # After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
 HEEDING = 8.0
+# How long a request may take from its sender until it is read, on a busy machine.
+UNDER_WAY = 5.0
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
 SILENCE = 4.0
@@ -55,9 +57,9 @@ class Report:
 
     answered_at: float
     reason: str
-    since: float  # the time that it gave, or that of the request; never later than the answer
+    earliest: float  # it is of the time that APNs gave, and of that of sending at the latest; who sent it knows when
+    since: float  # and of this at the latest: what APNs gave, or when the request arrived
     is_certain: bool  # the worker must have learned of it
-    is_timed: bool  # APNs gave the time itself
 
 
 class Device:
@@ -82,15 +84,15 @@ class Device:
                 states |= {change.active}
         return states
 
-    def registered_after(self, moment, time):
-        """Whether it registered after `moment`, as known at `time`: yes, no or perhaps."""
+    def registered_after(self, report, time):
+        """Whether it registered after what a report is of, as known at `time`: yes, no or perhaps."""
         answer = "no"
         for change in self.changes:
             if change.began > time or not change.active or change.registers == "no":
                 continue
-            if change.began > moment and change.ended <= time and change.registers == "yes":
+            if change.began > report.since and change.ended <= time and change.registers == "yes":
                 return "yes"
-            if change.ended > moment:
+            if change.ended > report.earliest:
                 answer = "perhaps"
         return answer
 
@@ -100,7 +102,7 @@ class Device:
         for report in self.reports:
             if report.answered_at > time or report.reason not in DEAD | SUSPECT or True not in states:
                 continue
-            later = self.registered_after(report.since, time)
+            later = self.registered_after(report, time)
             if later == "yes":
                 continue
             states = states | {False}
@@ -227,13 +229,13 @@ class Model:
                 if arrival.decision.reason == GONE:
                     self.gone.setdefault((by_payload[arrival.body], arrival.target), arrival.answered_at)
                 continue
-            since = arrival.dead_since if arrival.dead_since is not None else arrival.at
+            given = arrival.dead_since if arrival.dead_since is not None else arrival.at
             report = Report(
                 arrival.answered_at,
                 arrival.decision.reason,
-                since,
+                min(given, arrival.at - UNDER_WAY),
+                min(given, arrival.at),
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
-                arrival.dead_since is not None,
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
 

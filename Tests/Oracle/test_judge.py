@@ -529,7 +529,7 @@ ALTERATIONS = {
     "an inactive device in the export": (lambda p, b: b.exported[SHOP.name].append(C), "device"),
     "a refusal without feedback": (forget_feedback, "feedback"),
     "feedback that APNs never gave": (unreported_feedback, "feedback"),
-    "another time of death": (lambda p, b: setattr(b.feedback[0], "reported_at", START), "feedback"),
+    "another time of death": (lambda p, b: setattr(b.feedback[0], "reported_at", START - 3600), "feedback"),
     "a dead device that was kept": (lambda p, b: setattr(b.feedback[0], "verdict", "kept"), "feedback"),
     "feedback that a command does not list": (lambda p, b: b.listed[SHOP.name].popitem(), "feedback"),
     "a worker that crashed": (set_exit(code=-5), "worker"),
