@@ -30,7 +30,8 @@ PASSING = {429, 500, 503}
 HOLD = 20.0
 # After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
 HEEDING = 8.0
-# How long a request may take from its sender until it is read, on a busy machine.
+# How long a request may take from its sender until it is read, on a busy machine; and how far the time of sending may be
+# off where the books have no other: it is counted back from when they are written.
 UNDER_WAY = 5.0
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
@@ -234,7 +235,7 @@ class Model:
                 arrival.answered_at,
                 arrival.decision.reason,
                 min(given, arrival.at - UNDER_WAY),
-                min(given, arrival.at),
+                given if arrival.dead_since is not None else given + UNDER_WAY,
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
