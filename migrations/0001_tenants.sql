@@ -121,7 +121,8 @@ begin
   from pushq.queue q
   join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
   join pushq.tenant t on t.id = q.tenant_id
-  where t.name = split_part($1, '/', 1) and a.bundle_id = split_part($1, '/', 2) and q.environment = split_part($1, '/', 3);
+  where t.name = split_part($1, '/', 1) and a.bundle_id = split_part($1, '/', 2) and q.environment = split_part($1, '/', 3)
+    and split_part($1, '/', 4) = '' and right($1, 1) <> '/';
   if found_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
       hint = 'list them with: pushq-admin queue list';

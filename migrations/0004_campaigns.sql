@@ -32,6 +32,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   last_device_id   bigint,                                -- the highest there was when the first step ran; null before it
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
   made             bigint      not null default 0,        -- recipients in jobs so far
+  not_made         bigint      not null default 0,        -- of a list that was cancelled: those that were in no job yet
   paused           boolean     not null default false,
   done             boolean     not null default false,
   done_at          timestamptz,
@@ -80,11 +81,12 @@ create table pushq.campaign_tally (
   constraint campaign_tally_pkey primary key (queue_id, campaign_id, part)
 ) with (fillfactor = 50);
 
--- What an operator and a producer see of a campaign. `total` is what has been made into jobs so far.
+-- What an operator and a producer see of a campaign. `total` is what has been made into jobs so far, and what
+-- of a list was cancelled before.
 create view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
-       f.made as total,
-       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled, t.unknown, t.retried,
+       f.made + f.not_made as total,
+       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled + f.not_made as cancelled, t.unknown, t.retried,
        f.made - e.ended as waiting,
        f.done and f.made = e.ended as finished
 from pushq.campaign c

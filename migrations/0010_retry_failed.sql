@@ -26,6 +26,9 @@ begin
     raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', campaign.key),
       hint = 'start another one under a new key';
   end if;
+  if exists (select from pushq.cancelled x where x.queue_id = q and x.id in (root, only_job)) then
+    raise exception using errcode = 'PQ409', message = format('send %s or its job was cancelled', root), hint = 'send it anew';
+  end if;
   perform pushq.refuse_past_expiration(q, root);
 
   with taken as materialized (

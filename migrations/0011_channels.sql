@@ -91,12 +91,12 @@ begin
 end $$;
 
 -- Sends an update or the end of a Live Activity to everybody who follows a channel. Returns the root, from which its
--- apns-request-id derives. With `replace_waiting` it takes the place of older ones that still wait for the channel. With `key`, a repeated
+-- apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it takes the place of older ones that still wait for the channel. With `key`, a repeated
 -- call returns the first one's root, and the same key for something else is an error.
 create function pushq.broadcast(
   queue           text,
   channel         text,
-  payload         json,
+  payload         anycompatible,
   expiration      bigint,
   priority        int         default 10,
   replace_waiting boolean     default true,
@@ -107,6 +107,7 @@ create function pushq.broadcast(
 language plpgsql as $$
 declare
   q       int := pushq.queue_id(queue);
+  body    json := payload::text::json;
   root    bigint := nextval('pushq.id');
   job     bigint := nextval('pushq.id');
   c       pushq.channel;
@@ -114,17 +115,14 @@ declare
   problem text;
   message bigint;
 begin
-  if send_by <= now() or not isfinite(send_by) then
-    raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
-  end if;
-
   if key is not null then
     earlier := pushq.earlier_send(q, key, root,
-      sha256(convert_to(row(payload::text, channel, priority, replace_waiting, urgent)::text, 'UTF8')));
+      sha256(convert_to(row(pushq.content(body), channel, priority, replace_waiting, urgent)::text, 'UTF8')));
     if earlier is not null then
       return earlier;
     end if;
   end if;
+  perform pushq.check_times(now(), 'now', send_by);
 
   select * into c from pushq.channel k where k.queue_id = q and k.channel = broadcast.channel;
   if not found then
@@ -134,12 +132,12 @@ begin
     raise exception using errcode = 'PQ409', message = format('channel “%s” was retired at %s', channel, c.retired_at),
       hint = 'create another one with: pushq-admin channel create QUEUE';
   end if;
-  problem := pushq.broadcast_problem(payload, priority, expiration, c.policy);
+  problem := pushq.broadcast_problem(body, priority, expiration, c.policy);
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast)
-  values (q, root, payload, 'liveactivity', priority, expiration, true)
+  values (q, root, body, 'liveactivity', priority, expiration, true)
   returning id into message;
   insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
   values (pushq.today(), q, job, root, c.id, c.id, array[c.id]);

@@ -13,7 +13,7 @@ create function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row($1::text, $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
 $$;
 
 -- Begins a list of a queue. Returns its id, to add tokens to and then start a campaign with. One that no campaign is
@@ -23,13 +23,20 @@ language sql as $$
   insert into pushq.list (queue_id) values (pushq.queue_id($1)) returning id
 $$;
 
--- Adds tokens to a list: some ten thousand in one call are best. They become devices; an inactive one stays inactive.
--- Those that are on the list already are passed over, so that a part may be repeated. Returns how many were not. Parts
--- of one list come one after the other: commit soon.
+-- Adds tokens in hexadecimal to a list: some ten thousand in one call are best. They become devices; an inactive one
+-- stays inactive. Those that are on the list already are passed over, so that a part may be repeated. Returns how many
+-- were not. Parts of one list come one after the other: commit soon.
+create function pushq.add_to_list(queue text, list bigint, tokens text[]) returns bigint
+language plpgsql as $$
+begin
+  return pushq.add_tokens_to_list(queue, list, array(select pushq.token(t) from unnest(tokens) t));
+end $$;
+
+-- The same for tokens as bytes. Under another name: hexadecimal text would be taken for bytes where a literal may be either.
 --
 -- Planned for any queue and any tokens. Planned for these, a queue whose devices are newer than the table's statistics
 -- counts as empty, and each token was compared with each device: more than a minute for 20,000 of 60,000, not 0.7 s.
-create function pushq.add_to_list(queue text, list bigint, tokens bytea[]) returns bigint
+create function pushq.add_tokens_to_list(queue text, list bigint, tokens bytea[]) returns bigint
 language plpgsql
 set plan_cache_mode = force_generic_plan as $$
 declare
@@ -79,7 +86,7 @@ end $$;
 create function pushq.start_campaign(
   queue        text,
   key          text,
-  payload      json,
+  payload      anycompatible,
   list         bigint,
   push_type    text        default 'alert',
   priority     int         default null,
@@ -92,6 +99,7 @@ create function pushq.start_campaign(
 language plpgsql as $$
 declare
   q       int := pushq.queue_id(queue);
+  body    json := payload::text::json;
   known   pushq.list;
   digest  bytea;
   started bigint;
@@ -104,10 +112,10 @@ begin
     raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
   end if;
   digest := pushq.list_campaign_digest(
-    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once);
+    body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once);
   if known.campaign_id is null then
     started := pushq.new_campaign(
-      q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, list);
+      q, key, digest, body, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, list);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -123,8 +131,8 @@ end $$;
 create function pushq.start_campaign(
   queue        text,
   key          text,
-  payload      json,
-  tokens       bytea[],
+  payload      anycompatible,
+  tokens       text[],
   push_type    text        default 'alert',
   priority     int         default null,
   expiration   bigint      default null,
@@ -135,8 +143,10 @@ create function pushq.start_campaign(
 ) returns bigint
 language plpgsql as $$
 declare
-  q    int := pushq.queue_id(queue);
-  list bigint;
+  q     int := pushq.queue_id(queue);
+  body  json := payload::text::json;
+  bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
+  list  bigint;
   given record;
 begin
   if coalesce(cardinality(tokens), 0) = 0 then
@@ -144,14 +154,14 @@ begin
   end if;
   -- A repetition writes nothing.
   if exists (select from pushq.campaign c where c.queue_id = q and c.key = start_campaign.key) then
-    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(tokens) t) s;
+    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
-      payload, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once));
+      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once));
   end if;
   list := pushq.new_list(queue);
-  perform pushq.add_to_list(queue, list, tokens);
+  perform pushq.add_tokens_to_list(queue, list, bytes);
   return pushq.start_campaign(
-    queue, key, payload, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);
+    queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);
 end $$;
 
 -- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was

@@ -8,7 +8,7 @@ extension Statement {
         #"""
         select pushq.send(
           queue => $1, payload => $2::json, tokens => nullif($3::text[], '{}'), user_key => $4, push_type => $5, priority => $6,
-          expiration => $7, collapse_id => $8, at_most_once => $9, urgent => $10, run_at => coalesce($11, now()),
+          expiration => $7, collapse_id => $8, at_most_once => $9, urgent => $10, run_at => $11,
           send_by => $12, replace_waiting => $13, key => $14)
         """#)
 
@@ -18,7 +18,7 @@ extension Statement {
         #"""
         select pushq.start_campaign(
           queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10)
+          at_most_once => $8, start_at => $9, send_by => $10)
         """#)
 
     /// To the tokens of a list.
@@ -27,10 +27,11 @@ extension Statement {
         #"""
         select pushq.start_campaign(
           queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, start_at => coalesce($9, now()), send_by => $10, list => $11)
+          at_most_once => $8, start_at => $9, send_by => $10, list => $11)
         """#)
 
-    /// The devices that a root's first jobs are for, and what has become of them. $1 queue; $2 root.
+    /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was cancelled.
+    /// $1 queue; $2 root.
     static let rootProgress = Statement(
         "root_progress",
         #"""
@@ -42,11 +43,16 @@ extension Statement {
                coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint,
                coalesce(sum(r.suppressed), 0)::bigint, coalesce(sum(r.expired), 0)::bigint,
                coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint,
-               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint
+               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint,
+               (select e.why from pushq.empty_send e where e.queue_id = q.id and e.root_id = $2),
+               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $2)
         from (select pushq.queue_id($1) as id) q
         left join pushq.result r on r.queue_id = q.id and r.root_id = $2
         group by q.id
         """#)
+
+    static let cancelSend = Statement("cancel_send", "select stopped, held from pushq.cancel($1, $2)")
+    static let cancelJob = Statement("cancel_job", "select stopped, held from pushq.cancel_job($1, $2)")
 }
 
 /// What to send, for a single send and a campaign alike. PostgreSQL checks it by QueueCore's `MessageRules` once more.
@@ -107,9 +113,27 @@ package struct RootProgress: Sendable {
     /// The recipient, where there is only one.
     package let firstDeviceID: Int64?
     package let tally: OutcomeTally
+    /// Why it reached nobody; nil if it had recipients.
+    package let whyNobody: String?
+    package let isCancelled: Bool
 
+    /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor a reason for that.
+    package var isKnown: Bool { total > 0 || tally.ended > 0 || whyNobody != nil }
     /// Whether every recipient has an outcome.
     package var isFinished: Bool { tally.ended == total }
+}
+
+/// What a cancellation could still stop.
+package struct Cancellation: Equatable, Sendable {
+    /// Recipients that are not sent to any more.
+    package let stopped: Int
+    /// Recipients without an outcome in the hands of workers: each is stopped within moments, unless it was sent to.
+    package let held: Int
+
+    fileprivate init(_ row: Row?) {
+        stopped = Int(row?.int8(0) ?? 0)
+        held = Int(row?.int8(1) ?? 0)
+    }
 }
 
 extension PostgresConnection {
@@ -150,7 +174,18 @@ extension PostgresConnection {
     package func progress(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> RootProgress? {
         try await execute(.rootProgress, [.text(queue), .int8(root)]).first.map { row in
             RootProgress(
-                total: Int(row.int8(0)), firstDeviceID: row.optionalInt8(1), tally: OutcomeTally(row, from: 2))
+                total: Int(row.int8(0)), firstDeviceID: row.optionalInt8(1), tally: OutcomeTally(row, from: 2),
+                whyNobody: row.optionalText(10), isCancelled: row.bool(11))
         }
+    }
+
+    /// Cancels a send or a broadcast; doing it again changes nothing.
+    package func cancelSend(_ root: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
+        Cancellation(try await execute(.cancelSend, [.text(queue), .int8(root)]).first)
+    }
+
+    /// Cancels a job, whatever it is of; doing it again changes nothing.
+    package func cancelJob(_ id: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
+        Cancellation(try await execute(.cancelJob, [.text(queue), .int8(id)]).first)
     }
 }

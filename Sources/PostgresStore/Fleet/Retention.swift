@@ -14,6 +14,26 @@ extension Statement {
           select ctid from pushq.newest_update
           where updated_at < now() - make_interval(days => $1::int) order by updated_at limit 5000))
         """#)
+    static let forgetEmptySends = Statement(
+        "forget_empty_sends",
+        #"""
+        delete from pushq.empty_send
+        where ctid = any (array(
+          select ctid from pushq.empty_send where created_at < now() - make_interval(days => $1::int) order by created_at limit 5000))
+        """#)
+    /// Not while a job of it waits, which may be scheduled for long.
+    static let forgetCancelled = Statement(
+        "forget_cancelled",
+        #"""
+        delete from pushq.cancelled
+        where ctid = any (array(
+          select x.ctid from pushq.cancelled x
+          where x.cancelled_at < now() - make_interval(days => $1::int)
+            and not exists (select from pushq.body b where b.queue_id = x.queue_id and b.root_id = x.id)
+            and not exists (select from pushq.job j where j.queue_id = x.queue_id and j.id = x.id)
+            and not exists (select from pushq.lease l where l.queue_id = x.queue_id and l.job_id = x.id)
+          order by x.cancelled_at limit 5000))
+        """#)
     /// A send may be committed while its app is removed: so the queues are cleared a last time a day later.
     static let removedQueues = Statement(
         "removed_queues",
@@ -37,8 +57,9 @@ package struct Retention: Sendable {
 }
 
 extension PostgresConnection {
-    /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, which updates of Live Activities were
-    /// the newest long ago, lists whose campaign has fanned out or was never started, and what queues hold that are gone.
+    /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached nobody, what was
+    /// cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has fanned out or was never started, and
+    /// what queues hold that are gone.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
@@ -48,7 +69,7 @@ extension PostgresConnection {
             if isLast { _ = try await execute(.forgetRemovedQueue, [.int4(queueID)]) }
         }
         let days = Int32(retention.days)
-        for statement in [Statement.forgetSendKeys, .forgetNewestUpdates] {
+        for statement in [Statement.forgetSendKeys, .forgetEmptySends, .forgetCancelled, .forgetNewestUpdates] {
             while try await goesOn(), try await execute(statement, [.int4(days)]).affectedRows == 5000 {}
         }
         for (queueID, list) in try await execute(.listsToForget, []).map({ ($0.int4(0), $0.int8(1)) }) {

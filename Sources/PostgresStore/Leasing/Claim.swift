@@ -45,7 +45,8 @@ extension Statement {
                t.dispatched as uncertain_below, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
                (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
-               c.cancelled_at is not null as stopped,
+               c.cancelled_at is not null
+                 or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id)) as stopped,
                b.device_ids, d.ids, d.tokens,
                m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
                c.paused_at is not null as paused, t.recipient_count,

@@ -3,7 +3,10 @@ extension Statement {
     /// was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not renewed.
     private static let keptLeases = #"""
 
-        select k.job_id, true as written, c.cancelled_at is not null as stopped, c.paused_at is not null as paused
+        select k.job_id, true as written,
+               c.cancelled_at is not null
+                 or exists (select from pushq.cancelled x where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
+               c.paused_at is not null as paused
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         union all
@@ -33,7 +36,7 @@ extension Statement {
           set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $2::interval, flush = $8
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.root_id, l.campaign_id)
         """# + keptLeases)
 
     /// Renews leases without news: 7 µs each.
@@ -52,7 +55,7 @@ extension Statement {
           set deadline = now() + $2::interval
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.root_id, l.campaign_id)
         """# + keptLeases)
 
     /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is

@@ -55,6 +55,11 @@ package enum NumberText {
         return (number < 0 ? "-" : "") + grouped.joined()
     }
 
+    /// `1 send`, `1,200 sends`: a number and what it counts, which takes an s.
+    package static func counted(_ number: Int, _ noun: String) -> String {
+        "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
+    }
+
     /// `1234.5` with two places as `1,234.50`.
     package static func grouped(_ number: Double, places: Int) -> String {
         let text = fixed(number.magnitude, places: places)

@@ -6,25 +6,30 @@ enum DeviceCommands {
     static let all: [CommandTree] = [
         .command(Register.self), .command(DeviceImportCommand.self), .command(DeviceExportCommand.self),
         .command(List.self),
-        .command(Show.self), .command(Deactivate.self), .command(Reactivate.self),
+        .command(Show.self), .command(Deactivate.self), .command(Reactivate.self), .command(Forget.self),
     ]
 
     struct Register: Command {
         static let name = "register"
         static let summary = "Registers a device token, as its app would report it."
         static let examples = [
-            "device register acme/com.acme.shop/production \(exampleToken) --user-key 4711"
+            "device register acme/com.acme.shop/production \(exampleToken) --user-key 4711",
+            "device register acme/com.acme.shop/production \(exampleToken) --no-user",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The device token, in hexadecimal.") var token: DeviceToken
-        @Option("Your key of the user whose device it is.", "KEY") var userKey: String?
+        @Option("Your key of the user whose device it is. Without it, a known device keeps its user.", "KEY")
+        var userKey: String?
+        @Flag("The device belongs to no user.") var noUser
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, token, userKey) = ("\(queue)", token, userKey)
+            guard userKey == nil || !noUser else { throw UsageError("--user-key and --no-user do not go together") }
+            let (queue, token, userKey, saysWhose) = ("\(queue)", token, userKey, userKey != nil || noUser)
             let id = try await database.session { store in
-                try await store.registerDevice(token, userKey: userKey, inQueue: queue)
+                if saysWhose { return try await store.registerDevice(token, userKey: userKey, inQueue: queue) }
+                return try await store.registerDevice(token, inQueue: queue)
             }
             console.show("registered as device \(id)", json: ["queue": .string(queue), "device": .integer(Int(id))])
         }
@@ -109,6 +114,32 @@ enum DeviceCommands {
 
         func run(_ console: Console) async throws {
             try await setDevices(tokens, isActive: true, queue: queue, database: database, console: console)
+        }
+    }
+
+    struct Forget: Command {
+        static let name = "forget"
+        static let summary = "Erases a device and what history says of it."
+        static let discussion = """
+            The device goes, with its token, its user and what APNs reported of it; so do the sends whose recipients are all gone \
+            with it. Campaigns keep their counts. A send that a worker holds at this moment is cancelled, and kept for as long as \
+            other history.
+
+            It reads the history of the queue, which may take minutes.
+            """
+        static let examples = ["device forget acme/com.acme.shop/production \(exampleToken)"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The device token, in hexadecimal.") var token: DeviceToken
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, token) = ("\(queue)", token)
+            let sends = try await database.session { store in try await store.forgetDevice(token, inQueue: queue) }
+            guard let sends else { throw Failure.noDevice(token, inQueue: queue) }
+            console.show(
+                "forgot \(token.redacted), and \(NumberText.counted(sends, "send"))",
+                json: ["queue": .string(queue), "sends": .integer(sends)])
         }
     }
 

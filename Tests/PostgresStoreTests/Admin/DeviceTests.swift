@@ -36,7 +36,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         try await withQueue { store in
             let token = try DeviceToken(hex: "00ABcd")
             let id = try await store.registerDevice(token, userKey: "4711", inQueue: queue)
-            #expect(try await store.registerDevice(token, userKey: nil, inQueue: queue) == id)
+            #expect(try await store.registerDevice(token, inQueue: queue) == id)
             #expect(try await store.setDevice(token, inQueue: queue, isActive: false) == .changed)
             #expect(try await store.setDevice(token, inQueue: queue, isActive: false) == .unchanged)
             let device = try #require(try await store.device(token, inQueue: queue))
@@ -159,6 +159,17 @@ extension PostgresConnection {
                 Self.message, toDevicesIn: .text("cd\nab\ncd\n"), key: "k", inQueue: queue
             ) { _ in }
             #expect(first == second)
+            // A producer may have started it by SQL.
+            try await store.runScript(
+                #"""
+                select pushq.start_campaign('\#(queue)', 'k', '{"aps": {"alert": "hello"}}'::jsonb, tokens => array['CD', 'ab']);
+                select pushq.start_campaign('\#(queue)', 'sql', '{"aps":{"alert":"hello"}}', tokens => array['cd', 'ab'])
+                """#)
+            let third = try await store.startCampaign(
+                Self.message, toDevicesIn: .text("cd\nab\n"), key: "sql", inQueue: queue
+            ) { _ in }
+            #expect(try await store.campaign("sql", ofQueue: queue)?.id == third)
+            #expect(try await store.campaigns(ofQueue: queue, limit: 9).count == 2)
             await #expect(throws: PostgresError.self) {
                 try await store.startCampaign(
                     Self.message, toDevicesIn: .text("ab\n"), key: "k", inQueue: queue
@@ -169,7 +180,7 @@ extension PostgresConnection {
 
     @Test func `are paused, resumed and cancelled`() async throws {
         try await withQueue { store in
-            _ = try await store.registerDevice(DeviceToken(hex: "ab"), userKey: nil, inQueue: queue)
+            _ = try await store.registerDevice(DeviceToken(hex: "ab"), inQueue: queue)
             let id = try await store.startCampaign(Self.message, key: "k", inQueue: queue)
             #expect(try await store.campaign("k", ofQueue: queue)?.id == id)
             #expect(try await store.campaign("k", ofQueue: queue)?.state == "running")

@@ -21,7 +21,7 @@ import Transport
                     : [
                         "send('\(Self.queue)', \(Self.payload), array['ab'], send_by => '\(time)')",
                         "start_campaign('\(Self.queue)', 'k', \(Self.payload), send_by => '\(time)')",
-                        "start_campaign('\(Self.queue)', 'k', \(Self.payload), array['\\xab'::bytea], send_by => '\(time)')",
+                        "start_campaign('\(Self.queue)', 'k', \(Self.payload), array['ab'], send_by => '\(time)')",
                         "broadcast('\(Self.queue)', 'c', \(Self.payload), 0, send_by => '\(time)')",
                     ]
             for call in calls {

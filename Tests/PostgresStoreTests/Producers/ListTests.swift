@@ -11,7 +11,7 @@ import Transport
 
     /// Tokens as SQL, in the order of the numbers.
     private static func tokens(_ numbers: [Int]) -> String {
-        "array[\(numbers.map { "sha256(int8send(\($0)))" }.joined(separator: ", "))]"
+        "array[\(numbers.map { "encode(sha256(int8send(\($0))), 'hex')" }.joined(separator: ", "))]"
     }
 
     /// A file of the same tokens, in pieces of some lines; it breaks off before the line `broken`.

@@ -89,6 +89,97 @@ import Transport
         }
     }
 
+    @Test func `P55: may repeat a call under its key when the time for it has passed`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let first = try await send(
+                "\(alert), array['00ff'], key => 'k', send_by => now() + interval '1 h'", in: queue)
+            let past = "send_by => now() - interval '1 h'"
+            #expect(try await send("\(alert), array['00ff'], key => 'k', \(past)", in: queue) == first)
+            let campaign = try await queue.startCampaign()
+            #expect(try await queue.startCampaign(options: ", \(past)") == campaign)
+            #expect(try await queue.startCampaign(options: ", expiration => 300") == campaign)
+        }
+    }
+
+    @Test func `send to a user without an active device, and their transaction goes on`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(QueueFixture.name)', 'aa', 'here');
+                select pushq.register_device('\(QueueFixture.name)', 'bb', 'gone');
+                update pushq.device set active = false, inactive_since = now() where token = '\\xbb';
+                create table orders (customer text primary key, send bigint);
+                begin;
+                insert into orders values ('here'), ('gone'), ('stranger');
+                update orders set send = pushq.send('\(QueueFixture.name)', \(alert), user_key => customer, key => customer);
+                commit
+                """)
+            #expect(try await queue.number("select count(*) from pushq.job") == 1)
+            #expect(try await queue.number("select count(distinct send) from orders") == 3)
+            let reasons = [
+                ("here", nil), ("gone", "no device of user “gone” is active in this queue"),
+                ("stranger", "user “stranger” has no device in this queue"),
+            ]
+            for (customer, why) in reasons {
+                let root = Int64(try await queue.number("select send from orders where customer = '\(customer)'"))
+                let progress = try #require(
+                    try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name))
+                #expect(progress.whyNobody == why)
+                #expect(progress.total == (why == nil ? 1 : 0))
+                // A repetition finds the same, though somebody may be there by now.
+                #expect(try await send("\(alert), user_key => '\(customer)', key => '\(customer)'", in: queue) == root)
+            }
+            let unknown = try await queue.connection.progress(ofRoot: 4711, inQueue: QueueFixture.name)
+            #expect(unknown?.isKnown == false)
+        }
+    }
+
+    @Test func `send to an empty list of tokens, which is noted`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send("\(alert), '{}'", in: queue)
+            let progress = try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)
+            #expect(progress?.whyNobody == "the list of tokens is empty")
+        }
+    }
+
+    @Test(arguments: ["", "::json", "::jsonb", "::text", "::varchar"])
+    func `give a payload of any type that holds JSON`(type: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await send("\(alert)\(type), array['00ff'], key => 's'", in: queue)
+            try await queue.run(
+                """
+                select pushq.start_campaign('\(QueueFixture.name)', 'all', \(alert)\(type));
+                select pushq.start_campaign('\(QueueFixture.name)', 'list', \(alert)\(type), array['00ff'])
+                """)
+            #expect(
+                try await queue.number("select count(*) from pushq.message where payload #>> '{aps,alert}' = 'x'") == 3)
+            // The key stands for the content, however it is written.
+            _ = try await send(#"'{ "aps": {"alert" : "x"} }'::json, array['00ff'], key => 's'"#, in: queue)
+            #expect(try await queue.number("select count(*) from pushq.message") == 3)
+        }
+    }
+
+    @Test func `start a campaign for a list of hexadecimal tokens, not of bytes, however it is written`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let start = "pushq.start_campaign('\(QueueFixture.name)', 'k', \(alert), tokens =>"
+            for list in ["array['00ff', '<00 FE>']", "'{00ff,00fe}'", "'{00FE,00ff,00fe}'::text[]"] {
+                try await queue.run("select \(start) \(list))")
+            }
+            #expect(try await queue.number("select count(*) from pushq.campaign") == 1)
+            #expect(
+                try await queue.number(#"select count(*) from pushq.device where token in ('\x00ff', '\x00fe')"#) == 2)
+            #expect(try await queue.number("select count(*) from pushq.device") == 2)
+            for wrong in [#"array['\x00ff'::bytea]"#, "array['hello']", "'{}'"] {
+                await #expect(throws: PostgresError.self) { try await queue.run("select \(start) \(wrong))") }
+            }
+        }
+    }
+
     @Test func `P55: start a campaign once under a key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 10)
@@ -108,7 +199,7 @@ import Transport
                     "list",
                     #"""
                     select pushq.start_campaign('acme/com.acme/sandbox', 'list', '{"aps":{"alert":"x"}}',
-                                                (select array_agg(int8send(i % 1200)) from generate_series(3, 1203) i))
+                                                (select array_agg(encode(int8send(i % 1200), 'hex')) from generate_series(3, 1203) i))
                     """#)
             ).first!.int8(0)
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
@@ -133,6 +224,29 @@ import Transport
                     queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
             let kept = try await queue.connection.renew([held.key], owner: 1, lease: .seconds(9))
             #expect(kept.stopped == [held.key.jobID])
+        }
+    }
+
+    @Test func `cancel a campaign to a list, and whoever was in no job is counted as cancelled`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.start_campaign('\(QueueFixture.name)', key, \(alert),
+                                            (select array_agg(encode(int8send(i), 'hex')) from generate_series(1, 1200) i))
+                from unnest(array['early', 'midway']) key
+                """)
+            let midway = Int64(try await queue.number("select id from pushq.campaign where key = 'midway'"))
+            _ = try await queue.connection.fanOutStep(
+                queueID: queue.id, campaignID: midway, jobLimit: 1, scanLimit: 9)
+            for (key, waiting) in [("early", 0), ("midway", 500)] {
+                try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', '\(key)')")
+                let campaign = try #require(try await queue.connection.campaign(key, ofQueue: QueueFixture.name))
+                #expect(campaign.total == 1200)
+                #expect(campaign.tally.cancelled == 1200 - waiting)
+                #expect(campaign.waiting == waiting)
+                #expect(campaign.isFinished == (waiting == 0))
+            }
         }
     }
 
@@ -181,7 +295,14 @@ import Transport
             "the payload has 41"
         ),
         (#"'{"aps":{"alert":"x"}}'"#, "a send needs either tokens or a user_key"),
-        (#"'{"aps":{"alert":"x"}}', user_key => 'nobody'"#, "user “nobody” has no active device"),
+        (
+            #"'{"aps":{"alert":"x"}}', array['00ff'], run_at => now() + interval '2 h', send_by => now() + interval '1 h'"#,
+            "send_by"
+        ),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], send_by => now()"#, "send_by"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], run_at => 'infinity'"#, "run_at or send_by is infinite"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], key => ''"#, "the key is empty"),
+        (#"'{"aps":{"alert":"x"}}', array['00ff'], key => repeat('x', 201)"#, "the key has 201 bytes"),
     ])
     func `are told in one line what is wrong, and nothing is done`(arguments: String, message: String) async throws {
         try await withDatabase { _, database in
@@ -191,6 +312,19 @@ import Transport
             }
             #expect(try await queue.number("select count(*) from pushq.device") == 0)
             #expect(try await queue.number("select count(*) from pushq.message") == 0)
+        }
+    }
+
+    @Test func `that name no queue, or more than one, are told`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for name in ["acme/com.acme", "\(QueueFixture.name)/extra", "\(QueueFixture.name)/", "", "//"] {
+                await #expect {
+                    try await queue.run("select pushq.send('\(name)', \(alert), array['00ff'])")
+                } throws: { error in
+                    "\(error)".contains("there is no queue “\(name)”")
+                }
+            }
         }
     }
 }

@@ -3,7 +3,7 @@ extension Statement {
 
     /// $1 queue; $2 list.
     static let addStageToList = Statement(
-        "add_stage_to_list", "select pushq.add_to_list($1, $2, array(select token from device_stage))")
+        "add_stage_to_list", "select pushq.add_tokens_to_list($1, $2, array(select token from device_stage))")
 }
 
 extension PostgresConnection {

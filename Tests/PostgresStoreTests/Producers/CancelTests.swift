@@ -1,0 +1,113 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `Cancelling a send` {
+    private static let name = QueueFixture.name
+
+    /// A send to `devices` tokens, to be made into jobs of two.
+    private func send(_ devices: Int, in queue: QueueFixture, options: String = "") async throws -> Int64 {
+        try await queue.run(
+            "insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), 1, 1) on conflict do nothing")
+        let tokens = (0..<devices).map { "'00\(10 + $0)'" }.joined(separator: ",")
+        let sql = #"pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', array[\#(tokens)]\#(options))"#
+        return Int64(try await queue.number("select \(sql)"))
+    }
+
+    private func stopped(_ root: Int64, in queue: QueueFixture) async throws -> [Int] {
+        let cancelled = try await queue.connection.cancelSend(root, inQueue: Self.name)
+        return [cancelled.stopped, cancelled.held]
+    }
+
+    @Test func `stops what waits at once, though it is not due yet, and again without harm`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(5, in: queue, options: ", run_at => now() + interval '1 day'")
+            #expect(try await stopped(root, in: queue) == [5, 0])
+            #expect(try await stopped(root, in: queue) == [5, 0])
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(jobs.count == 3)
+            #expect(jobs.filter(\.isStopped).count == 3)
+            #expect(try await queue.connection.progress(ofRoot: root, inQueue: Self.name)?.isCancelled == true)
+        }
+    }
+
+    @Test func `tells the holder of a job, and whoever gets what is sent again`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            #expect(try await stopped(root, in: queue) == [0, 2])
+            let kept = try await queue.connection.renew([job.key], owner: 1, lease: .seconds(15))
+            #expect(kept.stopped == [job.key.jobID])
+            let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            _ = try await queue.connection.retire(
+                [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], owner: 1)
+            let retry = try #require(try await queue.claim(lane: .normal).first)
+            #expect(retry.rootID == root)
+            #expect(retry.isStopped)
+        }
+    }
+
+    @Test func `counts what an earlier holder has not sent`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(2, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            let progress = LeaseProgress(key: job.key, dispatched: 1, outcomes: [Outcome.delivered.rawValue, 0])
+            _ = try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
+            #expect(try await stopped(root, in: queue) == [1, 0])
+        }
+    }
+
+    @Test func `leaves other sends alone, and one job can be cancelled by itself`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (first, second) = (try await send(2, in: queue), try await send(4, in: queue))
+            _ = try await stopped(first, in: queue)
+            let job = Int64(try await queue.number("select max(id) from pushq.job where root_id = \(second)"))
+            #expect(try await queue.connection.cancelJob(job, inQueue: Self.name).stopped == 2)
+            let jobs = try await queue.claim(lane: .normal)
+            #expect(Set(jobs.filter(\.isStopped).map(\.key.jobID)).isSuperset(of: [job]))
+            #expect(jobs.filter(\.isStopped).map(\.rootID).sorted() == [first, second])
+            #expect(jobs.filter { !$0.isStopped }.map(\.rootID) == [second])
+        }
+    }
+
+    @Test func `is refused for what is no send, and stops nothing where nobody was reached`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let campaign = try await queue.startCampaign()
+            for (id, words) in [(campaign, "is a campaign"), (4711, "there is no send 4711")] {
+                await #expect {
+                    try await queue.connection.cancelSend(id, inQueue: Self.name)
+                } throws: { error in
+                    "\(error)".contains(words)
+                }
+            }
+            let empty = try await queue.number(
+                #"select pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', user_key => 'nobody')"#)
+            #expect(try await stopped(Int64(empty), in: queue) == [0, 0])
+            await #expect(throws: PostgresError.self) {
+                try await queue.connection.cancelJob(4711, inQueue: Self.name)
+            }
+        }
+    }
+
+    @Test func `is for good: its failed recipients are not sent to again`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = try await send(1, in: queue)
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.connection.retire(
+                [queue.settled(job, other: [0: .failed(.otherPassing)])], owner: 1)
+            _ = try await stopped(root, in: queue)
+            await #expect {
+                try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name)
+            } throws: { error in
+                "\(error)".contains("was cancelled")
+            }
+        }
+    }
+}
