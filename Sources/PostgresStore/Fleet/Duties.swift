@@ -2,7 +2,11 @@ extension Statement {
     static let takeDuty = Statement(
         "take_duty",
         #"""
-        with due as (
+        with missing as (
+          insert into pushq.duty (name)
+          select n from unnest($3::text[]) n where not exists (select from pushq.duty d where d.name = n)
+          on conflict do nothing),
+        due as (
           select name
           from pushq.duty
           where name = any ($3::text[]) and next_at <= now() and (deadline is null or deadline < now())
@@ -28,8 +32,8 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Returns its name; nil
-    /// if none is due.
+    /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
+    /// have no row yet get one, and are due the next time. Returns its name; nil if none is due.
     package func takeDuty(_ names: [String], owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
         try await execute(.takeDuty, [.int8(owner), .interval(lease), .textArray(names)]).first?.text(0)
     }

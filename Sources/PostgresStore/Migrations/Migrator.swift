@@ -82,9 +82,11 @@ package struct Migrator {
     private func apply(_ migration: Migration, within limit: Duration) async throws(MigrationError) {
         do throws(PostgresError) {
             if try await !hasTable() { try await connection.runScript(Self.makeTable) }
+            _ = try await connection.execute(.restoreMigrations)
             try await connection.runScript(migration.sql, within: limit)
             _ = try await connection.execute(
                 .recordMigration, [.int4(migration.version), .text(migration.name), .bytea(migration.checksum)])
+            try await connection.runScript(Self.noteInSchema)
         } catch {
             let position = error.serverError?.position
             throw .failed(migration.name, line: position.map { migration.sql.line(ofCharacter: $0) }, error)
@@ -106,6 +108,16 @@ package struct Migrator {
         try await connection.execute(.hasMigrationTable).first?.bool(0) ?? false
     }
 
+    /// Keeps the rows in the schema itself, as a comment, so that a dump without data can be migrated.
+    private static let noteInSchema = #"""
+        do $$
+        begin
+          execute format('comment on table pushq.migration is %L',
+                         (select string_agg(format('%s %s %s', version, name, encode(checksum, 'hex')), e'\n' order by version)
+                          from pushq.migration));
+        end $$
+        """#
+
     private static let makeTable = #"""
         create schema if not exists pushq;
         create table pushq.migration (
@@ -123,7 +135,17 @@ extension Statement {
     fileprivate static let hasMigrationTable = Statement(
         "has_migration_table", "select to_regclass('pushq.migration') is not null")
     fileprivate static let appliedMigrations = Statement(
-        "applied_migrations", "select version, name, checksum from pushq.migration order by version")
+        "applied_migrations", "select version, name, checksum from pushq.migration union all \(noted) order by 1")
+    /// Puts the rows back that a dump without data has lost.
+    fileprivate static let restoreMigrations = Statement(
+        "restore_migrations", "insert into pushq.migration (version, name, checksum) \(noted)")
+
+    /// What the comment says, if the rows are lost.
+    private static let noted = #"""
+        select split_part(line, ' ', 1)::int, split_part(line, ' ', 2), decode(split_part(line, ' ', 3), 'hex')
+        from regexp_split_to_table(obj_description('pushq.migration'::regclass, 'pg_class'), e'\n') line
+        where not exists (select from pushq.migration)
+        """#
     fileprivate static let recordMigration = Statement(
         "record_migration", "insert into pushq.migration (version, name, checksum) values ($1, $2, $3)")
 }

@@ -35,6 +35,23 @@ struct `Migrating` {
         }
     }
 
+    @Test func `goes on from a restored schema without data, as pg_dump -s gives it`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            _ = try await Migrator(connection).run()
+            try await connection.runScript("truncate pushq.migration, pushq.duty")
+            let next = [Migration(name: "9999_next", sql: "create table pushq.next (n int)")]
+            let migrator = Migrator(try await database.connect(), Migration.all + next)
+            #expect(try await migrator.dryRun().applied == ["9999_next"])
+            #expect(try await migrator.run().applied == ["9999_next"])
+            let count = Statement("count", "select count(*) from pushq.migration")
+            #expect(try await connection.execute(count).first?.int8(0) == Int64(Migration.all.count + 1))
+            // A worker makes what rows it needs.
+            #expect(try await connection.takeDuty(["upkeep"], owner: 1, lease: .seconds(1)) == nil)
+            #expect(try await connection.takeDuty(["upkeep"], owner: 1, lease: .seconds(1)) == "upkeep")
+        }
+    }
+
     @Test func `a dry run changes nothing`() async throws {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
