@@ -11,6 +11,7 @@ create table pushq.device (
   user_key        text,
   active          boolean     not null default true,
   registered_at   timestamptz,                            -- when the app last reported the token; null: it never has
+  reactivated_at  timestamptz,                            -- when somebody brought it back by hand: reports from before are void
   inactive_since  timestamptz,
   inactive_reason smallint,                               -- the code of a reason (QueueCore/Outcome/Reason.swift); null: by hand
   constraint device_pkey primary key (queue_id, id),

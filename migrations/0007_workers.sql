@@ -8,6 +8,9 @@ create table pushq.worker (
   started_at  timestamptz not null default now(),
   seen_at     timestamptz not null default now(),
   draining    boolean     not null default false,
+  queues      text        not null default '*',           -- the pattern of those that it serves
+  in_flight   int         not null default 0,             -- requests that wait for their answer
+  unreachable int[]       not null default '{}',          -- queues for which it cannot reach APNs
   constraint worker_pkey primary key (incarnation)
 ) with (fillfactor = 50);
 
@@ -30,6 +33,7 @@ create table pushq.duty (
   constraint duty_pkey primary key (name)
 ) with (fillfactor = 50);
 
+-- A schema that was restored without its data has none: whoever looks for duties adds what is missing.
 insert into pushq.duty (name) values ('upkeep'), ('suspects'), ('credentials');
 
 -- Wakes the workers that sleep and serve this queue; with null, all that sleep. Called last by everything that makes work. Each listens to

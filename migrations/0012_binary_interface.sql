@@ -111,7 +111,7 @@ begin
     set active = false, inactive_since = l.reported_at, inactive_reason = $1
     from latest l
     where d.queue_id = l.queue_id and d.id = l.device_id and d.active
-      and coalesce(d.registered_at, '-infinity') <= l.reported_at
+      and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= l.reported_at
     returning d.queue_id, d.id),
   evidence as (
     insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)

@@ -15,7 +15,7 @@ enum Messages {
     static let version = ("--version", "Show the version.")
 
     static func more(_ path: [String]) -> String {
-        "'\(path.joined(separator: " ")) COMMAND --help' tells more about a command."
+        "'\(path.joined(separator: " ")) help COMMAND' tells more about a command."
     }
 
     // MARK: Usage errors: what is wrong, without a full stop
@@ -37,7 +37,7 @@ enum Messages {
     }
 
     static func unknownOption(_ word: String, nearest: String?) -> String {
-        "there is no option '\(brief(word))' here" + (nearest.map { "; did you mean '\($0)'?" } ?? "")
+        "there is no option '\(brief(word))'" + (nearest.map { "; did you mean '\($0)'?" } ?? "")
     }
 
     static func missing(_ usage: String) -> String { "\(usage) is missing" }
@@ -72,7 +72,8 @@ enum Messages {
     }
 
     static func notOne(of names: [String]) -> String {
-        "is none of \(names.joined(separator: ", "))"
+        names.count == 1
+            ? "must be \(names[0])" : "must be one of \(names.joined(separator: ", "))"
     }
 
     // MARK: Settings
@@ -91,6 +92,10 @@ enum Messages {
     }
 
     // MARK: Running
+
+    static func outputFailed(_ reason: String) -> String {
+        "cannot write the output: \(reason)"
+    }
 
     static func failure(_ command: String, _ text: String) -> String {
         "\(command): \(text)"

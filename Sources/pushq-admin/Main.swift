@@ -23,6 +23,8 @@ enum Main {
                 .group(name: "channel", summary: "Broadcast channels of an app.", ChannelCommands.all),
                 .group(
                     name: "campaign", summary: "Messages to many devices, and how far they are.", CampaignCommands.all),
+                .group(
+                    name: "send", summary: "Single sends and broadcasts, and what became of them.", SendCommands.all),
                 .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
                 .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),

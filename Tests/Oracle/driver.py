@@ -121,7 +121,9 @@ class Driver:
             event.error = errors.strip() or f"exit {code}"
 
     def register(self, operation, event):
-        self.sql(event, "select pushq.register_device(%s, %s, %s)", (operation.queue, operation.token, operation.user))
+        # With a user of null the device would be nobody's from then on.
+        user = () if operation.user is None else (operation.user,)
+        self.sql(event, f"select pushq.register_device(%s, %s{', %s' * len(user)})", (operation.queue, operation.token, *user))
 
     def import_(self, operation, event):
         rows = "token,user_key\n" + "".join(f"{token},{quoted(user)}\n" for token, user in operation.devices)
@@ -227,7 +229,7 @@ class Driver:
             "at_most_once": message.at_most_once,
         }
         if operation.tokens is not None:
-            values["tokens"] = [bytes.fromhex(token) for token in operation.tokens]
+            values["tokens"] = list(operation.tokens)
         event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
         return None
 
@@ -392,11 +394,7 @@ def quoted(text):
 
 def call(function, values, event, start):
     """A call with named arguments, those left out that are not given, as a producer writes it."""
-    casts = {
-        "payload": "json",
-        "tokens": "bytea[]" if function.endswith("campaign") else "text[]",
-        "expiration": "bigint",
-    }
+    casts = {"payload": "json", "tokens": "text[]", "expiration": "bigint"}
     parts, parameters = [], []
     for name, value in values.items():
         if value is not None:

@@ -26,7 +26,7 @@ import Testing
               --help                  Show this help.
               --version               Show the version.
 
-            'bakery COMMAND --help' tells more about a command.
+            'bakery help COMMAND' tells more about a command.
 
             """
         #expect(await output(of: "--help") == text)
@@ -72,6 +72,15 @@ import Testing
 
     @Test func `of a group shows its commands alone`() async {
         #expect(await output(of: "shop", "--help").contains("Usage: bakery shop COMMAND …\n\nCommands:\n  list "))
+    }
+
+    @Test func `works at each level, before and after a name`() async {
+        let group = await output(of: "shop", "--help")
+        #expect(await output(of: "shop", "help") == group)
+        #expect(await output(of: "help", "shop") == group)
+        let command = await output(of: "shop", "list", "--help")
+        #expect(await output(of: "shop", "help", "list") == command)
+        #expect(await output(of: "help", "shop", "list") == command)
     }
 
     @Test func `as Markdown has a heading for every command`() async {

@@ -54,6 +54,18 @@ import Testing
         #expect(line == "sending  ███████░░░░░░░░░░░░░░░░░░░░░░░ 25%  500 of 2,000  250/s  3 retried")
     }
 
+    @Test(arguments: [
+        (79, "sending  ██░░░░░░░░░ 25%  500 of 2,000  250/s  3 retried, 12,345 failed, 5 gone"),
+        (60, "sending  25%  500 of 2,000  250/s  3 retried, 12,345 failed,"), (12, "sending  25%"),
+    ])
+    func `is no wider than the terminal`(width: Int, expected: String) {
+        let bar = ProgressBar("sending", total: 2000, on: Transcript().console())
+        let line = bar.line(
+            500, elapsed: .seconds(2), detail: "3 retried, 12,345 failed, 5 gone", width: width)
+        #expect(line.count <= width)
+        #expect(line == expected)
+    }
+
     @Test func `counts when there is no total`() {
         let bar = ProgressBar("reading", total: nil, on: Transcript().console())
         #expect(bar.line(1500, elapsed: .zero, detail: "") == "reading  1,500")
@@ -74,6 +86,56 @@ import Testing
         bar.finish()
         #expect(transcript.errors.split(separator: "\r").count < 100)
         #expect(transcript.errors.hasSuffix("\r\u{1B}[K"))
+    }
+}
+
+@Suite struct `A table` {
+    private let columns: [Column<(String, Int, Double)>] = [
+        Column("queue") { .text($0.0) }, Column("waiting_recipients") { .count($0.1) },
+        Column("max_rate") { .decimal($0.2, places: 1) },
+    ]
+    private static let rows = [("acme/com.acme.shop/production", 1200, 3.5), ("acme/x/sandbox", 7, 12.25)]
+
+    private func shown(width: Int?) -> String {
+        let transcript = Transcript()
+        transcript.console(width: width).show(Self.rows, columns: columns)
+        return transcript.output
+    }
+
+    @Test func `stands on one line for each row where there is room`() {
+        let whole = """
+            queue                          waiting recipients  max rate
+            acme/com.acme.shop/production               1,200       3.5
+            acme/x/sandbox                                  7      12.2
+
+            """
+        #expect(shown(width: nil) == whole)
+        #expect(shown(width: 59) == whole)
+    }
+
+    @Test func `breaks its titles where that makes it fit`() {
+        #expect(
+            shown(width: 58) == """
+                                                  waiting   max
+                queue                          recipients  rate
+                acme/com.acme.shop/production       1,200   3.5
+                acme/x/sandbox                          7  12.2
+
+                """)
+    }
+
+    @Test func `stands a value on a line in a narrow terminal`() {
+        #expect(
+            shown(width: 40) == """
+                queue               acme/com.acme.shop/production
+                waiting recipients  1,200
+                max rate            3.5
+
+                queue               acme/x/sandbox
+                waiting recipients  7
+                max rate            12.2
+
+                """)
     }
 }
 

@@ -8,9 +8,11 @@ final class Transcript: Sendable {
     var output: String { said.withLock { $0.output } }
     var errors: String { said.withLock { $0.errors } }
 
-    func console(speaksJSON: Bool = false, isWatched: Bool = false) -> Console {
+    func note(_ text: String) { said.withLock { $0.errors += text } }
+
+    func console(speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil) -> Console {
         Console(
-            speaksJSON: speaksJSON, isWatched: isWatched,
+            speaksJSON: speaksJSON, isWatched: isWatched, width: width,
             output: { text in self.said.withLock { $0.output += text } },
             errors: { text in self.said.withLock { $0.errors += text } })
     }

@@ -11,7 +11,10 @@ extension Statement {
                case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
                     when c.paused_at is not null then 'paused' else 'running' end,
                c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
-               c.finished, c.created_at, c.fanned_out_at
+               c.finished, c.created_at, c.fanned_out_at,
+               c.cancelled_at is not null and exists (
+                 select from pushq.fan_out f
+                 where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null and f.done_at = c.cancelled_at)
         from (
           (select queue_id, id from pushq.campaign where $1::text is null and $3::text is null order by id desc limit $2)
           union all
@@ -76,6 +79,15 @@ package struct CampaignSummary: Sendable {
     package let createdAt: Date
     /// When its last job was made.
     package let fannedOutAt: Date?
+    /// It was cancelled before all of its recipients were known, so that its total does not count them all.
+    package let isCutShort: Bool
+
+    package var isCancelled: Bool { state == "cancelled" }
+    /// Of a cancelled one, how many were not sent to, in words.
+    package var notSentTo: String {
+        let known = "\(tally.cancelled) recipients were not sent to"
+        return isCutShort ? "\(known), and nobody of those who were in no job yet" : known
+    }
 }
 
 /// What an operator may do to a campaign.
@@ -129,6 +141,7 @@ extension CampaignSummary {
             queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment), key: row.text(3),
             id: row.int8(4), state: row.text(5), total: Int(row.int8(6)), waiting: Int(row.int8(7)),
             tally: OutcomeTally(row, from: 8),
-            isFinished: row.bool(16), createdAt: row.time(17), fannedOutAt: row.optionalTime(18))
+            isFinished: row.bool(16), createdAt: row.time(17), fannedOutAt: row.optionalTime(18),
+            isCutShort: row.bool(19))
     }
 }

@@ -13,7 +13,7 @@ extension Statement {
         "devices",
         #"""
         select d.id, d.token, d.user_key, d.active, d.registered_at,
-               d.inactive_since, d.inactive_reason
+               d.inactive_since, d.inactive_reason, d.reactivated_at
         from pushq.device d
         where d.queue_id = pushq.queue_id($1) and d.id > $2 and ($3::text is null or d.user_key = $3) and (d.active or $4)
         order by d.id
@@ -25,7 +25,7 @@ extension Statement {
         "device",
         #"""
         select d.id, d.token, d.user_key, d.active, d.registered_at,
-               d.inactive_since, d.inactive_reason
+               d.inactive_since, d.inactive_reason, d.reactivated_at
         from pushq.device d
         where d.queue_id = pushq.queue_id($1) and d.token = $2
         """#)
@@ -42,16 +42,17 @@ extension Statement {
         select exists (select from d), exists (select from changed)
         """#)
 
-    /// $1 queue; $2 token. An operator's word counts as a registration: a report from before no longer deactivates it.
+    /// $1 queue; $2 token. An operator's word is no registration, but reports from before it no longer deactivate the device: neither an
+    /// inactive one nor one of which a report is still on the way.
     static let reactivateDevice = Statement(
         "reactivate_device",
         #"""
         with d as materialized (
-          select queue_id, id from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
+          select queue_id, id, active from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
         changed as (
-          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, registered_at = now()
-          from d where x.queue_id = d.queue_id and x.id = d.id and not x.active returning x.id)
-        select exists (select from d), exists (select from changed)
+          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, reactivated_at = now()
+          from d where x.queue_id = d.queue_id and x.id = d.id)
+        select exists (select from d), exists (select from d where not d.active)
         """#)
 }
 
@@ -63,6 +64,8 @@ package struct Device: Sendable {
     package let isActive: Bool
     /// When its app last reported the token; nil if it never has: it was imported, or a send named it first.
     package let registeredAt: Date?
+    /// When somebody last brought it back, or kept it, by hand.
+    package let reactivatedAt: Date?
     /// Nil while it is active.
     package let inactiveSince: Date?
     /// Why APNs' answer made it inactive; nil if it is active, or was deactivated by hand.
@@ -133,7 +136,8 @@ extension Device {
         guard let token = try? DeviceToken(bytes: row.bytes(1)) else { return nil }
         self.init(
             id: row.int8(0), token: token, userKey: row.optionalText(2), isActive: row.bool(3),
-            registeredAt: row.optionalTime(4), inactiveSince: row.optionalTime(5),
+            registeredAt: row.optionalTime(4), reactivatedAt: row.optionalTime(7),
+            inactiveSince: row.optionalTime(5),
             inactiveReason: row.optionalInt2(6).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
     }
 }

@@ -38,6 +38,15 @@ extension Statement {
         order by t.name, a.bundle_id, q.environment
         """#)
 
+    static let queueNames = Statement(
+        "queue_names",
+        #"""
+        select t.name || '/' || a.bundle_id || '/' || q.environment
+        from pushq.queue q
+        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        """#)
+
     /// $1 queue; $2 reason.
     static let pauseQueue = Statement(
         "pause_queue",
@@ -117,6 +126,11 @@ package struct QueueChange: Sendable {
 }
 
 extension PostgresConnection {
+    /// The names of all queues.
+    package func queueNames() async throws(PostgresError) -> [String] {
+        try await execute(.queueNames).map { $0.text(0) }
+    }
+
     /// Makes a queue of an app.
     package func createQueue(_ name: QueueName) async throws(PostgresError) -> Creation {
         let parameters: [Parameter] = [.text(name.tenant), .text(name.app), .text(name.environment.rawValue)]

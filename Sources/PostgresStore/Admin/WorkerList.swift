@@ -6,7 +6,7 @@ extension Statement {
         #"""
         select w.incarnation, w.name, w.version, w.started_at, w.seen_at, w.draining,
                exists (select from pushq.sleeper s where s.incarnation = w.incarnation),
-               count(l.job_id), coalesce(sum(l.recipient_count), 0)::bigint
+               count(l.job_id), coalesce(sum(l.recipient_count), 0)::bigint, w.queues, w.in_flight
         from pushq.worker w left join pushq.lease l on l.owner = w.incarnation
         group by w.incarnation
         order by w.name, w.incarnation
@@ -22,10 +22,22 @@ package struct WorkerSummary: Sendable {
     package let startedAt: Date
     package let seenAt: Date
     package let isDraining: Bool
-    /// It has nothing to do and waits to be woken.
+    /// It has found nothing to claim and waits to be woken.
     package let isAsleep: Bool
     package let heldJobs: Int
     package let heldRecipients: Int
+    /// The pattern of the queues that it serves.
+    package let queues: String
+    /// Requests that waited for their answer when it was last seen.
+    package let inFlight: Int
+
+    /// What it is at, in one word: it sleeps only when it holds nothing, however long it has waited for more.
+    package var state: String {
+        if isDraining { return "draining" }
+        if inFlight > 0 { return "sending" }
+        if heldRecipients > 0 { return "holding" }
+        return isAsleep ? "asleep" : "idle"
+    }
 }
 
 extension PostgresConnection {
@@ -35,7 +47,7 @@ extension PostgresConnection {
             WorkerSummary(
                 incarnation: row.int8(0), name: row.text(1), version: row.text(2), startedAt: row.time(3),
                 seenAt: row.time(4), isDraining: row.bool(5), isAsleep: row.bool(6), heldJobs: Int(row.int8(7)),
-                heldRecipients: Int(row.int8(8)))
+                heldRecipients: Int(row.int8(8)), queues: row.text(9), inFlight: Int(row.int4(10)))
         }
     }
 }

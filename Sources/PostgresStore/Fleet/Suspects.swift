@@ -90,7 +90,7 @@ extension Statement {
           from (select distinct on (queue_id, device_id) * from verdict
                 where not queue_is_wrong order by queue_id, device_id, reported_at desc) v
           where d.queue_id = v.queue_id and d.id = v.device_id and d.active
-            and coalesce(d.registered_at, '-infinity') <= v.reported_at
+            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= v.reported_at
           returning d.id)
         select (select count(*) from dead) as deactivated, (select count(*) from judged where queue_is_wrong) as paused
         """#)

@@ -11,9 +11,10 @@ extension Statement {
           where s.incarnation in (select incarnation from gone)
             or s.since < now() - interval '1 minute' and s.incarnation <> $1
               and not exists (select from pushq.worker w where w.incarnation = s.incarnation))
-        insert into pushq.worker (incarnation, name, version, draining)
-        values ($1, $2, $3, $4)
-        on conflict (incarnation) do update set seen_at = now(), draining = excluded.draining
+        insert into pushq.worker (incarnation, name, version, draining, queues, in_flight, unreachable)
+        values ($1, $2, $3, $4, $5, $6, $7)
+        on conflict (incarnation) do update
+          set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, unreachable = excluded.unreachable
         """#)
     static let removeWorker = Statement(
         "remove_worker",
@@ -23,12 +24,33 @@ extension Statement {
         """#)
 }
 
+/// What a worker shows of itself.
+package struct WorkerSign: Sendable {
+    /// Host and process.
+    package var name: String
+    package var version = ""
+    /// The pattern of the queues that it serves.
+    package var queues = "*"
+    package var isDraining = false
+    /// Requests that wait for their answer.
+    package var inFlight = 0
+    /// Queues for which it cannot reach APNs.
+    package var unreachable: [Int32] = []
+
+    package init(name: String) {
+        self.name = name
+    }
+}
+
 extension PostgresConnection {
     /// Shows a worker to operators, and that it lives. Nothing is decided by it.
-    package func showWorker(
-        _ incarnation: Int64, name: String, version: String, isDraining: Bool
-    ) async throws(PostgresError) {
-        _ = try await execute(.showWorker, [.int8(incarnation), .text(name), .text(version), .bool(isDraining)])
+    package func showWorker(_ incarnation: Int64, _ worker: WorkerSign) async throws(PostgresError) {
+        _ = try await execute(
+            .showWorker,
+            [
+                .int8(incarnation), .text(worker.name), .text(worker.version), .bool(worker.isDraining),
+                .text(worker.queues), .int4(Int32(clamping: worker.inFlight)), .int4Array(worker.unreachable),
+            ])
     }
 
     /// Takes a worker off the list.

@@ -91,7 +91,7 @@ extension Statement {
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
-          where d.active and not r.suspect and coalesce(d.registered_at, '-infinity') <= r.reported_at
+          where d.active and not r.suspect and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
           for no key update of d skip locked),
         dead as (
           update pushq.device d

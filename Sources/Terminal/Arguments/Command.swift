@@ -12,7 +12,7 @@ package protocol Command: SendableMetatype {
     /// What a user must know beyond that; paragraphs are divided by an empty line.
     static var discussion: String { get }
 
-    /// Command lines that work, without the executable's name. Usage errors end in the first one.
+    /// Command lines that work, without the executable's name.
     static var examples: [String] { get }
 
     init()

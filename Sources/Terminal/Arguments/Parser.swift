@@ -1,3 +1,5 @@
+import QueueCore
+
 /// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in words of the user's.
 struct Parser {
     /// What a command line asks for.
@@ -26,7 +28,7 @@ struct Parser {
             case "--version": return .version
             case "--json": json = true
             case "help" where path.count == 1 && rest == ["--markdown"]: return .reference
-            case "help" where path.count == 1: rest.append("--help")
+            case "help" where !children.contains { $0.name == word }: rest.append("--help")
             default:
                 tree = try child(word, of: children, path: path)
                 path.append(tree.name)
@@ -53,7 +55,8 @@ struct Parser {
         do throws(UsageError) {
             if try words.readAll() == .helpWanted { return .help(path: path, .command(type)) }
         } catch {
-            throw error.suggesting(type.examples.first.map { "\(program) \($0)" } ?? remedy(path))
+            // Never an example: whoever pastes it does something, and there are commands that destroy.
+            throw error.suggesting(remedy(path))
         }
         return .run(command, json: words.json, name: path.joined(separator: " "))
     }

@@ -1,10 +1,10 @@
 /// A command line that cannot be carried out as it stands.
 ///
-/// Its text is one line that ends in a command that would work. It ends the program with exit code 2.
+/// Its text is one line that ends in the command that shows its help. It ends the program with exit code 2.
 package struct UsageError: Error, Equatable, CustomStringConvertible {
     /// What is wrong, as a sentence without a full stop.
     package let problem: String
-    /// A command line that would work; empty until the parser knows which command it is about.
+    /// A command line that shows what would work; empty until the parser knows which command it is about.
     package let remedy: String
 
     /// Says what is wrong; thrown by commands whose arguments are fine one by one and do not go together.

@@ -1,5 +1,6 @@
 import Foundation
 import QueueCore
+import Transport
 
 /// Where a command says things: results on standard output, everything else on standard error.
 package struct Console: Sendable {
@@ -7,33 +8,86 @@ package struct Console: Sendable {
     package let speaksJSON: Bool
     /// Whether someone is watching standard error.
     package let isWatched: Bool
-    private let output: @Sendable (String) -> Void
+    /// Columns that a result may take; nil where it leads to no terminal.
+    private let outputWidth: @Sendable () -> Int?
+    /// Columns of the terminal that standard error leads to.
+    private let errorWidth: @Sendable () -> Int?
+    private let output: @Sendable (String) throws -> Void
     private let errors: @Sendable (String) -> Void
+    private let failure: OutputFailure
 
     /// A console that writes to functions; tests collect what they are given.
     package init(
-        speaksJSON: Bool = false, isWatched: Bool = false,
-        output: @escaping @Sendable (String) -> Void, errors: @escaping @Sendable (String) -> Void
+        speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil,
+        output: @escaping @Sendable (String) throws -> Void,
+        errors: @escaping @Sendable (String) -> Void
+    ) {
+        self.init(
+            speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: { width }, errorWidth: { width }, output: output,
+            errors: errors, failure: OutputFailure())
+    }
+
+    private init(
+        speaksJSON: Bool, isWatched: Bool, outputWidth: @escaping @Sendable () -> Int?,
+        errorWidth: @escaping @Sendable () -> Int?,
+        output: @escaping @Sendable (String) throws -> Void,
+        errors: @escaping @Sendable (String) -> Void, failure: OutputFailure
     ) {
         self.speaksJSON = speaksJSON
         self.isWatched = isWatched
+        self.outputWidth = outputWidth
+        self.errorWidth = errorWidth
         self.output = output
         self.errors = errors
+        self.failure = failure
     }
 
     /// This process's own.
     package static let standard = Console(
-        isWatched: isatty(STDERR_FILENO) == 1,
-        output: { Self.write($0, to: .standardOutput) }, errors: { Self.write($0, to: .standardError) })
+        speaksJSON: false, isWatched: isatty(STDERR_FILENO) == 1,
+        outputWidth: { StandardStream.output.columns }, errorWidth: { StandardStream.errors.columns },
+        output: { try Self.write($0) },
+        // Nobody could be told that this failed.
+        errors: { try? StandardStream.errors.write($0) }, failure: OutputFailure())
+
+    /// A reader that went away (`pushq-admin device export … | head`) ends the program as it ends others.
+    private static func write(_ text: String) throws(StandardStream.Failure) {
+        do throws(StandardStream.Failure) {
+            try StandardStream.output.write(text)
+        } catch .brokenPipe {
+            StandardStream.endByBrokenPipe()
+        } catch {
+            throw error
+        }
+    }
 
     /// The same console with results in JSON if `json`.
     func speaking(json: Bool) -> Console {
-        Console(speaksJSON: json || speaksJSON, isWatched: isWatched, output: output, errors: errors)
+        Console(
+            speaksJSON: json || speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
+            output: output, errors: errors, failure: failure)
     }
 
+    // MARK: Results
+
     /// A line of the result.
+    ///
+    /// A result that cannot be written is an error of the command, which the program ends with. Long ones ask ``checkOutput()`` on the
+    /// way.
     package func print(_ line: String) {
-        output(line + "\n")
+        guard failure.reason == nil else { return }
+        do {
+            try output(line + "\n")
+        } catch StandardStream.Failure.failed(let reason) {
+            failure.note(reason)
+        } catch {
+            failure.note("\(error)")
+        }
+    }
+
+    /// - Throws: ``Failure`` if something of the result could not be written.
+    package func checkOutput() throws(Failure) {
+        if let reason = failure.reason { throw Failure(Messages.outputFailed(reason)) }
     }
 
     /// The result: as one line of JSON if that is wanted, else as text.
@@ -44,18 +98,16 @@ package struct Console: Sendable {
     /// Rows of the same kind, as a table or as one JSON array.
     package func show<Row>(_ rows: [Row], columns: [Column<Row>]) {
         show(
-            Table(rows, columns: columns).text,
+            Table(rows, columns: columns, width: outputWidth()).text,
             json: .array(rows.map { row in .object(columns.map { $0.member(of: row) }) }))
     }
 
     /// The facts about one thing, a line each, or one JSON object.
     package func show(_ facts: [(name: String, value: Cell)]) {
-        let texts = facts.map { (Column<Void>.title(of: $0.name), $0.value.text) }
-        let width = texts.map(\.0.count).max() ?? 0
-        show(
-            texts.map { "\($0.0.padding(to: width))  \($0.1)" }.joined(separator: "\n"),
-            json: .object(facts.map { ($0.name, $0.value.json) }))
+        show(Table.facts(facts), json: .object(facts.map { ($0.name, $0.value.json) }))
     }
+
+    // MARK: About what is done
 
     /// The most bytes of one line on standard error.
     private static let maximumLineBytes = 4096
@@ -66,9 +118,23 @@ package struct Console: Sendable {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
 
-    /// A line about what went wrong.
-    package func complain(_ text: String) {
-        note(text)
+    /// A line about how a command is going, in JSON if results are: standard error holds nothing else then.
+    package func remark(_ text: String) {
+        note(speaksJSON ? JSON.object([("note", .string(text))]).text : text)
+    }
+
+    /// A line about why a command ended without success.
+    func complain(_ command: String, _ problem: String, remedy: String = "", code: ExitCode) {
+        let problem = problem.split(whereSeparator: \.isNewline).joined(separator: " ")
+        guard speaksJSON else {
+            let text = remedy.isEmpty ? problem : Messages.usage(problem: problem, remedy: remedy)
+            return note(Messages.failure(command, text))
+        }
+        note(
+            JSON.object(
+                [("error", .string(problem)), ("command", .string(command)), ("exit", .integer(Int(code.rawValue)))]
+                    + (remedy.isEmpty ? [] : [("try", .string(remedy))])
+            ).text)
     }
 
     /// Text that stays on its line; for progress.
@@ -76,8 +142,17 @@ package struct Console: Sendable {
         errors(text)
     }
 
-    private static func write(_ text: String, to handle: FileHandle) {
-        // A reader that went away (`pushq-admin device list … | head`) is no reason to fail.
-        try? handle.write(contentsOf: Data(text.utf8))
+    /// Columns that a line may take which is painted over; nil where that is not known.
+    var lineWidth: Int? { errorWidth() }
+}
+
+/// Why the result of a command could not be written: the first reason, whoever of several consoles met it.
+private final class OutputFailure: Sendable {
+    private let first = Locked<String?>(nil)
+
+    var reason: String? { first.withLock { $0 } }
+
+    func note(_ reason: String) {
+        first.withLock { $0 = $0 ?? reason }
     }
 }

@@ -19,27 +19,64 @@ package struct Column<Row> {
 }
 
 /// Rows in aligned columns: numbers flush right, text flush left, two spaces between.
+///
+/// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, its rows stand one below the
+/// other, a line for each value.
 package struct Table {
+    private static let gap = "  "
+
     /// The whole table, a line each, without a newline at its end.
     package let text: String
 
     /// Lays out `rows`.
-    package init<Row>(_ rows: [Row], columns: [Column<Row>]) {
+    /// - Parameter width: columns of the terminal; nil for no limit.
+    package init<Row>(_ rows: [Row], columns: [Column<Row>], width: Int? = nil) {
         let titles = columns.map { Column<Row>.title(of: $0.name) }
         let cells = rows.map { row in columns.map { $0.cell(row) } }
-        let texts = cells.map { $0.map(\.text) }
-        let widths = columns.indices.map { column in
-            texts.map { $0[column].count }.reduce(titles[column].count, max)
+        let whole = Grid(heads: titles.map { [$0] }, cells: cells)
+        let broken = Grid(heads: titles.map { $0.split(separator: " ").map(String.init) }, cells: cells)
+        if whole.width <= width ?? .max {
+            text = whole.text
+        } else if broken.width <= width ?? .max {
+            text = broken.text
+        } else {
+            text = rows.map { row in Self.facts(columns.map { ($0.name, $0.cell(row)) }) }.joined(separator: "\n\n")
         }
-        let right = columns.indices.map { column in cells.contains { $0[column].isNumber } }
-        text = ([titles] + texts).map { Self.line($0, widths: widths, right: right) }.joined(separator: "\n")
     }
 
-    private static func line(_ texts: [String], widths: [Int], right: [Bool]) -> String {
-        let padded = texts.indices.map { column in
-            right[column]
-                ? texts[column].padding(before: widths[column]) : texts[column].padding(to: widths[column])
+    /// Names and values in two columns.
+    static func facts(_ facts: [(name: String, value: Cell)]) -> String {
+        let texts = facts.map { (Column<Void>.title(of: $0.name), $0.value.text) }
+        let width = texts.map(\.0.count).max() ?? 0
+        return texts.map { "\($0.0.padding(to: width))\(gap)\($0.1)" }.joined(separator: "\n")
+    }
+
+    /// Cells below heads of one or several lines.
+    private struct Grid {
+        private let lines: [[String]]
+        private let widths: [Int]
+        private let right: [Bool]
+
+        init(heads: [[String]], cells: [[Cell]]) {
+            let height = heads.map(\.count).max() ?? 0
+            // Shorter heads stand at the bottom.
+            let padded = heads.map { [String](repeating: "", count: height - $0.count) + $0 }
+            let lines = (0..<height).map { line in padded.map { $0[line] } } + cells.map { $0.map(\.text) }
+            self.lines = lines
+            widths = heads.indices.map { column in lines.map { $0[column].count }.max() ?? 0 }
+            right = heads.indices.map { column in cells.contains { $0[column].isNumber } }
         }
-        return String(padded.joined(separator: "  ").reversed().drop { $0 == " " }.reversed())
+
+        var width: Int { widths.reduce(0, +) + gap.count * max(0, widths.count - 1) }
+
+        var text: String { lines.map(line).joined(separator: "\n") }
+
+        private func line(_ texts: [String]) -> String {
+            let padded = texts.indices.map { column in
+                right[column]
+                    ? texts[column].padding(before: widths[column]) : texts[column].padding(to: widths[column])
+            }
+            return String(padded.joined(separator: gap).reversed().drop { $0 == " " }.reversed())
+        }
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Transport
 
 /// An executable: its name, its commands, and what happens between its start and its exit code.
 package struct Program: Sendable {
@@ -19,15 +20,28 @@ package struct Program: Sendable {
     package func main() async -> Never {
         ProcessArguments.hidePasswords()
         let code = await run(ProcessArguments.words, console: Console.standard)
-        exit(code.rawValue)
+        exit(Self.closeOutput(after: code).rawValue)
+    }
+
+    /// The last flush: what a file system says only when a file is closed.
+    private static func closeOutput(after code: ExitCode) -> ExitCode {
+        do throws(StandardStream.Failure) {
+            try StandardStream.output.close()
+            return code
+        } catch {
+            guard code == .done, case .failed(let reason) = error else { return code }
+            Console.standard.note(Messages.outputFailed(reason))
+            return .failed
+        }
     }
 
     /// Carries out `arguments`, the executable's name not among them.
     package func run(_ arguments: [String], console: Console) async -> ExitCode {
+        let wantsJSON = arguments.prefix { $0 != "--" }.contains("--json")
         do {
             return try await perform(Parser(program: name, root: root).parse(arguments), console: console)
         } catch {
-            console.complain(Messages.failure(name, error.description))
+            console.speaking(json: wantsJSON).complain(name, error.problem, remedy: error.remedy, code: .usage)
             return .usage
         }
     }
@@ -40,29 +54,44 @@ package struct Program: Sendable {
         case .run(let command, let json, let path):
             return await run(command, path: path, console: console.speaking(json: json))
         }
-        return .done
+        return check(console, path: name)
+    }
+
+    /// Whether what was said could be written.
+    private func check(_ console: Console, path: String) -> ExitCode {
+        do {
+            try console.checkOutput()
+            return .done
+        } catch {
+            console.complain(path, error.description, code: .failed)
+            return .failed
+        }
     }
 
     private func run(_ command: any Command, path: String, console: Console) async -> ExitCode {
         do {
             try await command.run(console)
-            return .done
+            return check(console, path: path)
         } catch let error as UsageError {
-            let example = type(of: command).examples.first.map { "\(name) \($0)" } ?? "\(path) --help"
-            console.complain(Messages.failure(path, error.suggesting(example).description))
+            let error = error.suggesting("\(path) --help")
+            console.complain(path, error.problem, remedy: error.remedy, code: .usage)
             return .usage
-        } catch is Unsuccessful {
-            return .failed
+        } catch let error as Unsuccessful {
+            return error.code
         } catch {
-            console.complain(Messages.failure(path, String(describing: error)))
+            console.complain(path, String(describing: error), code: .failed)
             return .failed
         }
     }
 }
 
-/// Thrown by a command that has already said what went wrong, to end with exit code 1.
+/// Thrown by a command that has already said what went wrong, to end with exit code 1, or another.
 package struct Unsuccessful: Error {
-    package init() {}
+    let code: ExitCode
+
+    package init(_ code: ExitCode = .failed) {
+        self.code = code
+    }
 }
 
 /// Thrown by a command that failed, with one line that says what was tried, what happened and what to do.

@@ -31,7 +31,14 @@ struct Reference {
 }
 
 /// Divides an example into words as a shell would: at spaces, except between quotes.
-enum ShellWords {
+package enum ShellWords {
+    /// A word as it can be pasted into a shell.
+    package static func quoted(_ word: String) -> String {
+        let isPlain =
+            !word.isEmpty && word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./:@%+,=".contains($0)) }
+        return isPlain ? word : "'\(word.replacing("'", with: "'\\''"))'"
+    }
+
     static func split(_ line: String) -> [String] {
         var words: [String] = []
         var word: String?

@@ -222,6 +222,9 @@ final class Queues {
         }
     }
 
+    /// The queues for which APNs is out of reach.
+    var unreachable: [Int32] { known.values.filter { !$0.canReachAPNs }.map(\.id) }
+
     /// The queues that send through a gateway.
     func using(_ gateway: any PushGateway) -> [QueueState] {
         known.values.filter { $0.gateway === gateway || $0.broadcastGateway === gateway }
@@ -255,6 +258,9 @@ final class Queues {
         }
         let queue = known[new.queueID] ?? QueueState(settings: new, now: .now)
         let isNew = known[new.queueID] == nil
+        if queue.settings.isPaused != new.isPaused {
+            report(new.isPaused ? .queueIsPaused(queue: "\(new.name)") : .queueResumed(queue: "\(new.name)"))
+        }
         let didWork = queue.mayWork
         known[new.queueID] = queue
         queue.settings = new

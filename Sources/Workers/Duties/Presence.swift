@@ -11,10 +11,16 @@ final class Presence {
     private let settings: EngineSettings
     private let owner: Int64
     private let signal: Signal
+    /// What the worker is at: requests in flight, and queues for which APNs is out of reach.
+    private let look: () -> (inFlight: Int, unreachable: [Int32])
     private var isDraining = false
     private var isStopping = false
 
-    init(loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64) {
+    init(
+        loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64,
+        look: @escaping () -> (inFlight: Int, unreachable: [Int32])
+    ) {
+        self.look = look
         self.store = store
         self.settings = settings
         self.owner = owner
@@ -42,8 +48,11 @@ final class Presence {
     }
 
     private func show() async {
-        await store.attempt {
-            try await $0.showWorker(owner, name: settings.name, version: settings.version, isDraining: isDraining)
-        }
+        var sign = WorkerSign(name: settings.name)
+        sign.version = settings.version
+        sign.queues = settings.queues
+        sign.isDraining = isDraining
+        (sign.inFlight, sign.unreachable) = look()
+        await store.attempt { try await $0.showWorker(owner, sign) }
     }
 }

@@ -56,8 +56,7 @@ package actor Engine {
             loop: loop, settings: settings, database: database, masterKey: masterKey, owner: incarnation, report: report
         )
         self.parts = parts
-        try await parts.connect()
-        report(.started(name: settings.name))
+        try await parts.start(database)
         if isDraining { parts.stopIntake() }
         // Preferring the loop, they resume there at once and not by way of the global pool.
         let running = EngineParts.Part.allCases.map { part in

@@ -83,7 +83,9 @@ final class EngineParts {
         // A worker that does not know whom to ask, or has no key to the certificates, leaves it to those that do.
         let canAsk = settings.feedbackEndpoint(.production) != nil && masterKey != nil
         feedback = canAsk ? Self.feedback(upkeepStore, owner, settings, masterKey, loop, report) : nil
-        presence = Presence(loop: loop, store: upkeepStore, settings: settings, owner: owner)
+        presence = Presence(loop: loop, store: upkeepStore, settings: settings, owner: owner) { [dispatcher, queues] in
+            (dispatcher.inFlight, queues.unreachable)
+        }
         drainSignal = Signal(loop: loop)
         connectParts()
     }
@@ -160,9 +162,18 @@ final class EngineParts {
         settler.isHalted = { [queues] in queues.halt($0) }
     }
 
-    /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once.
-    func connect() async throws(PostgresError) {
-        _ = try await connections[0].current(within: .seconds(10))
+    /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once. Says what it is that starts.
+    func start(_ database: DatabaseAddress) async throws(PostgresError) {
+        let connection = try await connections[0].current(within: .seconds(10))
+        report(
+            .started(
+                name: settings.name, version: settings.version, database: database.description, queues: settings.queues)
+        )
+        let pattern = QueuePattern(settings.queues)
+        // One may be made at any time, so the worker goes on.
+        if try await !connection.queueNames().contains(where: { pattern.matches($0) }) {
+            report(.noQueueMatches(pattern: settings.queues))
+        }
     }
 
     /// Closes the connections to PostgreSQL.

@@ -85,12 +85,16 @@ package struct EngineSettings: Sendable {
 
 /// What an engine tells whoever runs it; each is one line of a log.
 package enum EngineEvent: Sendable, CustomStringConvertible {
-    case started(name: String)
+    case started(name: String, version: String, database: String, queues: String)
+    case noQueueMatches(pattern: String)
     case storeLost(String)
     case storeBack
     case storeRefused(String)
     case sessionLacks(SessionLack)
     case queuePaused(queue: String, reason: String)
+    /// Somebody else paused it.
+    case queueIsPaused(queue: String)
+    case queueResumed(queue: String)
     case queueWithoutCredential(queue: String)
     case credentialUnreadable(queue: String, reason: String)
     case credentialExpires(name: String, warning: String, queues: Int)
@@ -120,7 +124,10 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .started(let name): "started as \(name)"
+        case .started(let name, let version, let database, let queues):
+            "pushq \(version) started as \(name), on \(database), for queues \(queues)"
+        case .noQueueMatches(let pattern):
+            "no queue matches \(pattern): waiting for one; list queues with: pushq-admin queue list"
         case .storeLost(let reason): "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
@@ -129,6 +136,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set it for the role with: "
                 + "pushq-admin migrate --worker-role \(lack.role)"
         case .queuePaused(let queue, let reason): "\(queue) paused: \(reason)"
+        case .queueIsPaused(let queue): "\(queue) is paused, or its tenant suspended; see: pushq-admin queue list"
+        case .queueResumed(let queue): "\(queue) resumed"
         case .queueWithoutCredential(let queue):
             "\(queue) has no credential; set one with: pushq-admin credential add"
         case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"

@@ -67,7 +67,7 @@ enum AppCommands {
                 guard force || contents.deviceCount + contents.jobCount == 0 else {
                     throw Failure(
                         "\(app) has \(Self.text(contents.deviceCount)) devices and "
-                            + "\(Self.text(contents.jobCount)) jobs; remove them with it by: --force")
+                            + "\(Self.text(contents.jobCount)) jobs; pass --force to delete them too")
                 }
                 let bar = ProgressBar("deleting rows", total: nil, on: console)
                 defer { bar.finish() }

@@ -14,7 +14,7 @@ enum CampaignCommands {
         static let examples = ["campaign list", "campaign list acme/com.acme.shop/production --limit 100"]
 
         @Positional("Only those of this queue.") var queue: QueueName?
-        @Option("How many at the most.") var limit: Count = 20
+        @Option("Maximum number of rows.") var limit: Count = 20
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
@@ -39,8 +39,12 @@ enum CampaignCommands {
         var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            let (campaign, refusals) = try await named.withCampaign { campaign, store in
-                (campaign, try await store.refusals(ofRoot: campaign.id, inQueue: "\(campaign.queue)"))
+            let (campaign, refusals, standstill) = try await named.withCampaign { campaign, store in
+                let queue = "\(campaign.queue)"
+                return (
+                    campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue),
+                    campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue)
+                )
             }
             var facts: [(name: String, value: Cell)] = [
                 ("queue", .text("\(campaign.queue)")), ("key", .text(campaign.key)), ("state", .text(campaign.state)),
@@ -48,13 +52,15 @@ enum CampaignCommands {
             ]
             facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
             facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
+            if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }
+            if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
             console.show(facts)
         }
     }
 
     struct Pause: Command {
         static let name = "pause"
-        static let summary = "Sets a campaign aside; what is being sent is finished."
+        static let summary = "Pauses a campaign; what was sent already is not affected."
         static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -66,7 +72,7 @@ enum CampaignCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let summary = "Lets a paused campaign go on."
+        static let summary = "Resumes a paused campaign."
         static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -78,7 +84,7 @@ enum CampaignCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
-        static let summary = "Ends a campaign for good; whoever has not been sent to is recorded as cancelled."
+        static let summary = "Stops a campaign for good; recipients not sent to yet are recorded as cancelled."
         static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -131,15 +137,20 @@ struct NamedCampaign: ParameterGroup {
         }
     }
 
-    /// Carries out an order, and says so.
+    /// Carries out an order, and says so; or that it needs no carrying out.
     ///
     /// - Parameter done: what the campaign is then.
     func carryOut(_ order: CampaignOrder, done: String, _ console: Console) async throws {
-        try await withCampaign { campaign, store in
-            guard try await store.order(order, campaign: campaign.key, ofQueue: "\(campaign.queue)") else {
-                throw Failure("campaign \(campaign.key) is \(campaign.state), so it cannot be \(done)")
-            }
+        let (wasDone, campaign) = try await withCampaign { campaign, store in
+            (try await store.order(order, campaign: campaign.key, ofQueue: "\(campaign.queue)"), campaign)
         }
-        console.show("\(done) \(key)", json: ["queue": .string("\(queue)"), "campaign": .string(key)])
+        if !wasDone, campaign.isCancelled, order != .cancel {
+            throw Failure("campaign \(key) was cancelled, which is for good: start another one under a new key")
+        }
+        // Scripts may give an order twice.
+        let isAlready = order == .resume ? "is not paused" : "is already \(done)"
+        console.show(
+            wasDone ? "\(done) \(key)" : "campaign \(key) \(isAlready)",
+            json: ["queue": .string("\(queue)"), "campaign": .string(key), "changed": .bool(wasDone)])
     }
 }

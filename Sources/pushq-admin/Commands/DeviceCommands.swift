@@ -45,7 +45,7 @@ enum DeviceCommands {
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Option("Only those of this user.", "KEY") var userKey: String?
         @Flag("Inactive ones too.") var all
-        @Option("How many at the most.") var limit: Count = 50
+        @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
@@ -84,6 +84,7 @@ enum DeviceCommands {
                 ("device", .text("\(device.id)")), ("token", .text(device.token.hex)),
                 ("user_key", .text(device.userKey)),
                 ("active", .yes(device.isActive)), ("registered_at", .time(device.registeredAt)),
+                ("reactivated_at", .time(device.reactivatedAt)),
                 ("inactive_since", .time(device.inactiveSince)), ("reason", .text(device.inactiveReason?.text)),
             ])
         }
@@ -105,7 +106,11 @@ enum DeviceCommands {
 
     struct Reactivate: Command {
         static let name = "reactivate"
-        static let summary = "Brings inactive devices back."
+        static let summary = "Brings inactive devices back, and keeps active ones."
+        static let discussion = """
+            APNs' reports about pushes sent before no longer deactivate them. It is not a registration: only the app can say that a \
+            token is in use.
+            """
         static let examples = ["device reactivate acme/com.acme.shop/production \(exampleToken)"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName

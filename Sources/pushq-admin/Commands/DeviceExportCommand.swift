@@ -22,6 +22,7 @@ struct DeviceExportCommand: Command {
             while true {
                 let page = try await store.devices(
                     inQueue: queue, after: last, userKey: nil, includesInactive: all, limit: Self.pageSize)
+                try console.checkOutput()
                 guard let end = page.last else { return }
                 console.print(page.map { console.speaksJSON ? Self.json($0) : Self.csv($0) }.joined(separator: "\n"))
                 last = end.id

@@ -6,10 +6,12 @@ struct DeviceImportCommand: Command {
     static let name = "import"
     static let summary = "Adds the devices of a CSV file, all or none."
     static let discussion = """
-        The file has a header with a column 'token', and 'user_key' if there are user keys; or it holds bare tokens, one a \
-        line. Devices that are there stay as they are, except for a new user key. Inactive ones stay inactive, unless \
-        --reactivate is given. Only an app's own report is a registration: APNs may find an imported token dead since \
-        long before the import, and the device is then deactivated.
+        The file has a header with a column 'token', and 'user_key' and 'active' where they are known; columns are divided by \
+        commas, semicolons or tabs. Or it holds bare tokens, one a line. Devices whose 'active' is false are passed over.
+
+        Devices that are there stay as they are, except for a new user key. Inactive ones stay inactive, unless --reactivate is \
+        given: it also keeps active ones, about which a report of APNs is still on its way. Only an app's own report is a \
+        registration: APNs may find an imported token dead since long before the import, and the device is then deactivated.
         """
     static let examples = [
         "device import acme/com.acme.shop/production devices.csv",
@@ -18,7 +20,7 @@ struct DeviceImportCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The file; - is standard input.") var file: InputFile
-    @Flag("Bring inactive devices back.") var reactivate
+    @Flag("Bring inactive devices back, whatever APNs reported of them before.") var reactivate
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
@@ -33,12 +35,10 @@ struct DeviceImportCommand: Command {
             }
         }
         let seconds = (ContinuousClock.now - started).seconds
-        if !summary.ignoredColumns.isEmpty {
-            console.note("columns that were not read: \(summary.ignoredColumns.joined(separator: ", "))")
-        }
         console.show([
             ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
-            ("unchanged", .count(summary.unchanged)), ("seconds", .decimal(seconds, places: 2)),
+            ("unchanged", .count(summary.unchanged)), ("inactive", .count(summary.inactive)),
+            ("seconds", .decimal(seconds, places: 2)),
         ])
     }
 }

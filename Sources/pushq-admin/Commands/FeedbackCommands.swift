@@ -11,7 +11,7 @@ enum FeedbackCommands {
         static let examples = ["feedback list acme/com.acme.shop/production --limit 1000 --json"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Option("How many at the most.") var limit: Count = 50
+        @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

@@ -3,7 +3,9 @@ import QueueCore
 import Terminal
 
 enum JobCommands {
-    static let all: [CommandTree] = [.command(List.self), .command(Show.self), .command(Retry.self)]
+    static let all: [CommandTree] = [
+        .command(List.self), .command(Show.self), .command(Retry.self), .command(Cancel.self),
+    ]
 
     struct List: Command {
         static let name = "list"
@@ -19,7 +21,7 @@ enum JobCommands {
 
         @Positional("Only those of this queue.") var queue: QueueName?
         @Flag("Those that ended with failed recipients.") var failed
-        @Option("How many at the most.") var limit: Count = 50
+        @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
@@ -59,6 +61,26 @@ enum JobCommands {
             let (queue, id) = ("\(queue)", Int64(job))
             let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
             console.show([("queue", .text(queue)), ("job", .text("\(id)")), ("sent_again", .count(count))])
+        }
+    }
+
+    struct Cancel: Command {
+        static let name = "cancel"
+        static let summary = "Stops a job; recipients not sent to yet are recorded as cancelled."
+        static let discussion = """
+            Recipients that a worker holds are stopped within moments; some of them may have been sent to. Those that go on in \
+            another job are not concerned: 'send cancel' and 'campaign cancel' stop all jobs. Cancelling again changes nothing.
+            """
+        static let examples = ["job cancel acme/com.acme.shop/production 12345"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The job's number.") var job: Int
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, id) = ("\(queue)", Int64(job))
+            let cancelled = try await database.session { store in try await store.cancelJob(id, inQueue: queue) }
+            console.show([("job", .text("\(id)"))] + cancelled.facts)
         }
     }
 

@@ -12,15 +12,16 @@ enum QueueCommands {
         static let name = "create"
         static let summary = "Makes the queue of an app in one environment."
         static let discussion = """
-            If exactly one credential of the tenant is good for it, the queue is sent with that one.
+            If the tenant has exactly one valid credential, the queue uses it.
             """
         static let examples = [
             "queue create acme/com.acme.shop/production", "queue create acme/com.acme.shop/sandbox --rate 50",
         ]
 
         @Positional("Its name: tenant/app/environment.") var queue: QueueName
-        @Option("Pushes a second at the most, over all workers; without it there is no limit.") var rate: Rate?
-        @Option("Pushes at once after a quiet time, with --rate; a tenth of the rate if not given.") var burst: Double?
+        @Option("Maximum number of pushes per second, over all workers. By default there is no limit.") var rate: Rate?
+        @Option("Maximum number of pushes at once after a quiet time, with --rate. By default a tenth of the rate.")
+        var burst: Double?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

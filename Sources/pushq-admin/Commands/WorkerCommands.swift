@@ -6,7 +6,11 @@ enum WorkerCommands {
 
     struct List: Command {
         static let name = "list"
-        static let summary = "Lists the workers that have shown themselves of late."
+        static let summary = "Lists the workers seen in the last minute."
+        static let discussion = """
+            A worker is sending while requests wait for their answer; holding while it keeps jobs that it may not send yet, for \
+            instance because of a rate; idle when it looks for work; asleep when it waits to be woken; or draining.
+            """
         static let examples = ["worker list"]
 
         var database = DatabaseOptions()
@@ -16,7 +20,9 @@ enum WorkerCommands {
                 try await database.session { store in try await store.workers() },
                 columns: [
                     Column("worker") { .text($0.name) },
-                    Column("state") { .text($0.isDraining ? "draining" : $0.isAsleep ? "asleep" : "awake") },
+                    Column("state") { .text($0.state) },
+                    Column("queues") { .text($0.queues) },
+                    Column("sending") { .count($0.inFlight) },
                     Column("held_jobs") { .count($0.heldJobs) },
                     Column("held_recipients") { .count($0.heldRecipients) },
                     Column("version") { .text($0.version) },

@@ -27,20 +27,22 @@ struct BroadcastCommand: Command {
     @Flag("Pass everything else that waits.") var urgent
     @Option("Not after this time; by default in 24 hours.") var sendBy: Moment?
     @Option("Repeating a broadcast under the same key sends nothing again.", "KEY") var key: String?
-    @Flag("Wait for the outcome; exit 1 unless APNs took it.") var wait
+    var waiting = WaitOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
+        try waiting.check()
         let draft = try draft()
-        let (queue, channel, key, wait) = ("\(queue)", channel, key, wait)
-        let (root, progress, refusals) = try await database.session { store in
+        let (queue, channel, key, wait, limit) = ("\(queue)", channel, key, waiting.wait, waiting.timeout)
+        let (root, progress, end, refusals) = try await database.session { store in
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {
                 let progress = try await store.progress(ofRoot: root, inQueue: queue)
-                return (root, progress, [(Reason, Int)]())
+                return (root, progress, Watch.End.finished, [(Reason, Int)]())
             }
-            let progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)
-            return (root, progress, try await store.refusals(ofRoot: root, inQueue: queue))
+            let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
+            let (progress, end) = try await watch.untilFinished(in: store)
+            return (root, progress, end, try await store.refusals(ofRoot: root, inQueue: queue))
         }
         var facts: [(name: String, value: Cell)] = [("broadcast", .text("\(root)")), ("channel", .text(channel.text))]
         if let id = progress?.firstDeviceID {
@@ -49,6 +51,7 @@ struct BroadcastCommand: Command {
         guard wait, let tally = progress?.tally else { return console.show(facts) }
         facts += OutcomeColumns.facts(of: tally, refusals: refusals)
         console.show(facts)
+        guard end == .finished else { throw Unsuccessful(.unfinished) }
         guard tally.delivered == 1 else { throw Unsuccessful() }
     }
 

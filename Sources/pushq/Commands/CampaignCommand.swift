@@ -8,6 +8,8 @@ struct CampaignCommand: Command {
     static let discussion = """
         A campaign is started once under its key: repeating the command, after a time-out or from a cron job that ran \
         twice, finds the campaign that is there. The same key for something else is an error.
+
+        With --wait the exit code is 0 when every recipient has an outcome, whatever it is; 1 if the campaign was cancelled.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
@@ -25,11 +27,12 @@ struct CampaignCommand: Command {
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option("Device tokens: a CSV with a column 'token', or one a line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of the queue.") var audience: Audience?
-    @Flag("Wait for the end, with progress; an interrupted wait does not stop the campaign.") var wait
+    var waiting = WaitOptions()
     var options = MessageOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
+        try waiting.check()
         guard (tokens == nil) != (audience == nil) else {
             throw UsageError(
                 tokens == nil
@@ -40,15 +43,22 @@ struct CampaignCommand: Command {
         }
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
-        let (queue, key, wait) = ("\(queue)", key, wait)
+        let (queue, key, wait, limit) = ("\(queue)", key, waiting.wait, waiting.timeout)
         try await database.session { store in
             let id = try await Self.start(message, file, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
-            let campaign = try await CampaignWatch(key: key, queue: queue).untilFinished(in: store, console: console)
+            let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
+                .untilFinished(in: store, console: console)
             let refusals = try await store.refusals(ofRoot: campaign.id, inQueue: queue)
             console.show(
-                Self.started(campaign.id, key: key, queue: queue) + [("recipients", .count(campaign.total))]
+                Self.started(campaign.id, key: key, queue: queue)
+                    + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
+            guard end == .finished else { throw Unsuccessful(.unfinished) }
+            if campaign.isCancelled {
+                console.remark("campaign \(key) was cancelled: \(campaign.notSentTo)")
+                throw Unsuccessful()
+            }
         }
     }
 

@@ -24,7 +24,7 @@ struct DemoCommand: Terminal.Command {
         let demo = Demo(material: material, workerCount: workers, minder: try Minder(), console: console)
         let report = try await demo.run()
         report.show(on: console)
-        for problem in report.problems { console.complain("demo: \(problem)") }
+        for problem in report.problems { console.remark("demo: \(problem)") }
         guard report.problems.isEmpty else { throw Unsuccessful() }
     }
 }

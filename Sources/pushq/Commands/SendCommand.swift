@@ -5,6 +5,10 @@ import Terminal
 struct SendCommand: Command {
     static let name = "send"
     static let summary = "Sends one push to some devices, or to all devices of a user."
+    static let discussion = """
+        A user without an active device is no error: the send is recorded with nobody reached, and says why. With --wait that is \
+        exit code 1.
+        """
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
         "send acme/com.acme.shop/production --user 4711 --payload payload.json --wait",
@@ -16,23 +20,26 @@ struct SendCommand: Command {
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("An alert of this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
-    @Option("Repeating a send under the same key sends nothing again.", "KEY") var key: String?
+    @Option("Repeating a send with the same key sends nothing again.", "KEY") var key: String?
     @Flag("Pass everything else that waits: for one-time codes and calls.") var urgent
     @Flag("An update of a Live Activity takes the place of those that wait for the same tokens.") var replaceWaiting
-    @Flag("Wait for the outcome; exit 1 unless it was delivered to all.") var wait
+    var waiting = WaitOptions()
     var options = MessageOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
+        try waiting.check()
         let recipients = try recipients()
         let message = try options.message(of: readPayload(), for: queue)
-        let (queue, urgent, replaceWaiting, key, wait) = ("\(queue)", urgent, replaceWaiting, key, wait)
+        let (queue, urgent, replaceWaiting, key) = ("\(queue)", urgent, replaceWaiting, key)
+        let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in
             let root = try await store.send(
                 message, to: recipients, ofQueue: queue, isUrgent: urgent, replacesWaiting: replaceWaiting, key: key)
             var sent = Sent(root: root)
             if wait {
-                sent.progress = try await SendWatch(root: root, queue: queue).untilFinished(in: store)
+                let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
+                (sent.progress, sent.end) = try await watch.untilFinished(in: store)
                 sent.refusals = try await store.refusals(ofRoot: root, inQueue: queue)
             } else {
                 sent.progress = try await store.progress(ofRoot: root, inQueue: queue)
@@ -45,6 +52,7 @@ struct SendCommand: Command {
     private struct Sent: Sendable {
         let root: Int64
         var progress: RootProgress?
+        var end = Watch.End.finished
         var refusals: [(Reason, Int)] = []
     }
 
@@ -72,25 +80,11 @@ struct SendCommand: Command {
         if total == 1, let device = sent.progress?.firstDeviceID {
             facts.append(("apns_id", .text("\(APNsID(root: sent.root, key: device))")))
         }
-        guard wait, let tally = sent.progress?.tally else { return console.show(facts) }
+        if let why = sent.progress?.whyNobody { facts.append(("reached_nobody", .text(why))) }
+        guard waiting.wait, let tally = sent.progress?.tally else { return console.show(facts) }
         facts += OutcomeColumns.facts(of: tally, refusals: sent.refusals)
         console.show(facts)
-        guard tally.delivered == total else { throw Unsuccessful() }
-    }
-}
-
-/// Waits for the end of a send.
-struct SendWatch {
-    let root: Int64
-    let queue: String
-
-    /// Looks often at first, since a push takes milliseconds, and ever more rarely.
-    func untilFinished(in store: PostgresConnection) async throws -> RootProgress? {
-        var pause = Duration.milliseconds(10)
-        while let progress = try await store.progress(ofRoot: root, inQueue: queue), !progress.isFinished {
-            try await Task.sleep(for: pause)
-            pause = min(pause * 1.5, .seconds(1))
-        }
-        return try await store.progress(ofRoot: root, inQueue: queue)
+        guard sent.end == .finished else { throw Unsuccessful(.unfinished) }
+        guard total > 0, tally.delivered == total else { throw Unsuccessful() }
     }
 }

@@ -1,3 +1,4 @@
+import APNs
 import APNsSimulator
 import Foundation
 import QueueCore
@@ -6,7 +7,7 @@ import Terminal
 struct SimulateCommand: Command {
     static let name = "simulate"
     static let summary =
-        "Plays APNs on this machine: takes pushes, holds them against Apple's rules, answers and counts."
+        "Runs a local APNs simulator: takes pushes, checks them by Apple's rules, answers and counts."
     static let discussion = """
         It makes its own certificate authority, server certificate and signing key in --folder, and says where they \
         are. Until it is stopped it answers; then it says what it counted. With --json that is two objects, a line each.
@@ -20,6 +21,7 @@ struct SimulateCommand: Command {
         """
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",
+        "simulate --print-token",
         "simulate --rules examples/rules.json --record arrived.ndjson", "simulate --management-port 2196",
         "simulate --binary-port 2195 --feedback-port 2196 --client-certificate com.acme.shop",
     ]
@@ -43,12 +45,26 @@ struct SimulateCommand: Command {
         [BundleID]
     @Flag("Answer with apns-id in upper case, as APNs has been seen to do.") var upperCaseIds
     @Option("Make room for so many requests from the start.") var expect: Int = 0
+    @Flag("Print a provider token of the folder's signing key, which is valid for an hour, and end.") var printToken
 
     func run(_ console: Console) async throws {
+        guard !printToken else { return try showToken(on: console) }
         let simulator = try await Simulator.start(try configuration())
         console.show(try facts(of: simulator))
         for await _ in Signals.stream() { break }
-        report(await simulator.stop(), on: console)
+        let snapshot = await simulator.stop()
+        report(snapshot, on: console)
+        guard snapshot.isRecordComplete else {
+            throw Failure("cannot write all of \(record ?? ""): is the disk full?")
+        }
+    }
+
+    /// For those who send by hand: `curl -H "authorization: bearer $(pushq simulate --print-token)"`.
+    private func showToken(on console: Console) throws {
+        let token = try ProviderToken.mint(
+            key: try TestAuthority(folder: folder).signingKey, keyID: TestAuthority.keyID,
+            teamID: TestAuthority.teamID, now: Int64(Date.now.timeIntervalSince1970))
+        console.show(token.text, json: ["token": .string(token.text)])
     }
 
     private func configuration() throws -> Simulator.Configuration {

@@ -9,10 +9,12 @@ import Workers
 struct WorkCommand: Terminal.Command {
     static let name = "work"
     static let summary =
-        "Works: leases jobs, sends them to APNs and records what became of them, until it is told to stop."
+        "Runs a worker: leases jobs, sends them to APNs and records the outcomes, until it is told to stop."
     static let discussion = """
         Start as many as needed, on as many machines; they share the work. SIGTERM or Ctrl-C drains: what is in flight \
         is awaited, the rest goes back, exit 0. A second one ends at once.
+
+        A pattern that matches no queue is reported, and the worker waits, since a queue may be made at any time.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """

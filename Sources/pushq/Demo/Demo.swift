@@ -122,7 +122,7 @@ struct Demo: Sendable {
             } else {
                 _ = try await store.startCampaign(message, key: key, inQueue: "\(queue)")
             }
-            let campaign = try await CampaignWatch(key: key, queue: "\(queue)")
+            let (campaign, _) = try await CampaignWatch(key: key, queue: "\(queue)")
                 .untilFinished(in: store, console: console, expected: count)
             return DemoOutcome(
                 started: started, campaign: campaign,

@@ -52,7 +52,7 @@ import Testing
         try await Shop.open { shop in
             expectFailure(
                 try await shop.pushq("send", Shop.queue, "--token", "abc", "--alert", "hi"), code: 2,
-                saying: "3 hexadecimal digits", "Try: pushq send")
+                saying: "3 hexadecimal digits", "Try: pushq send --help")
             expectFailure(
                 try await shop.admin("device", "register", Shop.queue, "abc"), code: 2, saying: "3 hexadecimal digits")
             #expect(try await shop.list("device", "list", Shop.queue).isEmpty)

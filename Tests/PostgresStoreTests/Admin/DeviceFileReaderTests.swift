@@ -34,10 +34,23 @@ import Testing
     }
 
     @Test func `takes a header and columns in any order`() throws {
-        let file = try read("user_key,locale, Token\n4711,de,00ab\n,en,cd\n")
+        let file = try read("user_key, Token\n4711,00ab\n,cd\n")
         #expect(file.rows == rows([([0x00, 0xAB], "4711"), ([0xCD], nil)]))
         #expect(file.reader.deviceCount == 2)
-        #expect(file.reader.ignoredColumns == ["locale"])
+    }
+
+    @Test(arguments: [";", "\t"])
+    func `takes the separators of other spreadsheets`(separator: String) throws {
+        let text = "token,user_key\n00ab,\"a \(separator) b\"\ncd,2\n"
+        let other = text.replacing(",", with: separator)
+        #expect(try read(other).rows == rows([([0x00, 0xAB], "a \(separator) b"), ([0xCD], "2")]))
+    }
+
+    @Test func `takes an export, whose inactive devices do not come to life`() throws {
+        let file = try read("token,user_key,active\nab,1,true\ncd,2,false\nef,,TRUE\n")
+        #expect(file.rows == rows([([0xAB], "1"), ([0xEF], nil)]))
+        #expect(file.reader.deviceCount == 2)
+        #expect(file.reader.inactiveCount == 1)
     }
 
     @Test func `takes quoted fields`() throws {
@@ -57,7 +70,16 @@ import Testing
         ("token,user_key\nab,1\ncd\n", 3, "the line has 1 fields, and the header has 2"),
         ("token,user_key\nab,\"1\n", 2, "a quotation mark is not closed"),
         ("token,user_key\n,1\n", 2, "the device token is empty; it should be hexadecimal, such as 64 digits"),
-        ("tokens,user\nab,1\n", 1, "there is no column called token in the header"),
+        ("device,user\nab,1\n", 1, "there is no column 'token' in the header"),
+        ("tokens,user_key\nab,1\n", 1, "there is no column 'token' in the header; is 'tokens' meant for it?"),
+        ("tokne\nab\n", 1, "there is no column 'token' in the header; is 'tokne' meant for it?"),
+        (
+            "token;user_kye\nab;1\n", 1,
+            "the column 'user_kye' is not known (columns are token, user_key, active); did you mean 'user_key'?"
+        ),
+        ("token,locale\nab,de\n", 1, "the column 'locale' is not known (columns are token, user_key, active)"),
+        ("token,token\nab,cd\n", 1, "the column 'token' is there twice"),
+        ("token,active\nab,maybe\n", 2, "the column 'active' is neither true nor false"),
         (String(repeating: "ab", count: 101), 1, "the device token has 101 bytes; at most 100 are taken"),
         ("token,user_key\nab,a\u{0}b\n", 2, "the user key is not UTF-8 text"),
     ])

@@ -78,11 +78,11 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             let first = try await store.importDevices(
                 from: .text("token,user_key\nab,1\ncd,2\nab,1\nef,\n"), inQueue: queue, reactivates: false
             ) { _ in }
-            #expect(first == DeviceImportSummary(read: 4, new: 3, changed: 0, ignoredColumns: []))
+            #expect(first == DeviceImportSummary(read: 4, inactive: 0, new: 3, changed: 0))
             let second = try await store.importDevices(
                 from: .text("token,user_key\nab,1\ncd,3\nef,\n01,9\n"), inQueue: queue, reactivates: false
             ) { _ in }
-            #expect(second == DeviceImportSummary(read: 4, new: 1, changed: 1, ignoredColumns: []))
+            #expect(second == DeviceImportSummary(read: 4, inactive: 0, new: 1, changed: 1))
             #expect(try await contents(store) == ["01 9 true", "ab 1 true", "cd 3 true", "ef - true"])
         }
     }

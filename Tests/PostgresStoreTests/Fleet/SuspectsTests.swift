@@ -115,4 +115,19 @@ import Transport
             #expect(try await queue.connection.judgeSuspects().deactivated == 0)
         }
     }
+
+    @Test func `a device that somebody brought back since stays`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await send(1000, badEvery: 100, in: queue)
+            let suspect = try await queue.number("select min(device_id) from pushq.feedback")
+            try await queue.run("update pushq.feedback set reported_at = now() - interval '1 second'")
+            let token = try await queue.connection.execute(
+                Statement("token", "select token from pushq.device where id = \(suspect)")
+            ).first!.bytes(0)
+            _ = try await queue.connection.setDevice(
+                DeviceToken(bytes: token), inQueue: QueueFixture.name, isActive: true)
+            #expect(try await queue.connection.judgeSuspects().deactivated == 9)
+        }
+    }
 }

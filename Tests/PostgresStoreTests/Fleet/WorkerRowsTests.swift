@@ -3,12 +3,37 @@ import TestSupport
 import Testing
 import Transport
 
+@Suite(.timeLimit(.minutes(2))) struct `What a worker is at` {
+    @Test func `is told truly: it sleeps only when it holds nothing`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            var sign = WorkerSign(name: "w")
+            func shown() async throws -> String? {
+                try await queue.connection.showWorker(1, sign)
+                return try await queue.connection.workers().first?.state
+            }
+            #expect(try await shown() == "idle")
+            try await queue.connection.fallAsleep(1, serving: "*")
+            #expect(try await shown() == "asleep")
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            #expect(try await shown() == "holding")
+            #expect(try await queue.connection.workers().first?.heldRecipients == job.deviceIDs.count)
+            sign.inFlight = 2
+            #expect(try await shown() == "sending")
+            #expect(try await queue.connection.workers().first?.inFlight == 2)
+            sign.isDraining = true
+            #expect(try await shown() == "draining")
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(2))) struct `What dead workers leave behind` {
     @Test func `is cleared away by those that live, a sleeper without a worker too`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             for incarnation: Int64 in [1, 2, 3] {
-                try await queue.connection.showWorker(incarnation, name: "w", version: "", isDraining: false)
+                try await queue.connection.showWorker(incarnation, WorkerSign(name: "w"))
                 try await queue.connection.fallAsleep(incarnation, serving: "*")
             }
             // The first is gone, of the second only its sleep is left, the third is at work.
@@ -18,7 +43,7 @@ import Transport
                 delete from pushq.worker where incarnation = 2;
                 update pushq.sleeper set since = now() - interval '2 minutes'
                 """)
-            try await queue.connection.showWorker(3, name: "w", version: "", isDraining: false)
+            try await queue.connection.showWorker(3, WorkerSign(name: "w"))
             #expect(try await queue.number("select sum(incarnation) from pushq.worker") == 3)
             #expect(try await queue.number("select sum(incarnation) from pushq.sleeper") == 3)
         }

@@ -140,7 +140,8 @@ import Transport
             let lists = "select count(*) from pushq.list"
             let members = "select count(*) from pushq.list_member"
             let sent = try await start(
-                "tokens => array(select sha256(int8send(n)) from generate_series(1, 12000) n)", in: queue)
+                "tokens => array(select encode(sha256(int8send(n)), 'hex') from generate_series(1, 12000) n)", in: queue
+            )
             _ = try await start("tokens => \(Self.tokens([1, 2]))", in: queue, key: "scheduled")
             let givenUp = try await newList(in: queue)
             try await add([7, 8, 9], to: givenUp, in: queue)

@@ -60,7 +60,9 @@ import Testing
                 [
                     queue.settled(
                         job, other: [0: .rejected(.unregistered)],
-                        reports: [.init(deviceID: job.deviceIDs[0], reason: .unregistered, reportedAt: nil)])
+                        reports: [
+                            .init(deviceID: job.deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
+                        ])
                 ], owner: 1)
             #expect(try await forget("aa", in: queue) == 1)
             #expect(try await forget("aa", in: queue) == nil)

@@ -238,7 +238,7 @@ import Transport
                 """)
             let midway = Int64(try await queue.number("select id from pushq.campaign where key = 'midway'"))
             _ = try await queue.connection.fanOutStep(
-                queueID: queue.id, campaignID: midway, jobLimit: 1, scanLimit: 9)
+                queueID: queue.id, campaignID: midway, jobLimit: 1, scanLimit: 600)
             for (key, waiting) in [("early", 0), ("midway", 500)] {
                 try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', '\(key)')")
                 let campaign = try #require(try await queue.connection.campaign(key, ofQueue: QueueFixture.name))

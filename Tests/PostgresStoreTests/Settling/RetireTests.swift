@@ -105,7 +105,7 @@ import Transport
             try await queue.run(
                 """
                 select pushq.send('\(QueueFixture.name)', \(payload), tokens => '{aa}');
-                select pushq.start_campaign('\(QueueFixture.name)', 'listed', \(payload), array['\\xbb'::bytea]);
+                select pushq.start_campaign('\(QueueFixture.name)', 'listed', \(payload), array['bb']);
                 select pushq.register_device('\(QueueFixture.name)', 'cc');
                 """)
             #expect(try await queue.number("select count(*) from pushq.device where registered_at is not null") == 1)
@@ -151,6 +151,43 @@ import Transport
                     select count(*) from pushq.feedback
                     where reported_at between now() - interval '2 minutes' and now() - interval '59 s'
                     """) == 4)
+        }
+    }
+
+    @Test func `does not deactivate a device that was brought back by hand since, though it was still active`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let sentAt = Int64(try await queue.number("select extract(epoch from now()) * 1000000")) - 1
+            let tokens = try (1...3).map { try DeviceToken(bytes: [0, 0, 0, 0, 0, 0, 0, $0]) }
+            // One by the command, one by an import, one not at all.
+            #expect(
+                try await queue.connection.setDevice(tokens[0], inQueue: QueueFixture.name, isActive: true)
+                    == .unchanged
+            )
+            let file = Locked<[UInt8]?>(Array("token\n\(tokens[1].hex)\n".utf8))
+            let devices = DeviceFile(name: "devices.csv") {
+                file.withLock { file in
+                    defer { file = nil }
+                    return file
+                }
+            }
+            _ = try await queue.connection.importDevices(
+                from: devices, inQueue: QueueFixture.name, reactivates: true
+            ) { _ in }
+            let reports = job.deviceIDs.map {
+                SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: sentAt, sentAt: .now)
+            }
+            let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.unregistered)) })
+            _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
+            for (token, isActive) in zip(tokens, [true, true, false]) {
+                let device = try await queue.connection.device(token, inQueue: QueueFixture.name)
+                #expect(device?.isActive == isActive)
+                #expect(device?.registeredAt == nil, "only the app's own report is a registration")
+            }
         }
     }
 

@@ -33,6 +33,43 @@ import Testing
         }
     }
 
+    @Test func `a queue that others pause or resume is said to be`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns()
+                try await fixture.connection.runScript(
+                    "update pushq.queue set paused_at = now(), paused_reason = 'lunch'")
+                try await fixture.startCampaign(queue, key: "k2")
+                try await eventually("it is seen to be paused", within: .seconds(60)) {
+                    fixture.events.contains("\(queue) is paused")
+                }
+                #expect(!fixture.events.contains("resumed"))
+                try await fixture.connection.runScript("update pushq.queue set paused_at = null, paused_reason = null")
+                try await eventually("it resumed", within: .seconds(60)) {
+                    fixture.events.contains("\(queue) resumed")
+                }
+                try await fixture.waitForCampaigns()
+            }
+        }
+    }
+
+    @Test func `a queue for which APNs is out of reach is shown with the worker`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 10)
+            try await fixture.withEngine { settings in
+                // Nobody listens there.
+                settings.gateway = Endpoint(host: "127.0.0.1", port: 1)
+            } _: { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("it is shown", within: .seconds(60)) {
+                    try await fixture.number("select cardinality(unreachable) from pushq.worker") == 1
+                }
+            }
+        }
+    }
+
     @Test func `P39: an app that is removed is sent to no more, and the others go on`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)

@@ -1,18 +1,21 @@
 import QueueCore
 
-/// Reads devices from a CSV with a header (`token`, and `user_key` if it is there), or from bare tokens, one a line.
+/// Reads devices from a CSV with a header, or from bare tokens, one a line. Its columns are `token`, and `user_key` and `active` if they
+/// are there; they are divided by commas, semicolons or tabs.
 ///
 /// Bytes in, rows for COPY out: `token bytea, user_key text`. A million devices pass in a fraction of a second, since nothing
 /// is allocated for a line unless it has several columns.
 package struct DeviceFileReader: Sendable {
     /// Devices read so far.
     package private(set) var deviceCount = 0
-    /// Columns of the header that are not known, and not read.
-    package private(set) var ignoredColumns: [String] = []
+    /// Lines whose column `active` says that the device is not: an export of all devices has them, and they would come to life by being
+    /// imported. They are passed over.
+    package private(set) var inactiveCount = 0
 
     private let file: String
     private var line = 0
     private var columns: Columns?
+    private var separator = UInt8(ascii: ",")
     /// The beginning of a line whose end has not come yet.
     private var rest: [UInt8] = []
     /// The token that is being read.
@@ -25,8 +28,13 @@ package struct DeviceFileReader: Sendable {
     private struct Columns {
         var token: Int
         var userKey: Int?
+        var active: Int?
         var count: Int
     }
+
+    private static let knownColumns = ["token", "user_key", "active"]
+    /// As spreadsheets write them, depending on the country.
+    private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
 
     /// A reader of a file of that name, which errors begin with.
     package init(file: String) {
@@ -67,25 +75,46 @@ package struct DeviceFileReader: Sendable {
 
     /// Returns whether the first line is a header, which has a field `token`. If not, there are only tokens.
     private mutating func readHeader(_ text: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
+        separator = Self.separators.first { text.contains($0) } ?? separator
         let names = try fields(of: text).map { field in
             String(decoding: field, as: UTF8.self).split(separator: " ").joined().lowercased()
         }
         guard let token = names.firstIndex(of: "token") else {
-            guard names.count == 1 else { throw problem("there is no column called token in the header") }
-            columns = Columns(token: 0, userKey: nil, count: 1)
+            guard names.count == 1, Suggestion.nearest(to: names[0], among: ["token"]) == nil else {
+                throw problem(Self.missingToken(among: names))
+            }
+            columns = Columns(token: 0, userKey: nil, active: nil, count: 1)
             return false
         }
-        columns = Columns(token: token, userKey: names.firstIndex(of: "user_key"), count: names.count)
-        ignoredColumns = names.filter { $0 != "token" && $0 != "user_key" }
+        if let unknown = names.first(where: { !Self.knownColumns.contains($0) }) {
+            throw problem(Self.unknownColumn(unknown))
+        }
+        if let twice = Self.knownColumns.first(where: { name in names.count { $0 == name } > 1 }) {
+            throw problem("the column '\(twice)' is there twice")
+        }
+        columns = Columns(
+            token: token, userKey: names.firstIndex(of: "user_key"), active: names.firstIndex(of: "active"),
+            count: names.count)
         return true
+    }
+
+    private static func missingToken(among names: [String]) -> String {
+        let near = names.first { Suggestion.nearest(to: $0, among: ["token"]) != nil }
+        return "there is no column 'token' in the header" + (near.map { "; is '\($0)' meant for it?" } ?? "")
+    }
+
+    private static func unknownColumn(_ name: String) -> String {
+        let near = Suggestion.nearest(to: name, among: knownColumns).map { "; did you mean '\($0)'?" } ?? ""
+        return
+            "the column '\(name.prefix(40))' is not known (columns are \(knownColumns.joined(separator: ", ")))\(near)"
     }
 
     private mutating func readDevice(
         _ text: ArraySlice<UInt8>, _ columns: Columns, into rows: inout CopyRows
     ) throws(DeviceFileError) {
-        deviceCount += 1
-        rows.startRow(columns: 2)
         if columns.count == 1 {
+            deviceCount += 1
+            rows.startRow(columns: 2)
             try readToken(text)
             rows.add(token.span)
             return rows.addNull()
@@ -95,12 +124,26 @@ package struct DeviceFileReader: Sendable {
             throw problem("the line has \(fields.count) fields, and the header has \(columns.count)")
         }
         try readToken(fields[columns.token])
+        if let active = columns.active, try !readBoolean(fields[active]) {
+            inactiveCount += 1
+            return
+        }
+        deviceCount += 1
+        rows.startRow(columns: 2)
         rows.add(token.span)
         guard let userKey = columns.userKey.map({ fields[$0] }), !userKey.isEmpty else { return rows.addNull() }
         guard let text = String(validating: userKey, as: UTF8.self), !text.utf8.contains(0) else {
             throw problem("the user key is not UTF-8 text")
         }
         rows.add(text)
+    }
+
+    private func readBoolean(_ field: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
+        switch String(decoding: field, as: UTF8.self).lowercased() {
+        case "true", "": return true
+        case "false": return false
+        default: throw problem("the column 'active' is neither true nor false")
+        }
     }
 
     /// Reads hexadecimal digits into `token`; what is anything else is left to `DeviceToken`, which says what is wrong.
@@ -135,9 +178,11 @@ package struct DeviceFileReader: Sendable {
 
     private func fields(of text: ArraySlice<UInt8>) throws(DeviceFileError) -> [ArraySlice<UInt8>] {
         guard text.contains(UInt8(ascii: "\"")) else {
-            return text.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false)
+            return text.split(separator: separator, omittingEmptySubsequences: false)
         }
-        guard let fields = QuotedFields.split(text) else { throw problem("a quotation mark is not closed") }
+        guard let fields = QuotedFields.split(text, at: separator) else {
+            throw problem("a quotation mark is not closed")
+        }
         return fields
     }
 
@@ -159,7 +204,7 @@ package struct DeviceFileError: Error, Equatable, CustomStringConvertible {
 /// A line with quoted fields (RFC 4180 §2; but a field does not go on in the next line).
 private enum QuotedFields {
     /// Nil if a quotation mark is not closed.
-    static func split(_ line: ArraySlice<UInt8>) -> [ArraySlice<UInt8>]? {
+    static func split(_ line: ArraySlice<UInt8>, at separator: UInt8) -> [ArraySlice<UInt8>]? {
         let quote = UInt8(ascii: "\"")
         var fields: [[UInt8]] = [[]]
         var isQuoted = false
@@ -170,7 +215,7 @@ private enum QuotedFields {
                 rest.removeFirst()
             } else if byte == quote {
                 isQuoted.toggle()
-            } else if byte == UInt8(ascii: ","), !isQuoted {
+            } else if byte == separator, !isQuoted {
                 fields.append([])
             } else {
                 fields[fields.count - 1].append(byte)

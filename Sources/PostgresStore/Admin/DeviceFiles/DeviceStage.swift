@@ -15,11 +15,20 @@ extension Statement {
         update pushq.device d
         set user_key = coalesce(s.user_key, d.user_key), active = d.active or $2,
             inactive_since = case when not $2 then d.inactive_since end,
-            inactive_reason = case when not $2 then d.inactive_reason end,
-            registered_at = case when $2 and not d.active then now() else d.registered_at end
+            inactive_reason = case when not $2 then d.inactive_reason end
         from (select distinct on (token) token, user_key from device_stage order by token, user_key) s
         where d.queue_id = $1 and d.token = s.token
           and (s.user_key is not null and s.user_key is distinct from d.user_key or $2 and not d.active)
+        """#)
+
+    /// Notes that whoever imports the devices believes in them: a report from before does not deactivate them. $1 queue_id.
+    static let reactivateStagedDevices = Statement(
+        "reactivate_staged_devices",
+        #"""
+        update pushq.device d
+        set reactivated_at = now()
+        from (select distinct token from device_stage) s
+        where d.queue_id = $1 and d.token = s.token
         """#)
 
     /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and without
@@ -41,15 +50,14 @@ extension Statement {
 
 /// What came of an import.
 package struct DeviceImportSummary: Sendable, Equatable {
-    /// Lines with a device.
+    /// Lines with a device that is active, as far as the file says.
     package let read: Int
+    /// Lines with a device that is inactive, by the column `active` of an export. They were passed over.
+    package let inactive: Int
     /// Devices that were not there.
     package let new: Int
     /// Devices with another user key than before, or brought back.
     package let changed: Int
-    /// Columns of the file that were not read.
-    package let ignoredColumns: [String]
-
     /// Devices that stayed as they were, and repetitions.
     package var unchanged: Int { read - new - changed }
 }
@@ -88,9 +96,13 @@ extension PostgresConnection {
             let queueID = try await queueID(of: queue)
             let changed = try await execute(
                 .updateStagedDevices, [.int4(queueID), .bool(reactivates)], within: Self.fileLimit)
+            if reactivates {
+                _ = try await execute(.reactivateStagedDevices, [.int4(queueID)], within: Self.fileLimit)
+            }
             return DeviceImportSummary(
-                read: reader.deviceCount, new: try await insertStagedDevices(inQueue: queueID),
-                changed: changed.affectedRows, ignoredColumns: reader.ignoredColumns)
+                read: reader.deviceCount, inactive: reader.inactiveCount,
+                new: try await insertStagedDevices(inQueue: queueID),
+                changed: changed.affectedRows)
         }
     }
 

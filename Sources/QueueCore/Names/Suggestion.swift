@@ -1,7 +1,7 @@
 /// Finds what was probably meant by a word with a slip in it.
-enum Suggestion {
+package enum Suggestion {
     /// The candidate nearest to `word`, if it is near enough to be a slip: a third of its letters, two at most.
-    static func nearest(to word: String, among candidates: [String]) -> String? {
+    package static func nearest(to word: String, among candidates: [String]) -> String? {
         let allowed = min(2, max(1, word.count / 3))
         let scored = candidates.map { (distance(word, $0), $0) }
         return scored.filter { $0.0 <= allowed }.min { $0.0 < $1.0 }?.1
@@ -9,7 +9,7 @@ enum Suggestion {
 
     /// Insertions, removals, replacements and swaps of neighbours that turn one word into the other
     /// (the optimal string alignment distance).
-    static func distance(_ first: String, _ second: String) -> Int {
+    package static func distance(_ first: String, _ second: String) -> Int {
         let first = Array(first)
         let second = Array(second)
         var rows = [Array(0...second.count)]

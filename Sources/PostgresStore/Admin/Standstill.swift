@@ -1,0 +1,85 @@
+package import FoundationEssentials
+
+extension Statement {
+    /// What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first thousand jobs are
+    /// looked at. $1 queue; $2 root.
+    static let standstill = Statement(
+        "standstill",
+        #"""
+        select q.paused_reason, t.name, t.suspended_at is not null, q.credential_id is null, c.key, c.paused_at is not null,
+               w.alive, w.serving, w.cut_off, case when s.due > now() then s.due end
+        from pushq.queue q
+        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        left join pushq.campaign c on c.queue_id = q.id and c.id = $2
+        cross join lateral (
+          select count(*) > 0 as alive,
+                 coalesce(bool_or(t.name || '/' || a.bundle_id || '/' || q.environment like
+                                  replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')), false)
+                   as serving,
+                 coalesce(array_agg(w.name order by w.name) filter (where q.id = any (w.unreachable)), '{}') as cut_off
+          from pushq.worker w
+          where w.seen_at > now() - interval '20 seconds' and not w.draining) w
+        cross join lateral (
+          select min(due) as due
+          from (
+            select f.start_at as due
+            from pushq.fan_out f
+            where f.queue_id = q.id and f.campaign_id = $2 and not f.done
+            union all
+            select j.run_at
+            from (
+              select b.job_id
+              from pushq.body b
+              where b.queue_id = q.id and b.root_id = $2
+              order by b.slice, b.first_device_id
+              limit 1000) b
+            join pushq.job j on j.queue_id = q.id and j.id = b.job_id
+            where j.run_at < 'infinity') d) s
+        where q.id = pushq.queue_id($1)
+        """#)
+}
+
+/// Why a campaign or a send does not move.
+package enum Standstill: Equatable, Sendable, CustomStringConvertible {
+    case queuePaused(queue: String, reason: String)
+    case tenantSuspended(String)
+    case campaignPaused(queue: String, key: String)
+    case noCredential(queue: String)
+    case noWorker
+    case noWorkerServes(queue: String)
+    case apnsUnreachable(worker: String)
+    case notDue(Date)
+
+    package var description: String {
+        switch self {
+        case .queuePaused(let queue, let reason):
+            "the queue is paused: \(reason). Resume it with: pushq-admin queue resume \(queue)"
+        case .tenantSuspended(let name):
+            "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(name)"
+        case .campaignPaused(let queue, let key):
+            "the campaign is paused. Resume it with: pushq-admin campaign resume \(queue) \(key)"
+        case .noCredential(let queue):
+            "queue \(queue) has no credential. Add one with: pushq-admin credential add"
+        case .noWorker: "no worker is running. Start one with: pushq work"
+        case .noWorkerServes(let queue): "no running worker serves \(queue). See: pushq-admin worker list"
+        case .apnsUnreachable(let worker): "worker \(worker) cannot reach APNs; its log says why"
+        case .notDue(let date): "nothing is due before \(date.formatted(.iso8601))"
+        }
+    }
+}
+
+extension PostgresConnection {
+    /// What keeps a campaign or a send from moving at this moment; nil if nothing is known that does.
+    package func standstill(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> Standstill? {
+        guard let row = try await execute(.standstill, [.text(queue), .int8(root)]).first else { return nil }
+        if let reason = row.optionalText(0) { return .queuePaused(queue: queue, reason: reason) }
+        if row.bool(2) { return .tenantSuspended(row.text(1)) }
+        if row.bool(5) { return .campaignPaused(queue: queue, key: row.text(4)) }
+        if row.bool(3) { return .noCredential(queue: queue) }
+        if !row.bool(6) { return .noWorker }
+        if !row.bool(7) { return .noWorkerServes(queue: queue) }
+        if let date = row.optionalTime(9) { return .notDue(date) }
+        return row.textArray(8).first.map { .apnsUnreachable(worker: $0) }
+    }
+}

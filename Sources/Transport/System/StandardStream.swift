@@ -1,0 +1,53 @@
+import Glibc
+
+/// This process's standard output and standard error, with each write looked at.
+package enum StandardStream: Sendable {
+    case output, errors
+
+    private var descriptor: CInt { self == .output ? STDOUT_FILENO : STDERR_FILENO }
+
+    /// Why something could not be written.
+    package enum Failure: Error, Equatable {
+        /// The reader went away, as `head` does.
+        case brokenPipe
+        /// In the system's words, such as "No space left on device".
+        case failed(String)
+    }
+
+    /// Writes all of a text.
+    package func write(_ text: String) throws(Failure) {
+        var rest = ArraySlice(Array(text.utf8))
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if written >= 0 {
+                rest.removeFirst(written)
+            } else if errno != EINTR {
+                throw Self.failure(errno)
+            }
+        }
+    }
+
+    /// Closes it. A file system may say only now that something was not kept (close(2)).
+    package func close() throws(Failure) {
+        guard Glibc.close(descriptor) == 0 || errno == EINTR || errno == EBADF else { throw Self.failure(errno) }
+    }
+
+    private static func failure(_ code: CInt) -> Failure {
+        code == EPIPE ? .brokenPipe : .failed(SystemCall.text(of: code))
+    }
+
+    /// Columns of the terminal that it leads to; nil if it leads elsewhere.
+    package var columns: Int? {
+        var size = winsize()
+        guard unsafe ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        return Int(size.ws_col)
+    }
+
+    /// Ends this process as a broken pipe ends others: by its signal, which event loops keep from their threads, and without a word.
+    package static func endByBrokenPipe() -> Never {
+        signal(SIGPIPE, SIG_DFL)
+        kill(getpid(), SIGPIPE)
+        sleep(1)
+        _exit(128 + SIGPIPE)
+    }
+}

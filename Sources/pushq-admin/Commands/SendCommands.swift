@@ -1,0 +1,74 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum SendCommands {
+    static let all: [CommandTree] = [.command(Show.self), .command(Cancel.self)]
+
+    struct Show: Command {
+        static let name = "show"
+        static let summary = "Shows how far a send or a broadcast is, whom it reached, and why it does not move."
+        static let examples = ["send show acme/com.acme.shop/production 12345"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The number that 'pushq send' or pushq.send gave.") var send: Int
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, root) = ("\(queue)", Int64(send))
+            let (progress, refusals, standstill) = try await database.session { store in
+                guard let progress = try await store.progress(ofRoot: root, inQueue: queue), progress.isKnown else {
+                    throw Failure("there is no send \(root) in \(queue), or it is not kept any more")
+                }
+                return (
+                    progress, try await store.refusals(ofRoot: root, inQueue: queue),
+                    progress.isFinished ? nil : try await store.standstill(ofRoot: root, inQueue: queue)
+                )
+            }
+            var facts: [(name: String, value: Cell)] = [
+                ("send", .text("\(root)")), ("queue", .text(queue)), ("state", .text(progress.state)),
+                ("recipients", .count(progress.total)), ("waiting", .count(progress.total - progress.tally.ended)),
+            ]
+            if progress.total == 1, let device = progress.firstDeviceID {
+                facts.append(("apns_id", .text("\(APNsID(root: root, key: device))")))
+            }
+            facts += OutcomeColumns.facts(of: progress.tally, refusals: refusals)
+            if let why = progress.whyNobody { facts.append(("reached_nobody", .text(why))) }
+            if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
+            console.show(facts)
+        }
+    }
+
+    struct Cancel: Command {
+        static let name = "cancel"
+        static let summary = "Stops a send or a broadcast; recipients not sent to yet are recorded as cancelled."
+        static let discussion = """
+            Recipients in the hands of workers are stopped within moments; some of them may have been sent to. Cancelling again \
+            changes nothing.
+            """
+        static let examples = ["send cancel acme/com.acme.shop/production 12345"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The number that 'pushq send' or pushq.send gave.") var send: Int
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, root) = ("\(queue)", Int64(send))
+            let cancelled = try await database.session { store in try await store.cancelSend(root, inQueue: queue) }
+            console.show([("send", .text("\(root)"))] + cancelled.facts)
+        }
+    }
+}
+
+extension RootProgress {
+    fileprivate var state: String {
+        if whyNobody != nil { return "nobody" }
+        if isCancelled { return "cancelled" }
+        return isFinished ? "finished" : "waiting"
+    }
+}
+
+extension Cancellation {
+    /// As a command shows it.
+    var facts: [(name: String, value: Cell)] { [("stopped", .count(stopped)), ("held_by_workers", .count(held))] }
+}

@@ -1,0 +1,47 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// Waits for the end of a campaign, with a progress bar.
+struct CampaignWatch: Sendable {
+    let key: String
+    let queue: String
+    var limit: Duration?
+
+    /// As often as the bar is redrawn; cheap, since a campaign's counts are one row.
+    private static let interval = Duration.milliseconds(100)
+
+    /// Returns the campaign when all its recipients have an outcome, or nobody waits any longer.
+    ///
+    /// - Parameter expected: how many recipients there will be, if that is known; else the total grows with fan-out.
+    func untilFinished(
+        in store: PostgresConnection, console: Console, expected: Int? = nil
+    ) async throws -> (CampaignSummary, Watch.End) {
+        let bar = ProgressBar("sending", total: expected, on: console)
+        defer { bar.finish() }
+        var watch = Watch(
+            root: try await campaign(in: store).id, queue: queue, subject: "campaign \(key)",
+            lookAgain: "pushq-admin campaign show \(queue) \(ShellWords.quoted(key))", console: console)
+        watch.limit = limit
+        watch.slowest = Self.interval
+        return try await watch.untilFinished(in: store, bar: bar) {
+            let campaign = try await campaign(in: store)
+            return Watch.Progress(
+                value: campaign, ended: campaign.tally.ended, total: campaign.total, isFinished: campaign.isFinished,
+                detail: detail(of: campaign))
+        }
+    }
+
+    private func campaign(in store: PostgresConnection) async throws -> CampaignSummary {
+        guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+            throw Failure("campaign \(key) of \(queue) is gone: its app was removed")
+        }
+        return campaign
+    }
+
+    private func detail(of campaign: CampaignSummary) -> String {
+        let tally = campaign.tally
+        let counts = [("rejected", tally.rejected), ("retried", tally.retried), ("failed", tally.failed)]
+        return counts.filter { $0.1 > 0 }.map { "\($0.0) \(NumberText.grouped($0.1))" }.joined(separator: ", ")
+    }
+}

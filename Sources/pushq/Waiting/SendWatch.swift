@@ -1,0 +1,25 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// Waits for the end of a send or a broadcast.
+struct SendWatch: Sendable {
+    let root: Int64
+    let queue: String
+    let console: Console
+    var limit: Duration?
+
+    /// Returns how far it is when all its recipients have an outcome, or nobody waits any longer.
+    func untilFinished(in store: PostgresConnection) async throws -> (RootProgress?, Watch.End) {
+        var watch = Watch(
+            root: root, queue: queue, subject: "send \(root)",
+            lookAgain: "pushq-admin send show \(queue) \(root)", console: console)
+        watch.limit = limit
+        return try await watch.untilFinished(in: store) {
+            let progress = try await store.progress(ofRoot: root, inQueue: queue)
+            return Watch.Progress(
+                value: progress, ended: progress?.tally.ended ?? 0, total: progress?.total ?? 0,
+                isFinished: progress?.isFinished ?? true)
+        }
+    }
+}

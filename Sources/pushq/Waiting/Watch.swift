@@ -1,0 +1,96 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// Waits for the end of a send or a campaign on behalf of somebody who looks on: says what is waited for, why nothing moves, and how to
+/// look again.
+struct Watch: Sendable {
+    /// Why the waiting was over.
+    enum End: Sendable {
+        case finished, timedOut, interrupted
+    }
+
+    /// How far it is.
+    struct Progress<Value: Sendable>: Sendable {
+        let value: Value
+        /// Recipients with an outcome, and all that are known.
+        let ended: Int
+        let total: Int
+        let isFinished: Bool
+        var detail = ""
+    }
+
+    /// The number of the send or campaign.
+    let root: Int64
+    let queue: String
+    /// What is waited for: `send 123`.
+    let subject: String
+    /// The command that shows it.
+    let lookAgain: String
+    let console: Console
+    /// After this the waiting is over; nil for never.
+    var limit: Duration?
+    /// The longest time between two looks.
+    var slowest = Duration.milliseconds(500)
+
+    /// Without progress for so long, it is asked why.
+    private static let patience = Duration.seconds(2)
+
+    /// Looks often at first, since a push takes milliseconds, and ever more rarely.
+    func untilFinished<Value>(
+        in store: PostgresConnection, bar: ProgressBar? = nil, _ look: () async throws -> Progress<Value>
+    ) async throws -> (Value, End) {
+        console.remark("waiting for the end of \(subject)")
+        let interruption = Interruption()
+        let started = ContinuousClock.now
+        var (pause, moved, ended) = (Duration.milliseconds(10), started, -1)
+        var reason: Standstill?
+        while true {
+            let progress = try await look()
+            let now = ContinuousClock.now
+            if progress.isFinished { return (progress.value, .finished) }
+            if progress.ended != ended { (ended, moved) = (progress.ended, now) }
+            if now - moved >= Self.patience {
+                moved = now
+                let found = try await store.standstill(ofRoot: root, inQueue: queue)
+                if let found, found != reason {
+                    bar?.finish()
+                    console.remark("\(subject) does not move: \(found)")
+                }
+                reason = found
+            }
+            let waits =
+                "\(NumberText.grouped(progress.total - progress.ended)) of \(NumberText.grouped(progress.total))"
+            if interruption.isThere {
+                bar?.finish()
+                console.remark("stopped waiting; \(subject) goes on. Look again with: \(lookAgain)")
+                return (progress.value, .interrupted)
+            }
+            if let limit, now - started >= limit {
+                bar?.finish()
+                console.remark(
+                    "not finished after \(limit.shown): \(waits) recipients have no outcome yet"
+                        + (reason.map { "; \($0)" } ?? "") + ". Look again with: \(lookAgain)")
+                return (progress.value, .timedOut)
+            }
+            bar?.update(progress.ended, detail: progress.detail)
+            try await Task.sleep(for: pause)
+            pause = min(pause * 1.5, slowest)
+        }
+    }
+}
+
+/// How long to wait, for the commands that can.
+struct WaitOptions: ParameterGroup {
+    @Flag(
+        "Wait for the end, and show what became of it. Says why nothing moves; Ctrl-C ends the waiting, not what is waited for."
+    )
+    var wait
+    @Option("Stop waiting after this time, with exit code 3. By default --wait waits until the end.") var timeout:
+        Duration?
+
+    /// - Throws: ``UsageError`` if only the time is given.
+    func check() throws(UsageError) {
+        guard timeout == nil || wait else { throw UsageError("--timeout belongs to --wait") }
+    }
+}

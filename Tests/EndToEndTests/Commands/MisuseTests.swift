@@ -1,0 +1,151 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(3))) struct `What cannot be written` {
+    @Test(arguments: [
+        ["device", "export", Shop.queue], ["queue", "list"], ["queue", "list", "--json"], ["--help"], ["--version"],
+    ])
+    func `ends a command with exit 1 on a full disk`(words: [String]) async throws {
+        try await Shop.open { shop in
+            try await shop.run("insert into pushq.device (queue_id, token) select id, 'ab' from pushq.queue")
+            let process = try Executable.admin.start(
+                words, environment: shop.environment, output: "/dev/full", errors: shop.folder.path("err"))
+            #expect(await process.waitForExit(within: .seconds(60)) == .code(1))
+            #expect(shop.folder.read("err").contains("cannot write the output: No space left on device"))
+        }
+    }
+
+    @Test func `ends a command quietly when its reader is gone, and at once`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(
+                """
+                insert into pushq.device (queue_id, token)
+                select q.id, int8send(i) from pushq.queue q, generate_series(1, 200000) i
+                """)
+            let admin = Executable.admin.command([], output: "", errors: "").executable
+            let script = "'\(admin)' device export \(Shop.queue) | head -n 1; echo ${PIPESTATUS[0]}"
+            var command = LocalStack.Command("/bin/bash", ["-c", script], environment: shop.environment)
+            command.output = .file(shop.folder.path("out"))
+            command.errors = .file(shop.folder.path("err"))
+            let minder = try Minder()
+            #expect(await (try minder.start(command)).waitForExit(within: .seconds(60)) == .code(0))
+            await minder.end()
+            #expect(shop.folder.read("out") == "token,user_key,active\n\(128 + SIGPIPE)\n")
+            #expect(shop.folder.read("err") == "")
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(3))) struct `What is typed wrong, or twice` {
+    @Test func `never shows a command that would do something`() async throws {
+        try await Shop.open { shop in
+            for words in [
+                ["app", "remove"], ["queue", "pause"], ["device", "forget", Shop.queue], ["send", "cancel"],
+            ] {
+                let ended = try await Executable.admin.run(words, environment: shop.environment)
+                expectFailure(ended, code: 2, saying: "Try: pushq-admin \(words[0]) \(words[1]) --help")
+            }
+        }
+    }
+
+    @Test func `is a JSON object on standard error where results are JSON`() async throws {
+        try await Shop.open { shop in
+            for (words, code) in [(["queue", "pause", "no/such.app/sandbox"], 1), (["queue", "puase"], 2)] {
+                let ended = try await Executable.admin.run(words + ["--json"], environment: shop.environment)
+                #expect(ended.code == Int32(code))
+                let object = try JSONSerialization.jsonObject(with: Data(ended.errors.utf8)) as? [String: Any]
+                #expect(object?["exit"] as? Int == code)
+                #expect((object?["error"] as? String)?.isEmpty == false)
+                #expect(ended.output.isEmpty)
+            }
+        }
+    }
+
+    @Test func `is no error where it is done already`() async throws {
+        try await Shop.open { shop in
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            _ = try await shop.pushq(
+                "campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "all", "--at",
+                "2100-01-01T00:00:00Z")
+            let orders = [
+                ("pause", "paused k"), ("pause", "campaign k is already paused"), ("resume", "resumed k"),
+                ("resume", "campaign k is not paused"), ("cancel", "cancelled k"),
+                ("cancel", "campaign k is already cancelled"),
+            ]
+            for (order, said) in orders {
+                let ended = try await shop.admin("campaign", order, Shop.queue, "k")
+                #expect(ended.code == 0, "\(ended.errors)")
+                #expect(ended.output == said + "\n")
+            }
+            expectFailure(
+                try await shop.admin("campaign", "pause", Shop.queue, "k"), code: 1,
+                saying: "campaign k was cancelled, which is for good")
+        }
+    }
+
+    @Test func `is told of a file of devices, with what was probably meant`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write("token;user_kye\nab;1\n", to: "devices.csv")
+            expectFailure(
+                try await shop.admin("device", "import", Shop.queue, file), code: 1,
+                saying: "devices.csv:1: the column 'user_kye' is not known", "did you mean 'user_key'?")
+            let good = try shop.folder.write("token;user_key\nab;1\n", to: "devices.csv")
+            #expect(try await shop.admin("device", "import", Shop.queue, good).code == 0)
+            #expect(try await shop.list("device", "list", Shop.queue).first?["user_key"] as? String == "1")
+        }
+    }
+
+    @Test func `stops a send, a job, and what is kept of a device`() async throws {
+        try await Shop.open { shop in
+            let sent = try await shop.pushq("send", Shop.queue, "--token", "abcd", "--alert", "oops", "--json")
+            let object = try JSONSerialization.jsonObject(with: Data(sent.output.utf8)) as? [String: Any]
+            let root = try #require(object?["send"] as? String)
+            let job = try #require(try await shop.list("job", "list", Shop.queue).first?["job"] as? String)
+            for words in [["send", "cancel", Shop.queue, root], ["job", "cancel", Shop.queue, job]] {
+                let ended = try await Executable.admin.run(words, environment: shop.environment)
+                #expect(ended.code == 0, "\(ended.errors)")
+                #expect(ended.output.contains(/stopped +1\n/), "\(ended.output)")
+            }
+            #expect(try await shop.admin("send", "show", Shop.queue, root).output.contains(/state +cancelled/))
+            let forgotten = try await shop.admin("device", "forget", Shop.queue, "abcd")
+            #expect(forgotten.code == 0, "\(forgotten.errors)")
+            #expect(try await shop.list("device", "list", Shop.queue, "--all").isEmpty)
+            expectFailure(
+                try await shop.admin("device", "forget", Shop.queue, "abcd"), code: 1, saying: "there is no device")
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(3))) struct `A worker's log` {
+    @Test func `says what was started, on which database, and that no queue matches`() async throws {
+        try await Shop.open { shop in
+            var environment = shop.environment
+            environment["PUSHQ_DATABASE_URL"]? += " password=hush"
+            let worker = try Executable.pushq.start(
+                ["work", "--queues", "nosuch", "--name", "w1"], environment: environment,
+                output: shop.folder.path("out"), errors: shop.folder.path("log"))
+            let log = try await eventually("it says that no queue matches", within: .seconds(60)) {
+                shop.folder.read("log")
+            } until: {
+                $0.contains("no queue matches")
+            }
+            #expect(
+                log.contains(
+                    #/pushq \d+\.\d+\.\d+ started as w1, on database test_\d+ at .* as \w+, for queues nosuch\n/#),
+                "\(log)")
+            #expect(
+                log.contains("no queue matches nosuch: waiting for one; list queues with: pushq-admin queue list\n"))
+            #expect(!log.contains("hush"))
+            let shown = try await eventually("it is listed", within: .seconds(60)) {
+                try await shop.list("worker", "list")
+            } until: {
+                !$0.isEmpty
+            }
+            #expect(shown.first?["queues"] as? String == "nosuch")
+            worker.signal(SIGTERM)
+            #expect(await worker.waitForExit(within: .seconds(60)) == .code(0))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(3))) struct `Waiting for the end` {
+    private static let send = ["send", Shop.queue, "--token", "00ff", "--alert", "hi", "--wait"]
+
+    /// Types a command that waits for three seconds and a bit.
+    private func wait(_ words: [String], in shop: Shop) async throws -> Executable.Ended {
+        try await Executable.pushq.run(words + ["--timeout", "3500ms"], environment: shop.environment)
+    }
+
+    private func giveCredential(_ shop: Shop) async throws {
+        try await shop.run(
+            """
+            with c as (insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                       select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{production}', '' from pushq.tenant returning id)
+            update pushq.queue set credential_id = c.id from c
+            """)
+    }
+
+    private static let worker =
+        "insert into pushq.worker (incarnation, name, version, queues, unreachable) values (1, 'w1', '', "
+
+    @Test(arguments: [
+        ("", "queue acme/com.acme.shop/production has no credential. Add one with: pushq-admin credential add"),
+        ("credential", "no worker is running. Start one with: pushq work"),
+        (
+            "update pushq.queue set paused_at = now(), paused_reason = 'lunch'",
+            "the queue is paused: lunch. Resume it with: pushq-admin queue resume acme/com.acme.shop/production"
+        ),
+        (
+            "update pushq.tenant set suspended_at = now()",
+            "tenant acme is suspended. Resume it with: pushq-admin tenant resume acme"
+        ),
+        ("credential; \(worker)'other/*', '{}')", "no running worker serves acme/com.acme.shop/production."),
+        (
+            "credential; \(worker)'acme/com.acme.s*', (select array_agg(id) from pushq.queue))",
+            "worker w1 cannot reach APNs"
+        ),
+    ])
+    func `says what is waited for, why it does not move, and how to look again`(state: String, reason: String)
+        async throws
+    {
+        try await Shop.open { shop in
+            if state.hasPrefix("credential") { try await giveCredential(shop) }
+            let rest = state.trimmingPrefix("credential").trimmingPrefix("; ")
+            if !rest.isEmpty { try await shop.run(String(rest)) }
+            let ended = try await wait(Self.send, in: shop)
+            #expect(ended.code == 3)
+            #expect(ended.output.contains(/recipients +1\n/))
+            let lines = ended.errors.split(separator: "\n").map(String.init)
+            let root = try #require(lines.first?.firstMatch(of: /^waiting for the end of send (\d+)$/)?.output.1)
+            #expect(lines.dropFirst().first?.hasPrefix("send \(root) does not move: \(reason)") == true, "\(lines)")
+            let command = "pushq-admin send show \(Shop.queue) \(root)"
+            #expect(lines.last?.hasPrefix("not finished after 3500ms: 1 of 1 recipients have no outcome yet") == true)
+            #expect(lines.last?.hasSuffix("Look again with: \(command)") == true)
+            let shown = try await shop.admin("send", "show", Shop.queue, String(root))
+            #expect(shown.code == 0)
+            #expect(shown.output.contains(/waiting +1\n/), "\(shown.output)")
+            #expect(shown.output.contains(reason), "\(shown.output)")
+        }
+    }
+
+    @Test func `says so of a campaign, too`() async throws {
+        try await Shop.open { shop in
+            try await giveCredential(shop)
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            let start = ["campaign", Shop.queue, "--key", "big sale", "--payload", payload, "--audience", "all"]
+            #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
+            _ = try await shop.admin("campaign", "pause", Shop.queue, "big sale")
+            let ended = try await wait(start + ["--wait"], in: shop)
+            #expect(ended.code == 3)
+            #expect(ended.errors.hasPrefix("waiting for the end of campaign big sale\n"))
+            #expect(ended.errors.contains("does not move: the campaign is paused."))
+            #expect(ended.errors.contains("Look again with: pushq-admin campaign show \(Shop.queue) 'big sale'\n"))
+            #expect(ended.output.contains(/state +paused\n/), "\(ended.output)")
+        }
+    }
+
+    @Test func `is JSON where results are`() async throws {
+        try await Shop.open { shop in
+            let ended = try await wait(Self.send + ["--json"], in: shop)
+            #expect(ended.code == 3)
+            for line in ended.errors.split(separator: "\n") + ended.output.split(separator: "\n") {
+                #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(line.utf8)) }
+            }
+        }
+    }
+
+    @Test func `ends with Ctrl-C, which stops nothing else and says how to look again`() async throws {
+        try await Shop.open { shop in
+            let process = try Executable.pushq.start(
+                Self.send, environment: shop.environment, output: shop.folder.path("out"),
+                errors: shop.folder.path("err"))
+            // Said once signals are listened to.
+            try await eventually("it says why nothing moves", within: .seconds(30)) {
+                shop.folder.read("err").contains("does not move")
+            }
+            process.signal(SIGINT)
+            #expect(await process.waitForExit(within: .seconds(30)) == .code(3))
+            let errors = shop.folder.read("err")
+            #expect(
+                errors.contains(#/stopped waiting; send \d+ goes on. Look again with: pushq-admin send show/#),
+                "\(errors)")
+            #expect(try await shop.list("job", "list").count == 1)
+        }
+    }
+
+    @Test func `is over with exit 1 when what is waited for was cancelled, however early`() async throws {
+        try await Shop.open { shop in
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
+            let tokens = try shop.folder.write("ab\ncd\n", to: "tokens.csv")
+            for (key, audience, words) in [
+                ("list", ["--tokens", tokens], "campaign list was cancelled: 2 recipients were not sent to\n"),
+                ("all", ["--audience", "all"], "and nobody of those who were in no job yet"),
+            ] {
+                let start = ["campaign", Shop.queue, "--key", key, "--payload", payload] + audience
+                #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
+                for changed in ["cancelled", "is already cancelled"] {
+                    let cancelled = try await shop.admin("campaign", "cancel", Shop.queue, key)
+                    #expect(cancelled.code == 0)
+                    #expect(cancelled.output.contains(changed))
+                }
+                let ended = try await wait(start + ["--wait"], in: shop)
+                #expect(ended.code == 1)
+                #expect(ended.errors.contains(words), "\(ended.errors)")
+                #expect(ended.output.contains(/state +cancelled\n/), "\(ended.output)")
+                let shown = try await shop.admin("campaign", "show", Shop.queue, key)
+                #expect(shown.output.contains("recipients were not sent to"), "\(shown.output)")
+            }
+        }
+    }
+
+    @Test func `of a send that has nobody to reach is over at once, and says why`() async throws {
+        try await Shop.open { shop in
+            let send = ["send", Shop.queue, "--user", "nobody", "--alert", "hi"]
+            let plain = try await Executable.pushq.run(send, environment: shop.environment)
+            #expect(plain.code == 0)
+            #expect(plain.output.contains("user “nobody” has no device in this queue"))
+            let waited = try await wait(send + ["--wait"], in: shop)
+            #expect(waited.code == 1)
+            let root = try #require(plain.output.firstMatch(of: /send +(\d+)/)?.output.1)
+            let shown = try await shop.admin("send", "show", Shop.queue, String(root))
+            #expect(shown.output.contains(/state +nobody\n/))
+            #expect(shown.output.contains(/recipients +0\n/))
+            #expect(shown.output.contains(/reached nobody +user “nobody” has no device in this queue/))
+        }
+    }
+
+    @Test func `takes no time without --wait`() async throws {
+        try await Shop.open { shop in
+            let ended = try await shop.pushq("send", Shop.queue, "--token", "ab", "--alert", "hi", "--timeout", "3s")
+            expectFailure(ended, code: 2, saying: "--timeout belongs to --wait")
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+/// `docs/simulator.md` shows how others' clients send to the simulator: each of its commands is run, and has to print what the page says.
+@Suite(.interop, .timeLimit(.minutes(3)))
+struct `The page on the simulator` {
+    /// What stands in a block behind `$`, and the lines below it.
+    private struct Block {
+        var commands = ""
+        var output: [String] = []
+    }
+
+    private func blocks() throws -> [Block] {
+        let root = URL(filePath: #filePath).appending(path: "../../../..").standardized
+        let page = try String(contentsOf: root.appending(path: "docs/simulator.md"), encoding: .utf8)
+        return page.matches(of: #/```console\n(.*?)```/#.dotMatchesNewlines()).map { match in
+            var (block, goesOn) = (Block(), false)
+            for line in match.output.1.split(separator: "\n") {
+                guard goesOn || line.hasPrefix("$ ") else {
+                    block.output.append(String(line))
+                    continue
+                }
+                block.commands += (goesOn ? line : line.dropFirst(2)) + "\n"
+                goesOn = line.hasSuffix("\\")
+            }
+            return block
+        }
+    }
+
+    @Test func `shows commands that do what it says`() async throws {
+        let blocks = try blocks()
+        #expect(blocks.count == 4)
+        let (folder, minder) = (try TemporaryFolder(), try Minder())
+        let bin = URL(filePath: Executable.pushq.command([], output: "", errors: "").executable)
+            .deletingLastPathComponent()
+            .path
+        func shell(_ script: String, _ name: String, port: String) throws -> ChildProcess {
+            let text =
+                "cd '\(folder.path("."))'; PATH='\(bin)':$PATH; exec 2>&1\n" + script.replacing("2197", with: port)
+            var command = LocalStack.Command("/bin/bash", ["-c", text])
+            command.output = .file(folder.path(name))
+            return try minder.start(command)
+        }
+        // Of the page's port only the name counts: another may be in use.
+        let simulator = try shell("exec " + blocks[0].commands, "simulator", port: "0")
+        let said = try await eventually("the simulator is ready", within: .seconds(60)) {
+            folder.read("simulator")
+        } until: {
+            $0.contains("team id")
+        }
+        let port = try #require(said.firstMatch(of: #/address +127.0.0.1:(\d+)\n/#)?.output.1)
+        // One shell for all, since what one block sets the next uses.
+        var script = "set -e\n"
+        for (index, block) in blocks.enumerated().dropFirst() {
+            script += "echo BLOCK \(index)\n" + block.commands
+        }
+        let run = try shell(script, "run", port: String(port))
+        #expect(await run.waitForExit(within: .seconds(120)) == .code(0), "\(folder.read("run"))")
+        let outputs = folder.read("run").split(separator: #/BLOCK \d\n/#)
+        #expect(outputs.count == 3)
+        for (block, output) in zip(blocks.dropFirst(), outputs) {
+            #expect(!block.output.isEmpty)
+            for line in block.output { #expect(output.contains(line), "\(output)") }
+        }
+        simulator.signal(SIGTERM)
+        #expect(await simulator.waitForExit(within: .seconds(60)) == .code(0))
+        #expect(folder.read("simulator").contains(#/accepted +10,001\n/#), "\(folder.read("simulator"))")
+        await minder.end()
+    }
+}
