@@ -86,7 +86,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "LocalStack", "PostgresStore", "APNs", "APNsSimulator", "Transport", "Cryptography", "QueueCore", "HTTP2",
+                "LocalStack", "PostgresStore", "APNs", "APNsSimulator", "Transport", "Cryptography", "QueueCore",
+                "HTTP2",
             ],
             path: "Tests/TestSupport", swiftSettings: settings),
         .executableTarget(

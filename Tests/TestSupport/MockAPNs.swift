@@ -35,7 +35,7 @@ package final class MockAPNs {
     ///   - windowSize: of each stream and of the connection, where it is not to be what HTTP/2 begins with.
     package init(
         on loop: EventLoop, maximumStreams: Int = 1000, windowSize: Int? = nil,
-        clientCertificates: TLSContext.ClientCertificates = .notAsked, newestVersion: TLSVersion = .v1_3,
+        clientCertificates: TLSContext.ClientCertificates = .notAsked, newestVersion: TLSVersion = .tls13,
         respond: @escaping (Request) -> Void
     ) throws {
         self.respond = respond

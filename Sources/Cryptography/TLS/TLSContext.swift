@@ -2,10 +2,10 @@ import COpenSSL
 
 /// A version of TLS that is spoken here.
 package enum TLSVersion: Sendable {
-    case v1_2
-    case v1_3
+    case tls12
+    case tls13
 
-    var number: CInt { self == .v1_2 ? TLS1_2_VERSION : TLS1_3_VERSION }
+    var number: CInt { self == .tls12 ? TLS1_2_VERSION : TLS1_3_VERSION }
 }
 
 /// What the TLS sessions of one kind have in common, and the one owner of its `SSL_CTX`.
@@ -57,7 +57,7 @@ package enum TLSVersion: Sendable {
     ///   - newestVersion: of TLS; lower for those who try how a client gets on with an older server.
     package static func server(
         identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
-        newestVersion: TLSVersion = .v1_3
+        newestVersion: TLSVersion = .tls13
     ) throws(CryptographyError) -> TLSContext {
         let context = try TLSContext(role: .server, applicationProtocol: applicationProtocol)
         unsafe pushq_SSL_CTX_set_max_proto_version(context.pointer, newestVersion.number)

@@ -14,7 +14,7 @@ import Transport
 
     /// Asks a service that does `serve` with each connection.
     private func ask(
-        silence: Duration = .seconds(30), batchSize: Int = 1000, newestVersion: TLSVersion = .v1_3,
+        silence: Duration = .seconds(30), batchSize: Int = 1000, newestVersion: TLSVersion = .tls13,
         serve: @escaping @Sendable (TLSConnection) -> Void,
         keep: @escaping @Sendable ([FeedbackRecord]) async throws -> Void = { _ in }
     ) async throws -> Int {
@@ -50,7 +50,7 @@ import Transport
     }
 
     /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared its list by then.
-    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `P53: loses nothing of a list that comes at once`(
+    @Test(arguments: [TLSVersion.tls12, .tls13]) func `P53: loses nothing of a list that comes at once`(
         version: TLSVersion
     ) async throws {
         let bytes = (0..<1000).flatMap { _ in Self.record }

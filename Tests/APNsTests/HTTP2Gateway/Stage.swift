@@ -22,7 +22,7 @@ struct Stage: Sendable {
     var windowSize: Int?
     var settings = GatewaySettings.brisk
     var firstStreamID: UInt32 = 1
-    var newestVersion = TLSVersion.v1_3
+    var newestVersion = TLSVersion.tls13
     var respond: @Sendable (MockAPNs.Request) -> Void = { $0.answer() }
 
     func run<Success: Sendable>(

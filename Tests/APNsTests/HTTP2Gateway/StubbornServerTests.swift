@@ -78,7 +78,7 @@ import Transport
     /// Seven of ten connections failed where SETTINGS came in one segment with the end of the handshake.
     @Test func `speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
         for _ in 0..<10 {
-            let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .v1_2).run {
+            let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .tls12).run {
                 _, scene in
                 scene.sender.send(count: 3)
                 await scene.sender.untilAnswered(3)

@@ -8,7 +8,8 @@ import Transport
 
 /// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback service.
 @Suite(.timeLimit(.minutes(2))) struct `What a server writes at once` {
-    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `is kept until somebody takes it`(version: TLSVersion) async throws
+    @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept until somebody takes it`(version: TLSVersion)
+        async throws
     {
         let server = try TestTrust.server(newestVersion: version)
         let sent = Array("the server's first word".utf8)
@@ -19,7 +20,7 @@ import Transport
     }
 
     /// Whoever asked for the connection comes late, and the server has gone meanwhile.
-    @Test(arguments: [TLSVersion.v1_2, .v1_3]) func `is kept when it ends the connection`(version: TLSVersion)
+    @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept when it ends the connection`(version: TLSVersion)
         async throws
     {
         let server = try TestTrust.server(newestVersion: version)

@@ -19,7 +19,7 @@ enum TestTrust {
     static func server(
         names: [String] = ["localhost", "127.0.0.1"],
         clientCertificates: TLSContext.ClientCertificates = .notAsked, applicationProtocol: String? = "h2",
-        newestVersion: TLSVersion = .v1_3
+        newestVersion: TLSVersion = .tls13
     ) throws -> TLSContext {
         let identity = try authority.get().issueServer(names: names)
         return try .server(
