@@ -6,14 +6,7 @@ import TestSupport
 extension Scenario {
     static var pressure: [Scenario] {
         [
-            Scenario(
-                name: "many-singles",
-                adjust: { settings, _ in
-                    settings.rules = #"{"latency_ms": [1000, 1000]}"#
-                    settings.simulatorArguments = ["--streams", "1000"]
-                    settings.sql = moreQueues
-                }, expectation: .clean
-            ) { trial in
+            Scenario(name: "many-singles", adjust: slowAnswers, expectation: .clean) { trial in
                 let count = trial.isShort ? 60_000 : 200_000
                 try await enqueueSingles(count, trial)
                 for _ in 0..<2 { try trial.rig.startWorker() }
@@ -38,6 +31,13 @@ extension Scenario {
                 try await trial.startCampaign()
             },
         ]
+    }
+
+    /// Each answer takes a second, over connections that allow many at a time; twenty queues share the work.
+    @Sendable private static func slowAnswers(_ settings: inout Rig.Settings, isShort: Bool) {
+        settings.rules = #"{"latency_ms": [1000, 1000]}"#
+        settings.simulatorArguments = ["--streams", "1000"]
+        settings.sql = moreQueues
     }
 
     /// Nineteen more apps of the same tenant, with the same credential.
