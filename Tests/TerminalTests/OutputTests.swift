@@ -166,8 +166,11 @@ import Testing
     @Test func `neither begins another line of a log nor steers the terminal`() {
         let transcript = Transcript()
         transcript.console().note(Self.forged)
-        transcript.console().complain(Self.forged)
-        #expect(transcript.errors == Self.printed + "\n" + Self.printed + "\n")
+        transcript.console().complain("work", Self.forged, code: .failed)
+        let lines = transcript.errors.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count == 3 && lines.last == "")
+        #expect(lines[0] == Self.printed)
+        #expect(lines[1].hasSuffix(Self.printed))
     }
 
     @Test func `does not fill a log`() {

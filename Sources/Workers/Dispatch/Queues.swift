@@ -223,7 +223,7 @@ final class Queues {
     }
 
     /// The queues for which APNs is out of reach.
-    var unreachable: [Int32] { known.values.filter { !$0.canReachAPNs }.map(\.id) }
+    var unreachable: [Int32] { known.values.filter { !$0.canReachAPNs(now: .now) }.map(\.id) }
 
     /// The queues that send through a gateway.
     func using(_ gateway: any PushGateway) -> [QueueState] {
