@@ -78,7 +78,7 @@ extension Statement {
 
         -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (
-          select distinct on (f.queue_id, x.device_id)
+          select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
           from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[], $31::bigint[])
             as x(job_id, device_id, reason, reported_at, suspect, age)
@@ -86,7 +86,8 @@ extension Statement {
           -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending at the latest.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
-          order by f.queue_id, x.device_id, t.reported_at desc),
+          -- A token that is bad says nothing of when it died: of a device that is dead, too, that report counts, however old.
+          order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
         dying as materialized (
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r

@@ -164,16 +164,15 @@ final class EngineParts {
 
     /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once. Says what it is that starts.
     func start(_ database: DatabaseAddress) async throws(PostgresError) {
-        let connection = try await connections[0].current(within: .seconds(10))
+        let names = try await connections[0].current(within: .seconds(10)).queueNames()
+        // From here on an outage of PostgreSQL is waited out.
         report(
             .started(
                 name: settings.name, version: settings.version, database: database.description, queues: settings.queues)
         )
         let pattern = QueuePattern(settings.queues)
         // One may be made at any time, so the worker goes on.
-        if try await !connection.queueNames().contains(where: { pattern.matches($0) }) {
-            report(.noQueueMatches(pattern: settings.queues))
-        }
+        if !names.contains(where: { pattern.matches($0) }) { report(.noQueueMatches(pattern: settings.queues)) }
     }
 
     /// Closes the connections to PostgreSQL.

@@ -122,6 +122,29 @@ import Transport
         }
     }
 
+    @Test func `a dead token is deactivated though a later answer only called it bad`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            for key in ["first", "second"] { try await queue.fanOut(try await queue.startCampaign(key: key)) }
+            let jobs = try await queue.claim()
+            let died = Int64(try await queue.number("select extract(epoch from now() - interval '1 day') * 1000000"))
+            let reports = [
+                SettledJob.DeviceReport(
+                    deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: died, sentAt: .now),
+                SettledJob.DeviceReport(
+                    deviceID: jobs[0].deviceIDs[0], reason: .named("BadDeviceToken"), reportedAt: nil, sentAt: .now),
+            ]
+            let settled = zip(jobs, reports).map { job, report in
+                queue.settled(job, other: [0: .rejected(report.reason)], reports: [report])
+            }
+            _ = try await queue.connection.retire(settled, owner: 1)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 0)
+            let verdicts = Statement("verdicts", "select verdict from pushq.feedback order by verdict")
+            #expect(
+                try await queue.connection.execute(verdicts).map { $0.text(0) } == ["deactivated", "suspect"])
+        }
+    }
+
     @Test func `a report without a time, or of the future, is of the moment of sending`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 4)

@@ -30,8 +30,8 @@ import Transport
                    push_type => 'liveactivity', replace_waiting => true)
         """,
         #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}')"#,
-        #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}', array['\x00ff', '\x00fe']::bytea[])"#,
-        #"pushq.add_to_list('$q', pushq.new_list('$q'), array['\x00ff', decode('$token', 'hex')])"#,
+        #"pushq.start_campaign('$q', 'other', '{"aps":{"alert":"x"}}', array['00ff', '00fe'])"#,
+        #"pushq.add_to_list('$q', pushq.new_list('$q'), array['00ff', '$token'])"#,
         "pushq.pause_campaign('$q', 'running')", "pushq.cancel_campaign('$q', 'running')",
         "pushq.resume_campaign('$q', 'paused')",
         "pushq.retry_failed('$q', $job)", "pushq.retry_failed_campaign('$q', 'running')",
