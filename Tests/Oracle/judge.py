@@ -379,6 +379,10 @@ class Judge:
         if row is None or row["campaign_id"] != sending.root:
             return
         where = self.name(sending)
+        # Of a list it is known who was in no job yet when the campaign was cancelled: they count, too.
+        if sending.cancelled and sending.event.operation.tokens is not None:
+            counted = counted + collections.Counter(cancelled=len(sending.may) - recipients)
+            recipients = len(sending.may)
         for kind in KINDS:
             if row[kind] != counted[kind]:
                 self.find("sum", f"{where} counts {kind} {row[kind]}, and it was {counted[kind]}")

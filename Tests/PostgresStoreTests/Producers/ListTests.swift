@@ -127,7 +127,7 @@ import Transport
             let list = try await newList(in: queue)
             let tokens = "array(select sha256(int8send(n)) from generate_series(1, 20000) n)"
             let added = try await queue.number(
-                "select pushq.add_to_list('\(QueueFixture.name)', \(list), \(tokens))")
+                "select pushq.add_tokens_to_list('\(QueueFixture.name)', \(list), \(tokens))")
             #expect(added == 20_000)
         }
     }
