@@ -20,7 +20,7 @@ extension Scenario {
                 adjust: { settings, _ in
                     settings.devices = 4000
                     settings.rules = storm(
-                        #""outcomes": [{"probability": 0.5, "reason": "ServiceUnavailable", "times": 3}]"#)
+                        #""outcomes": [{"probability": 0.2, "reason": "ServiceUnavailable", "times": 2}]"#)
                 }, expectation: .clean,
                 disturb: { trial in
                     try await trial.begin()

@@ -66,8 +66,10 @@ package final class Listener {
         do {
             let connection = try TLSConnection(
                 socket: socket, context: context, host: nil, peer: "a client of port \(port)", loop: loop)
-            connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused, context] error in
-                if let error = error ?? connection.insist(on: context.applicationProtocol) {
+            // A client that offers other protocols alone is refused in the handshake. One that offers none is taken: some
+            // speak HTTP/2 with prior knowledge (aioapns with a context of its own), and get on with APNs so.
+            connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused] error in
+                if let error {
                     refused(error)
                 } else {
                     accepted(connection)

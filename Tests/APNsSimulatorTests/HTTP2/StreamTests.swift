@@ -42,10 +42,10 @@ import Transport
 }
 
 /// RFC 9113 §3.2, RFC 7301 §3.2.
-@Suite(.timeLimit(.minutes(2))) struct `The simulator insists on ALPN` {
-    private func refusal(offering applicationProtocol: String?) async throws -> TransportError? {
-        let configuration = configured()
-        let simulator = try await Simulator.start(configuration)
+@Suite(.timeLimit(.minutes(2))) struct `A client of the simulator` {
+    /// Connects, and returns why that failed and what the simulator counted.
+    private func connect(offering applicationProtocol: String?) async throws -> (TransportError?, Snapshot) {
+        let simulator = try await Simulator.start(configured())
         let loop = EventLoop(name: "client")
         defer { loop.shutDown() }
         let error = try await loop.run { _ -> TransportError? in
@@ -56,46 +56,48 @@ import Transport
                 let stream = try await TLSConnection.connect(
                     host: simulator.host, port: simulator.port, context: context, loop: loop,
                     deadline: .now + .seconds(30))
-                let end = End(stream)
-                return await end.error()
+                let greeting = Greeting(stream)
+                return await greeting.error()
             } catch let error as TransportError {
                 return error
             }
         }
-        let snapshot = await simulator.stop()
-        #expect(snapshot.connections == 0)
-        #expect(snapshot.failedHandshakes == 1)
-        return error
+        return (error, await simulator.stop())
     }
 
-    @Test func `and refuses a client that offers something else`() async throws {
-        let error = try await refusal(offering: "http/1.1")
+    @Test func `is refused if it offers other protocols`() async throws {
+        let (error, snapshot) = try await connect(offering: "http/1.1")
         #expect(error?.description.contains("no application protocol") == true)
+        #expect(snapshot.connections == 0 && snapshot.failedHandshakes == 1)
     }
 
-    @Test func `and closes on a client that offers nothing`() async throws {
-        #expect(try await refusal(offering: nil) == nil)
+    /// Some clients speak HTTP/2 with prior knowledge.
+    @Test func `is greeted if it offers none`() async throws {
+        let (error, snapshot) = try await connect(offering: nil)
+        #expect(error == nil)
+        #expect(snapshot.connections == 1 && snapshot.failedHandshakes == 0)
     }
 }
 
-/// Waits for the end of a connection.
-private final class End: ByteStreamHandler {
+/// Waits for a server's first bytes, or for the end of the connection.
+private final class Greeting: ByteStreamHandler {
     private var waiting: CheckedContinuation<TransportError?, Never>?
-    private var end: TransportError??
+    private var outcome: TransportError??
 
     init(_ stream: TLSConnection) { stream.handler = self }
 
     func error() async -> TransportError? {
         await withCheckedContinuation { continuation in
-            if let end { continuation.resume(returning: end) } else { waiting = continuation }
+            if let outcome { continuation.resume(returning: outcome) } else { waiting = continuation }
         }
     }
 
-    func received(_ bytes: Span<UInt8>) {}
+    func received(_ bytes: Span<UInt8>) { end(nil) }
     func writable() {}
+    func closed(_ error: TransportError?) { end(error) }
 
-    func closed(_ error: TransportError?) {
-        end = .some(error)
+    private func end(_ error: TransportError?) {
+        outcome = outcome ?? .some(error)
         waiting?.resume(returning: error)
         waiting = nil
     }
