@@ -119,7 +119,8 @@ struct AnswerRules {
         job.recordRetry(
             .init(
                 deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt,
-                atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0, losses: job.lossesInLease(of: ordinal)),
+                atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0,
+                losses: job.lossesInLease(of: ordinal)),
             because: refusal.reason, for: ordinal)
     }
 

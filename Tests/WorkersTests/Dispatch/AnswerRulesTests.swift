@@ -35,7 +35,8 @@ import Testing
         #expect(job.retries.map(\.atLeast) == [.seconds(9)])
     }
 
-    @Test func `case 33: a passing refusal after a send that stayed unanswered does not make anybody forget that one`() {
+    @Test func `case 33: a passing refusal after a send that stayed unanswered does not make anybody forget that one`()
+    {
         let job = sent(JobFixture.job(recipients: 1))
         AnswerRules.unanswered(0, of: job)
         #expect(job.sendAll() == [0])
