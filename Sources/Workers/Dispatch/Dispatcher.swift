@@ -243,7 +243,10 @@ final class Dispatcher {
             if let circuit { follow(circuit.noteServed(sentAt: sentAt, now: now), of: circuit, gateway) }
         case .refused(let refusal):
             let recipient = job.claim.deviceIDs[ticket.ordinal]
-            let change = circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now)
+            // Who was refused before and is refused again says nothing new of the gateway: at the end of a campaign only such are left,
+            // and would look like an outage.
+            let isNews = job.claim.attempt == 1 || circuit?.spendsAttempts == false
+            let change = isNews ? circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now) : nil
             let consequence = AnswerRules.refused(
                 ticket.ordinal, of: job, refusal,
                 .init(sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true))
