@@ -66,7 +66,7 @@ MUTANTS = [
     ),
     Mutant(
         "queues of the other environment served",
-        "Sources/Workers/Engine/QueuePattern.swift",
+        "Sources/Workers/Context/QueuePattern.swift",
         "return rest.hasSuffix(parts[parts.count - 1])",
         "return true",
     ),
@@ -79,25 +79,25 @@ MUTANTS = [
     ),
     Mutant(
         "a retry at the next device",
-        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "Sources/Workers/Jobs/AnswerRules.swift",
         "deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal,",
         "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: .refusal,",
     ),
     Mutant(
         "outcomes one recipient off",
-        "Sources/Workers/Lease/HeldJob.swift",
+        "Sources/Workers/Jobs/HeldJob.swift",
         "key: claim.key, outcomes: outcomes, again: again,",
         "key: claim.key, outcomes: Array(outcomes.dropFirst() + outcomes.prefix(1)), again: again,",
     ),
     Mutant(
         "retried once more than its attempts",
-        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "Sources/Workers/Jobs/AnswerRules.swift",
         "|| job.claim.attempt < job.queue.settings.maxAttempts else {",
         "|| job.claim.attempt <= job.queue.settings.maxAttempts else {",
     ),
     Mutant(
         "sent again, though at most once",
-        "Sources/Workers/Dispatch/AnswerRules.swift",
+        "Sources/Workers/Jobs/AnswerRules.swift",
         "if job.claim.isAtMostOnce || losses",
         "if losses",
     ),
@@ -122,7 +122,7 @@ MUTANTS = [
     # Requests.
     Mutant(
         "the topic without its suffix",
-        "Sources/Workers/Dispatch/QueueState.swift",
+        "Sources/Workers/Jobs/QueueState.swift",
         "topic: settings.name.app + message.pushType.topicSuffix,",
         "topic: settings.name.app,",
     ),

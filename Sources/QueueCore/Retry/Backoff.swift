@@ -18,7 +18,7 @@ package struct Backoff: Hashable, Sendable {
     /// Connections to APNs: at most one attempt a minute in a long outage.
     package static let connection = Backoff(base: .seconds(1), cap: .seconds(60))
     /// Connections to PostgreSQL, and writes to it. A worker must be back before others take its leases for lost
-    /// (Workers/Duties/Rescuer.swift), so the longest delay is short.
+    /// (Workers/Leases/Rescuer.swift), so the longest delay is short.
     package static let store = Backoff(base: .milliseconds(100), cap: .seconds(2))
 
     /// The longest delay after `attempt` attempts (1 after the first).

@@ -1,4 +1,4 @@
-/// The lease protocol of `PostgresStore/Leasing` and `Workers/Lease`, reduced to what decides whether a recipient can be lost,
+/// The lease protocol of `PostgresStore/Leasing` and `Workers/Settle`, reduced to what decides whether a recipient can be lost,
 /// settled twice or, where that is forbidden, sent to twice: one job of two recipients, two workers, and everything that can
 /// happen between them in any order.
 ///

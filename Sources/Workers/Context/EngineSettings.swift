@@ -1,0 +1,83 @@
+package import APNs
+import QueueCore
+
+/// How a worker works. Every bound of the engine is here.
+package struct EngineSettings: Sendable {
+    /// Which queues it serves, as a pattern of `tenant/app/environment` in which `*` stands for anything.
+    package var queues = "*"
+    /// Sends everything there instead of to Apple.
+    package var gateway: Endpoint?
+    /// Sends broadcasts there instead of where pushes to devices go. Apple's pages disagree on their host: that on connections
+    /// names the one for devices, some of its samples `api-broadcast.push.apple.com`.
+    package var broadcastGateway: Endpoint?
+    /// The same for queues that are sent over the binary interface, and for its feedback service. Without them, a worker that
+    /// sends elsewhere than to Apple does not turn to Apple for these.
+    package var binaryGateway: Endpoint?
+    package var feedbackService: Endpoint?
+    package var binary = BinarySettings()
+    /// Limits and times of the connections to APNs; how many there are is each queue's setting.
+    package var connections = GatewaySettings()
+    /// Connections to APNs, over all queues; idle ones of the longest-unused queues are closed when more are wanted.
+    package var mostConnections = 2000
+    /// For people: shown to operators, such as host and process.
+    package var name = "worker"
+    /// The program's version, shown to operators.
+    package var version = ""
+
+    /// How long a claim holds without being renewed. Alone decides who may write.
+    package var lease = Duration.seconds(15)
+    /// How long after a lease's end its job is put back, so that clocks need not agree to the millisecond.
+    package var rescueGrace = Duration.seconds(2)
+    /// Requests that wait for their answer at one time, over all connections.
+    package var inFlight = 10_000
+    /// Recipients held and not sent to, over all queues: each has a part of it, and a job at the least. What is held of a recipient
+    /// takes some 60 bytes.
+    package var mostHeld = 400_000
+    /// Leases held, over all queues: a job of one recipient is one of them, as is one of 500. While renewing them is slow, they are fewer.
+    package var mostLeases = 20_000
+    /// How long a drain waits for what is in flight.
+    package var drain = Duration.seconds(25)
+    /// How far a job that is sent at most once may run ahead of its committed mark.
+    package var atMostOnceWindow = 100
+
+    /// How often outcomes are written.
+    package var flushInterval = Duration.milliseconds(100)
+    /// How often a busy worker looks for more urgent work.
+    package var busyLook = Duration.milliseconds(10)
+    /// The longest time between two looks of an idle worker, which is also woken by notifications.
+    package var idleLook = Duration.milliseconds(500)
+    /// How soon changed settings of a queue take effect.
+    package var settingsRefresh = Duration.seconds(2)
+    /// After so long a duty that failed is due again, if not sooner.
+    package var dutyRetry = Duration.seconds(30)
+    /// How often it is looked whether a provider token is due, where none was found due before.
+    package var tokenLook = Duration.seconds(30)
+    /// What a drain needs beyond the grace of the binary interface to end clean: silence is noticed, and what it came to is written.
+    static let drainMargin = Duration.seconds(1)
+    /// How far ahead permits of a rate limit are taken: what a stalled worker holds of them is lost to the rate.
+    package var permitHorizon = Duration.milliseconds(250)
+
+    /// Unanswered sends of a recipient before it is given up as `unknown`.
+    package static let mostLosses = 5
+    /// Times that a worker may be lost with a job before it is split in two.
+    package static let rescuesBeforeSplit = 2
+
+    package init() {}
+
+    /// Where the binary interface of an environment is spoken; nil if that is not known.
+    func binaryEndpoint(_ environment: Environment) -> Endpoint? {
+        if let binaryGateway { return binaryGateway }
+        return sendsElsewhere ? nil : Endpoint(binaryInterfaceOf: environment)
+    }
+
+    /// Where the feedback service of an environment is; nil if that is not known.
+    func feedbackEndpoint(_ environment: Environment) -> Endpoint? {
+        if let feedbackService { return feedbackService }
+        return sendsElsewhere ? nil : Endpoint(feedbackServiceOf: environment)
+    }
+
+    private var sendsElsewhere: Bool { gateway != nil || binaryGateway != nil || feedbackService != nil }
+
+    /// After this much of a lease without a successful renewal, nothing more is sent for it.
+    var fence: Duration { lease * 2 / 3 }
+}
