@@ -19,14 +19,38 @@ extension Scenario {
                         try await trial.keepBusy()
                     }
                 }),
-            Scenario(name: "open-transactions", expectation: .clean) { trial in
-                try await trial.begin()
-                try await trial.startCampaign()
-                let sessions = try await openTransactions(trial)
-                try await work(trial, for: .seconds(trial.isShort ? 10 : 90))
-                for session in sessions { session.close() }
-                trial.faultIsOver()
-            },
+            Scenario(
+                name: "open-transactions",
+                adjust: { settings, _ in
+                    settings.hasNeighbour = true
+                    settings.sql = "insert into pushq.pace (queue_id, rate, burst) values ($queue, 100000, 100000)"
+                }, expectation: .clean,
+                disturb: { trial in
+                    try await trial.begin()
+                    try await trial.rig.waitUntilFinished()
+                    try await trial.startCampaign()
+                    let neighbour = Neighbour(trial.rig)
+                    let sessions = try await openTransactions(trial)
+                    try await work(trial, beside: neighbour, for: .seconds(trial.isShort ? 10 : 90))
+                    for session in sessions { session.close() }
+                    trial.faultIsOver()
+                    try neighbour.check(atMost: .seconds(2))
+                }),
+            Scenario(
+                name: "long-snapshot", adjust: { settings, _ in settings.hasNeighbour = true }, expectation: .clean,
+                disturb: { trial in
+                    try await trial.begin()
+                    let neighbour = Neighbour(trial.rig)
+                    // A report that takes a minute: vacuum removes nothing meanwhile, and every index entry of an ended job stays.
+                    let session = try await trial.rig.session()
+                    try await session.runScript(
+                        "set idle_in_transaction_session_timeout = 0; begin isolation level repeatable read; select count(*) from pushq.job"
+                    )
+                    try await work(trial, beside: neighbour, for: .seconds(trial.isShort ? 15 : 90))
+                    session.close()
+                    trial.faultIsOver()
+                    try neighbour.check(atMost: .seconds(2))
+                }),
             Scenario(name: "vacuum-lags", expectation: .clean) { trial in
                 for table in ["job", "lease", "fan_out", "campaign_tally", "device"] {
                     try await trial.rig.run("alter table pushq.\(table) set (autovacuum_enabled = off)")
@@ -53,8 +77,8 @@ extension Scenario {
         return hoarders
     }
 
-    /// What is seen where people and programs work by hand: a report's snapshot, a producer who never commits, somebody who has
-    /// locked rows and gone to lunch, somebody who has only looked at a table.
+    /// What is seen where people and programs work by hand: a report's snapshot, producers and operators who never commit what they have
+    /// called, each function once, somebody who has locked rows and gone to lunch, somebody who has only looked at a table.
     private static func openTransactions(_ trial: Trial) async throws -> [PostgresConnection] {
         let queue = trial.rig.queue
         let scripts = [
@@ -63,6 +87,13 @@ extension Scenario {
             begin;
             select pushq.send('\(queue)', '{"aps":{"alert":"never"}}', tokens => array[repeat('ab', 32)], key => 'never')
             """,
+            "begin; select pushq.start_campaign('\(queue)', 'never', '{\"aps\":{\"alert\":\"never\"}}')",
+            "begin; select pushq.retry_failed_campaign('\(queue)', 'campaign 1')",
+            "begin; select pushq.pause_campaign('\(queue)', 'campaign 2')",
+            "begin; select pushq.register_device('\(queue)', \(token(1)), 'somebody')",
+            "begin; select pushq.unregister_device('\(queue)', \(token(2)))",
+            "begin; select from pushq.pace for update",
+            "begin; select from pushq.queue where id = pushq.queue_id('\(queue)') for no key update",
             "begin; select from pushq.job order by id desc limit 5 for update",
             "begin; select count(*) from pushq.lease; select count(*) from pushq.body; select count(*) from pushq.result",
         ]
@@ -76,11 +107,17 @@ extension Scenario {
         return sessions
     }
 
-    private static func work(_ trial: Trial, for time: Duration) async throws {
+    /// The token of one of the rig's devices, as SQL.
+    private static func token(_ number: Int) -> String {
+        "encode('\\x00'::bytea || substring(sha256(int8send(\(number))) from 2), 'hex')"
+    }
+
+    private static func work(_ trial: Trial, beside neighbour: Neighbour? = nil, for time: Duration) async throws {
         let end = ContinuousClock.now + time
         while ContinuousClock.now < end {
             try await trial.keepBusy()
-            try await trial.pause(.milliseconds(500))
+            try await neighbour?.send()
+            try await trial.pause(.milliseconds(neighbour == nil ? 500 : 50))
         }
     }
 }

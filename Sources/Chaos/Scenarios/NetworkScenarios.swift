@@ -26,6 +26,32 @@ extension Scenario {
                     try await trial.begin()
                     trial.faultIsOver()
                 }),
+            Scenario(
+                name: "outage-of-503",
+                adjust: { settings, _ in
+                    settings.devices = 2000
+                    settings.rules = outage
+                    // Two attempts would be gone within seconds, if an outage spent any.
+                    settings.sql = "update pushq.queue set max_attempts = 2 where id = $queue"
+                }, expectation: .clean,
+                disturb: { trial in
+                    for _ in 0..<2 { try trial.rig.startWorker() }
+                    try await trial.rig.startCampaign(key: "for a day")
+                    try await trial.rig.startCampaign(
+                        key: "for a moment", options: ", send_by => now() + interval '8 s'")
+                    try await trial.rig.workers[0].says("takes no pushes", within: .seconds(60))
+                    try await trial.pause(.seconds(trial.isShort ? 20 : 300))
+                    try await trial.rig.restartSimulator(rules: storm(#""outcomes": []"#))
+                    trial.faultIsOver()
+                    try await trial.rig.waitUntilFinished(within: .seconds(180))
+                    for (key, outcome) in [("for a day", "delivered"), ("for a moment", "expired")] {
+                        let count = try await trial.rig.number(
+                            "select \(outcome) from pushq.campaign_progress where key = '\(key)'")
+                        guard count == trial.rig.settings.devices else {
+                            throw NeverHappened(description: "of the campaign “\(key)” \(count) are \(outcome)")
+                        }
+                    }
+                }),
             Scenario(name: "apns-stalls", expectation: .clean) { trial in
                 try await trial.begin()
                 for _ in 0..<2 {
@@ -53,6 +79,9 @@ extension Scenario {
             },
         ]
     }
+
+    /// Nothing but 503, for as long as it lasts.
+    private static let outage = storm(#""outcomes": [{"probability": 1, "reason": "ServiceUnavailable"}]"#)
 
     private static func storm(_ rules: String) -> String { #"{"latency_ms": [50, 100], \#(rules)}"# }
 

@@ -24,6 +24,8 @@ package final class Rig {
         package var isBinary = false
         /// Whether the simulator records, which an audit needs.
         package var isRecorded = true
+        /// Whether another tenant has a queue beside it, with a device.
+        package var hasNeighbour = false
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
@@ -46,6 +48,8 @@ package final class Rig {
     package let simulator: SimulatorProcess
     package let store: StoreConnection
     package let queue = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
+    /// The queue of another tenant, if the settings ask for one.
+    package let neighbour = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
     package let database: String
     package private(set) var workers: [WorkerProcess] = []
     private let masterKey: MasterKey
@@ -102,10 +106,8 @@ package final class Rig {
     private func setUp() async throws {
         let connection = try await store.current()
         _ = try await Migrator(connection).run()
-        _ = try await connection.createTenant(queue.tenant)
-        _ = try await connection.createApp(queue.app, of: queue.tenant)
-        _ = try await connection.createQueue(queue)
-        try await addCredential(in: connection)
+        try await create(queue, in: connection)
+        if settings.hasNeighbour { try await create(neighbour, in: connection) }
         try await connection.runScript(LapsedLease.trigger)
         try await connection.runScript(
             """
@@ -116,7 +118,14 @@ package final class Rig {
             """, within: .seconds(60))
     }
 
-    private func addCredential(in connection: PostgresConnection) async throws {
+    private func create(_ queue: QueueName, in connection: PostgresConnection) async throws {
+        _ = try await connection.createTenant(queue.tenant)
+        _ = try await connection.createApp(queue.app, of: queue.tenant)
+        _ = try await connection.createQueue(queue)
+        try await addCredential(for: queue, in: connection)
+    }
+
+    private func addCredential(for queue: QueueName, in connection: PostgresConnection) async throws {
         guard let (id, _) = try await connection.newCredentialID("simulator", of: queue.tenant) else {
             throw NeverHappened(description: "the tenant that was just made is gone")
         }

@@ -1,0 +1,69 @@
+import Foundation
+import LocalStack
+import TestSupport
+
+/// The figures of a soak that must stay level, from one sample to the next.
+///
+/// Belongs to the rig's loop.
+struct SoakSample {
+    /// What is looked at; the first is the time, and ``next()`` gives the others.
+    static let columns = [
+        "minute", "per second", "single p50 ms", "single p99 ms", "dead jobs", "dead leases", "jobs KB", "leases KB",
+        "devices MB", "keys KB", "history MB", "days", "worker 1 MB", "worker 2 MB",
+    ]
+
+    private let rig: Rig
+    private var last: (ended: Int64, at: ContinuousClock.Instant)
+
+    init(_ rig: Rig, at start: ContinuousClock.Instant) {
+        self.rig = rig
+        last = (0, start)
+    }
+
+    /// The figures since the sample before, in the order of the columns.
+    mutating func next() async throws -> [Double] {
+        let (ended, now) = (Int64(try await rig.ended()), ContinuousClock.now)
+        let seconds = last.at.duration(to: now) / .seconds(1)
+        let rate = Double(ended - last.ended) / seconds
+        last = (ended, now)
+        let rig = rig
+        func dead(_ table: String) async throws -> Double {
+            Double(
+                try await rig.number(
+                    "select n_dead_tup from pg_stat_user_tables where relid = 'pushq.\(table)'::regclass"))
+        }
+        func kilobytes(_ table: String) async throws -> Double {
+            Double(try await rig.number("select pg_total_relation_size('pushq.\(table)')")) / 1024
+        }
+        func latency(_ percentile: Double) async throws -> Double {
+            // From the producer's commit, nearly, to the end that is recorded: with the flush that a single push waits for.
+            Double(
+                try await rig.number(
+                    """
+                    select percentile_cont(\(percentile)) within group (
+                      order by extract(epoch from r.ended_at - m.created_at) * 1000)
+                    from pushq.result r
+                    join pushq.message m on m.day = r.body_day and m.queue_id = r.queue_id and m.id = r.message_id
+                    where r.day >= pushq.today() - 1 and r.lane < 2 and r.attempt = 1
+                      and r.ended_at > now() - interval '\(seconds) s'
+                    """))
+        }
+        let days =
+            "from pg_inherits where inhparent in ('pushq.body'::regclass, 'pushq.message'::regclass, "
+            + "'pushq.feedback'::regclass, 'pushq.result'::regclass)"
+        let history = try await rig.number("select sum(pg_total_relation_size(inhrelid)) \(days)")
+        return [
+            rate, try await latency(0.5), try await latency(0.99), try await dead("job"), try await dead("lease"),
+            try await kilobytes("job"), try await kilobytes("lease"), try await kilobytes("device") / 1024,
+            try await kilobytes("send_key") + kilobytes("newest_update"), Double(history) / 1_048_576,
+            Double(try await rig.number("select count(*) \(days)")),
+        ] + rig.workers.map { Self.residentMegabytes($0.process.processID) }
+    }
+
+    /// VmRSS of proc(5).
+    private static func residentMegabytes(_ process: Int32) -> Double {
+        let status = (try? String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        return (line?.split(separator: " ").dropFirst().first.flatMap { Double($0) } ?? 0) / 1024
+    }
+}
