@@ -175,6 +175,11 @@ package struct WrittenLeases: Sendable {
     /// Those that are still held and whose lease another transaction has locked: to be tried again.
     package private(set) var locked: Set<Int64> = []
 
+    package init(jobIDs: Set<Int64>, locked: Set<Int64> = []) {
+        self.jobIDs = jobIDs
+        self.locked = locked
+    }
+
     init(_ rows: Rows) {
         for row in rows {
             if row.bool(1) { jobIDs.insert(row.int8(0)) } else { locked.insert(row.int8(0)) }
@@ -192,6 +197,15 @@ package struct KeptLeases: Sendable {
     package private(set) var stopped: Set<Int64> = []
     /// The renewed ones whose campaign is paused.
     package private(set) var paused: Set<Int64> = []
+
+    package init(
+        jobIDs: Set<Int64>, locked: Set<Int64> = [], stopped: Set<Int64> = [], paused: Set<Int64> = []
+    ) {
+        self.jobIDs = jobIDs
+        self.locked = locked
+        self.stopped = stopped
+        self.paused = paused
+    }
 
     init(_ rows: Rows) {
         for row in rows {

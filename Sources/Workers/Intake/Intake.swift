@@ -168,7 +168,7 @@ final class Intake {
         let isFull = dispatcher.active.reduce(0) { $0 + $1.unsent } >= settings.mostHeld * 4
         let part = Self.mostClaimed / max(1, work.jobs.count)
         let heaviest = work.jobs.reduce(0.001) { max($0, queues[$1.queueID]?.turn.weight ?? 0) }
-        var freeLeases = settler.mostLeases - jobs.count
+        var freeLeases = settler.maximumLeases - jobs.count
         let now = ContinuousClock.now
         var quotas: [ClaimQuota] = []
         for lane in work.jobs {
@@ -242,7 +242,7 @@ final class Intake {
         if claim.sendWithin <= .zero { return settler.close(job, .expired) }
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return settler.take(job) }
-        if claim.isPaused { return settler.close(job, .yielded(after: Settler.pauseDelay)) }
+        if claim.isPaused { return settler.close(job, .yielded(after: Settlement.pausedDelay)) }
         if isStopping || !queue.mayWork { return settler.close(job, .yielded(after: .zero)) }
         if let delay = queue.delay(of: job, now: .now) { return settler.close(job, .yielded(after: delay)) }
         dispatcher.add(job)

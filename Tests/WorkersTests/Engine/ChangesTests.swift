@@ -55,6 +55,29 @@ import Testing
         }
     }
 
+    @Test func `a job of a campaign that is cancelled ends alone`() async throws {
+        try await EngineFixture.run { configuration in
+            configuration.rules.latency = .milliseconds(200) ... .milliseconds(200)
+            configuration.streamLimit = 10
+        } _: { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1000)
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("both jobs are held, and the first is sent", within: .seconds(30)) {
+                    let arrived = await fixture.simulator.snapshot().arrived
+                    return try await fixture.number("select count(*) from pushq.lease") == 2 && arrived > 0
+                }
+                try await fixture.connection.runScript(
+                    "select pushq.cancel_job('\(queue)', (select max(job_id) from pushq.lease))")
+                try await fixture.waitForCampaigns()
+            }
+            let progress = try await fixture.progress()
+            #expect(try await fixture.number("select count(*) from pushq.result where cancelled > 0") == 1)
+            #expect(try await fixture.number("select count(*) from pushq.result where delivered = 500") == 1)
+            #expect((progress["delivered"] ?? 0) + (progress["cancelled"] ?? 0) == 1000)
+        }
+    }
+
     @Test func `a queue for which APNs is out of reach is shown with the worker`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 10)

@@ -42,4 +42,29 @@ import Transport
             #expect(await fixture.simulator.snapshot().arrived == 100)
         }
     }
+
+    @Test func `keeps its leases while it drains, until it gives up`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 100)
+            try await fixture.connection.runScript(Self.fullDisk)
+            try await fixture.withEngine { settings in
+                settings.lease = .seconds(1)
+                settings.rescueGrace = .milliseconds(100)
+                settings.drain = .seconds(60)
+            } _: { engine in
+                try await fixture.startCampaign(queue)
+                try await eventually("the worker reports it") { fixture.events.contains("could not extend file") }
+                await engine.drain()
+                try await eventually("its lease has been renewed for some time", within: .seconds(30)) {
+                    try await fixture.number(
+                        "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '6 s'"
+                    ) == 1
+                }
+                try await fixture.connection.runScript("drop trigger full_disk on pushq.result")
+                try await fixture.waitForCampaigns()
+            }
+            #expect(try await fixture.progress()["delivered"] == 100)
+            #expect(await fixture.simulator.snapshot().arrived == 100)
+        }
+    }
 }

@@ -5,9 +5,9 @@ import QueueCore
 
 /// Jobs as a claim would bring them, for tests that need no database.
 enum JobFixture {
-    static func queue(maxAttempts: Int = 10) -> QueueState {
+    static func queue(id: Int32 = 1, maxAttempts: Int = 10) -> QueueState {
         let settings = QueueSettings(
-            queueID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox), weight: 1,
+            queueID: id, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox), weight: 1,
             connections: 4,
             maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: false,
             credential: nil)
@@ -20,20 +20,22 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         uncertainBelow: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        queue: QueueState = queue()
+        queue: QueueState = queue(), id: Int64 = 7, rootID: Int64 = 5, epoch: Int32 = 1, slot: Int = 0,
+        sendWithin: Duration = .seconds(60), now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
         let tokens = ByteArrays(found.map { [UInt8($0 / 10), UInt8($0 % 10)] })
         let claim = ClaimedJob(
-            key: LeaseKey(queueID: 1, jobID: 7, epoch: 1), lane: .bulk,
+            key: LeaseKey(queueID: queue.id, jobID: id, epoch: epoch), lane: .bulk,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: .alert, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
-            rootID: 5, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce, uncertainBelow: uncertainBelow,
-            outcomes: outcomes, sendWithin: .seconds(60), isStopped: false, deviceIDs: devices,
+            rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
+            uncertainBelow: uncertainBelow,
+            outcomes: outcomes, sendWithin: sendWithin, isStopped: false, deviceIDs: devices,
             tokens: RecipientTokens(of: devices, among: found, tokens))
-        return HeldJob(claim, of: queue, slot: 0, claimedAt: .now, now: .now, window: window)
+        return HeldJob(claim, of: queue, slot: slot, claimedAt: now, now: now, window: window)
     }
 }
 

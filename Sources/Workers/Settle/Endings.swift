@@ -1,0 +1,186 @@
+import PostgresStore
+import QueueCore
+
+/// Decides which jobs are ended or given back by one statement, and what becomes of them with its answer.
+///
+/// One statement is under way at a time, and it is about a bounded number of jobs: what renews leases shares its connection and waits
+/// for one such statement at most. What PostgreSQL refuses for good, it refuses because of one job, which must not take the others with
+/// it: the halves are tried on their own, down to the job alone, and that one is abandoned.
+///
+/// A value without a clock: whoever owns it says what time it is.
+struct Endings {
+    /// The maximum number of jobs of one statement. 20 to 40 cost the least per recipient (docs/performance.md).
+    static let maximumJobs = 128
+    /// So many jobs do not wait for the interval to end.
+    static let enoughJobs = 20
+    /// A job whose lease another transaction has locked is tried again after this time.
+    static let lockedPause = Duration.milliseconds(500)
+
+    /// The jobs of one statement.
+    struct Batch {
+        enum Statement {
+            case retire([SettledJob])
+            case yield([YieldedLease])
+        }
+
+        fileprivate(set) var jobs: [HeldJob]
+        fileprivate(set) var statement: Statement
+
+        fileprivate var halves: [Batch] {
+            let half = jobs.count / 2
+            return [part(..<half), part(half...)]
+        }
+
+        private func part(_ range: some RangeExpression<Int>) -> Batch {
+            switch statement {
+            case .retire(let ended): Batch(jobs: Array(jobs[range]), statement: .retire(Array(ended[range])))
+            case .yield(let back): Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])))
+            }
+        }
+    }
+
+    /// What is to be done next.
+    enum Step {
+        case write(Batch)
+        case wait(Duration)
+        /// Nothing more will come.
+        case end
+    }
+
+    /// What became of a statement, which is repeated until PostgreSQL has answered.
+    enum Answer {
+        /// - Parameter isRepeated: it was sent before and not answered, and may have been carried out then.
+        case written(WrittenLeases, isRepeated: Bool)
+        /// PostgreSQL will not take it, however often it is repeated.
+        case refused
+        /// The drain is over, and nobody knows whether it was written.
+        case givenUp
+    }
+
+    /// What became of a batch's jobs. Those that are in neither list are tried again.
+    struct Result {
+        /// Held no more: they were written, or somebody else holds them.
+        var over: [HeldJob] = []
+        /// The number of those that somebody else holds.
+        var lost = 0
+        /// Held no more, and not written: their leases are in this worker's name.
+        var abandoned: [HeldJob] = []
+    }
+
+    private let interval: Duration
+    /// Jobs with nothing in flight: finished, or closed and to be ended or given back.
+    private var through: [HeldJob] = []
+    /// What was made of jobs that were through, to be written one after another.
+    private var batches: [Batch] = []
+    private var isUnderWay = false
+    /// Jobs whose lease another transaction has locked, and when they are tried again.
+    private var locked: [HeldJob] = []
+    private var triesLockedAt: ContinuousClock.Instant
+    /// When those that are through are written although they are few.
+    private var nextTurn: ContinuousClock.Instant
+    private(set) var isStopping = false
+
+    init(interval: Duration, now: ContinuousClock.Instant) {
+        self.interval = interval
+        triesLockedAt = now
+        nextTurn = now
+    }
+
+    /// Whether there are enough jobs for a batch before the interval has ended.
+    var hasEnough: Bool { through.count >= Self.enoughJobs }
+
+    /// Takes a job that is through.
+    mutating func add(_ job: HeldJob) { through.append(job) }
+
+    /// Writes what is there without waiting for more, and ends after that.
+    mutating func stop() { isStopping = true }
+
+    /// What is to be done now.
+    /// - Parameter hasGivenUp: the drain is over: nothing is tried again.
+    mutating func next(
+        now: ContinuousClock.Instant, hasGivenUp: Bool, using generator: inout some RandomNumberGenerator
+    ) -> Step {
+        if isUnderWay { return .wait(interval) }
+        if !locked.isEmpty, now >= triesLockedAt {
+            through += locked
+            locked = []
+        }
+        if batches.isEmpty, !through.isEmpty, isStopping || hasEnough || now >= nextTurn {
+            makeBatches(using: &generator)
+        }
+        if now >= nextTurn { nextTurn = now + interval }
+        if !batches.isEmpty {
+            isUnderWay = true
+            return .write(batches.removeFirst())
+        }
+        if isStopping, through.isEmpty, locked.isEmpty || hasGivenUp { return .end }
+        return .wait(now.duration(to: nextTurn))
+    }
+
+    /// Notes the answer to the batch that was written last.
+    mutating func note(
+        _ answer: Answer, to batch: Batch, now: ContinuousClock.Instant
+    ) -> Result {
+        precondition(isUnderWay, "an answer belongs to a batch that was written")
+        isUnderWay = false
+        switch answer {
+        case .written(let written, let isRepeated):
+            var result = note(written, of: batch, now: now)
+            if isRepeated { result.lost = 0 }
+            return result
+        case .refused where batch.jobs.count > 1:
+            batches.insert(contentsOf: batch.halves, at: 0)
+            return Result()
+        case .refused, .givenUp: return Result(abandoned: batch.jobs)
+        }
+    }
+
+    private mutating func note(
+        _ written: WrittenLeases, of batch: Batch, now: ContinuousClock.Instant
+    ) -> Result {
+        var result = Result()
+        for job in batch.jobs {
+            if written.locked.contains(job.claim.key.jobID) {
+                if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
+                locked.append(job)
+            } else {
+                result.over.append(job)
+                // A job that was to be given back and is another worker's is where it was to go.
+                if case .retire = batch.statement, !written.jobIDs.contains(job.claim.key.jobID) { result.lost += 1 }
+            }
+        }
+        return result
+    }
+
+    // MARK: Batches
+
+    /// Makes a batch of the jobs that are ended, and one of those that are given back.
+    private mutating func makeBatches(using generator: inout some RandomNumberGenerator) {
+        var (ended, settled): ([HeldJob], [SettledJob]) = ([], [])
+        var (back, yielded): ([HeldJob], [YieldedLease]) = ([], [])
+        var delays = RetryDelays()
+        for job in through.prefix(Self.maximumJobs) {
+            if let lease = Self.yielded(job) {
+                back.append(job)
+                yielded.append(lease)
+                continue
+            }
+            job.endWaitingAsClosed()
+            ended.append(job)
+            settled.append(job.settled { delays.delay(of: $0, using: &generator) })
+        }
+        through.removeFirst(ended.count + back.count)
+        if !ended.isEmpty { batches.append(Batch(jobs: ended, statement: .retire(settled))) }
+        if !back.isEmpty { batches.append(Batch(jobs: back, statement: .yield(yielded))) }
+    }
+
+    /// A job as it is given back; nil for one that is ended. Where answers have come that only the end of a job can write, it is ended,
+    /// and whoever waits goes on in another job.
+    private static func yielded(_ job: HeldJob) -> YieldedLease? {
+        guard case .yielded(let delay) = job.closing, job.waiting > 0 else { return nil }
+        AnswerRules.spendAttemptsOfReturned(of: job)
+        if job.canBeYielded { return job.yielded(after: delay) }
+        job.splitWaiting(after: delay)
+        return nil
+    }
+}

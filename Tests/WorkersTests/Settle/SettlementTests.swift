@@ -1,0 +1,359 @@
+import APNs
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+/// A settlement, the jobs that it is about, and a clock that the test moves.
+private final class Dialogue {
+    let jobs = HeldJobs()
+    var settlement: Settlement
+    var now = ContinuousClock.now
+    private var generator = SeededGenerator(seed: 1)
+    private var nextID: Int64 = 1
+
+    init(_ adjust: (inout EngineSettings) -> Void = { _ in }) {
+        var settings = EngineSettings()
+        adjust(&settings)
+        settlement = Settlement(settings, jobs: jobs, now: now)
+        pass(.milliseconds(100))
+    }
+
+    func pass(_ time: Duration) { now += time }
+
+    /// Holds a job of which nothing was sent.
+    func hold(
+        recipients: Int = 1, rootID: Int64 = 5, isAtMostOnce: Bool = false, sendWithin: Duration = .seconds(60)
+    ) -> HeldJob {
+        defer { nextID += 1 }
+        return jobs.insert { [nextID, now] slot in
+            JobFixture.job(
+                recipients: recipients, isAtMostOnce: isAtMostOnce, id: nextID, rootID: rootID, slot: slot,
+                sendWithin: sendWithin, now: now)
+        }
+    }
+
+    /// Holds jobs whose only recipient took the push.
+    func holdDelivered(_ count: Int) -> [HeldJob] {
+        (0..<count).map { _ in
+            let job = hold()
+            for ordinal in job.sendAll() { job.accept(ordinal) }
+            settlement.take(job)
+            return job
+        }
+    }
+
+    /// The batch that is to be written now.
+    func ending() -> Endings.Batch? {
+        guard case .write(let batch) = step() else { return nil }
+        return batch
+    }
+
+    func step(hasGivenUp: Bool = false) -> Endings.Step {
+        settlement.nextEnding(now: now, hasGivenUp: hasGivenUp, using: &generator)
+    }
+
+    func answer(_ answer: Endings.Answer, to batch: Endings.Batch) -> Settlement.Consequences {
+        settlement.note(answer, to: batch, now: now)
+    }
+
+    /// The flushes and renewals of a round, all of which are answered by what `answer` says.
+    @discardableResult
+    func round(
+        _ answer: (Renewals.Batch) -> Renewals.Answer = { .kept(KeptLeases(jobIDs: Set($0.keys.map(\.jobID)))) }
+    ) -> [(batch: Renewals.Batch, consequences: Settlement.Consequences)] {
+        settlement.beginRound(now: now)
+        var all: [(Renewals.Batch, Settlement.Consequences)] = []
+        while let step = settlement.nextRenewal(now: now) {
+            switch step {
+            case .askForHalts: break
+            case .flush(let batch), .renew(let batch):
+                all.append((batch, settlement.note(answer(batch), to: batch, now: now)))
+            }
+        }
+        return all
+    }
+}
+
+extension Endings.Batch {
+    fileprivate var ids: [Int64] { jobs.map(\.claim.key.jobID) }
+    fileprivate var isRetire: Bool { if case .retire = statement { true } else { false } }
+}
+
+extension Renewals.Batch {
+    fileprivate var ids: [Int64] { keys.map(\.jobID) }
+}
+
+private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Answer {
+    .written(WrittenLeases(jobIDs: Set(jobs.map(\.claim.key.jobID))), isRepeated: isRepeated)
+}
+
+@Suite struct `Ending jobs` {
+    @Test func `waits for the interval, or until there are enough for a batch`() throws {
+        let dialogue = Dialogue()
+        #expect(dialogue.ending() == nil)
+        _ = dialogue.holdDelivered(Endings.enoughJobs - 1)
+        dialogue.pass(.milliseconds(99))
+        #expect(dialogue.ending() == nil)
+        _ = dialogue.holdDelivered(1)
+        let batch = try #require(dialogue.ending())
+        #expect(batch.jobs.count == Endings.enoughJobs && batch.isRetire)
+        _ = dialogue.answer(written(batch.jobs), to: batch)
+        #expect(dialogue.jobs.count == 0)
+
+        let single = dialogue.holdDelivered(1)
+        dialogue.pass(.milliseconds(100))
+        #expect(dialogue.ending()?.jobs.first === single.first)
+    }
+
+    @Test func `writes no more than a bounded number at once, and the rest after the answer`() throws {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(Endings.maximumJobs + 5)
+        let first = try #require(dialogue.ending())
+        #expect(first.jobs.count == Endings.maximumJobs)
+        #expect(dialogue.ending() == nil, "renewals would wait for two statements")
+        _ = dialogue.answer(written(first.jobs), to: first)
+        dialogue.pass(.milliseconds(100))
+        #expect(dialogue.ending()?.jobs.count == 5)
+    }
+
+    @Test func `has one job that PostgreSQL refuses abandoned, and all others written`() {
+        let dialogue = Dialogue()
+        let jobs = dialogue.holdDelivered(100)
+        let poison = jobs[37].claim.key
+        var statements = 0
+        var hasAbandoned = false
+        while let batch = dialogue.ending() {
+            statements += 1
+            let isRefused = batch.ids.contains(poison.jobID)
+            let consequences = dialogue.answer(isRefused ? .refused : written(batch.jobs), to: batch)
+            #expect(!consequences.hasAbandoned || batch.ids == [poison.jobID])
+            hasAbandoned = hasAbandoned || consequences.hasAbandoned
+        }
+        #expect(hasAbandoned && statements <= 15)
+        #expect(dialogue.jobs.count == 0)
+        #expect(dialogue.jobs.wasAbandoned(poison))
+        #expect(!dialogue.jobs.wasAbandoned(jobs[36].claim.key))
+    }
+
+    @Test func `has one job whose return is refused abandoned, and all others given back`() {
+        let dialogue = Dialogue()
+        let jobs = (0..<8).map { _ in dialogue.hold() }
+        for job in jobs { dialogue.settlement.close(job, .yielded(after: .zero)) }
+        let poison = jobs[5].claim.key
+        while let batch = dialogue.ending() {
+            #expect(!batch.isRetire)
+            _ = dialogue.answer(batch.ids.contains(poison.jobID) ? .refused : written(batch.jobs), to: batch)
+        }
+        #expect(dialogue.jobs.count == 0)
+        #expect(jobs.filter { dialogue.jobs.wasAbandoned($0.claim.key) }.map(\.claim.key) == [poison])
+    }
+
+    @Test func `tries a job whose lease is locked again after a pause, and keeps it until then`() throws {
+        let dialogue = Dialogue()
+        let job = try #require(dialogue.holdDelivered(1).first)
+        let batch = try #require(dialogue.ending())
+        let locked = WrittenLeases(jobIDs: [], locked: [job.claim.key.jobID])
+        let consequences = dialogue.answer(.written(locked, isRepeated: false), to: batch)
+        #expect(consequences.lost == 0 && dialogue.jobs.count == 1)
+        dialogue.pass(Endings.lockedPause - .milliseconds(1))
+        #expect(dialogue.ending() == nil)
+        dialogue.pass(.milliseconds(101))
+        #expect(dialogue.ending()?.ids == batch.ids)
+    }
+
+    @Test func `tells that leases were lost, but not of a statement that may have been carried out before`() throws {
+        let dialogue = Dialogue()
+        for isRepeated in [false, true] {
+            _ = dialogue.holdDelivered(3)
+            dialogue.pass(.milliseconds(100))
+            let batch = try #require(dialogue.ending())
+            let consequences = dialogue.answer(written([], isRepeated: isRepeated), to: batch)
+            #expect(consequences.lost == (isRepeated ? 0 : 3))
+            #expect(dialogue.jobs.count == 0)
+        }
+    }
+
+    @Test func `ends a job that was closed with answers that only an end can write, and gives back the others`() throws
+    {
+        let dialogue = Dialogue()
+        let plain = dialogue.hold(recipients: 2)
+        let mixed = dialogue.hold(recipients: 2)
+        _ = mixed.sendAll()
+        mixed.noteEnded()
+        _ = AnswerRules.refused(
+            0, of: mixed, .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: dialogue.now))
+        for job in [plain, mixed] { dialogue.settlement.close(job, .yielded(after: .zero)) }
+        #expect(!mixed.isSettling, "its other answer is outstanding")
+        mixed.noteEnded()
+        AnswerRules.untouched(1, of: mixed)
+        dialogue.settlement.take(mixed)
+        let first = try #require(dialogue.ending())
+        #expect(first.isRetire && first.ids == [mixed.claim.key.jobID])
+        _ = dialogue.answer(written(first.jobs), to: first)
+        let second = try #require(dialogue.ending())
+        #expect(!second.isRetire && second.ids == [plain.claim.key.jobID])
+    }
+
+    @Test func `comes to an end when it is stopped and nothing is left, or the drain is over`() throws {
+        let dialogue = Dialogue()
+        let job = try #require(dialogue.holdDelivered(1).first)
+        dialogue.settlement.stop()
+        let batch = try #require(dialogue.ending())
+        let locked = WrittenLeases(jobIDs: [], locked: [job.claim.key.jobID])
+        _ = dialogue.answer(.written(locked, isRepeated: false), to: batch)
+        #expect(dialogue.ending() == nil && !dialogue.settlement.isOver)
+        guard case .end = dialogue.step(hasGivenUp: true) else {
+            Issue.record("it waits for ever")
+            return
+        }
+        #expect(dialogue.settlement.isOver)
+    }
+}
+
+@Suite struct `Renewing leases` {
+    @Test func `writes news at once, and renews without news after a third of the lease`() {
+        let dialogue = Dialogue()
+        let busy = dialogue.hold(recipients: 2)
+        let quiet = dialogue.hold()
+        _ = busy.sendAll()
+        busy.accept(0)
+        let first = dialogue.round()
+        #expect(first.map(\.batch.ids) == [[1]])
+        #expect(first[0].batch.marks == [2])
+        #expect(!busy.isDirty)
+        #expect(dialogue.round().isEmpty)
+        dialogue.pass(.seconds(5))
+        let second = dialogue.round()
+        #expect(second.map(\.batch.ids) == [[1, 2]])
+        #expect(second[0].batch.marks == nil)
+        #expect(quiet.renewedAt == dialogue.now)
+    }
+
+    @Test func `goes on for jobs that are being ended, as long as that cannot be written`() throws {
+        let dialogue = Dialogue()
+        _ = dialogue.holdDelivered(1)
+        dialogue.settlement.stop()
+        _ = try #require(dialogue.ending())
+        dialogue.pass(.seconds(5))
+        #expect(dialogue.round().map(\.batch.ids) == [[1]])
+    }
+
+    @Test func `moves a mark only with the answer, and lets the job go on then`() {
+        let dialogue = Dialogue { $0.atMostOnceWindow = 10 }
+        let job = dialogue.hold(recipients: 250, isAtMostOnce: true)
+        let first = job.sendAll().count
+        #expect(job.awaitsMark)
+        dialogue.round { _ in .unanswered }
+        #expect(!job.isSendable && job.isDirty)
+        let answered = dialogue.round()
+        #expect(answered[0].batch.number == 2)
+        #expect(answered[0].consequences.renewed.map { $0 === job } == [true])
+        #expect(job.committedMark == first + 10)
+    }
+
+    @Test func `closes jobs whose lease is lost, that expired, or whose campaign is paused`() {
+        let dialogue = Dialogue()
+        let lost = dialogue.hold(rootID: 1)
+        let paused = [dialogue.hold(rootID: 2), dialogue.hold(rootID: 2)]
+        let expired = dialogue.hold(rootID: 3, sendWithin: .seconds(4))
+        dialogue.pass(.seconds(5))
+        let answers = dialogue.round { batch in
+            .kept(KeptLeases(jobIDs: Set(batch.ids).subtracting([1]), paused: [2]))
+        }
+        #expect(answers.map(\.consequences.lost) == [1])
+        #expect(answers[0].consequences.renewed.isEmpty)
+        #expect(lost.closing == .lost && dialogue.jobs.count == 3)
+        #expect(paused.allSatisfy { $0.closing == .yielded(after: Settlement.pausedDelay) })
+        #expect(expired.closing == .expired)
+    }
+
+    @Test func `closes the one job that was cancelled, and asks for the others of its campaign at once`() {
+        let dialogue = Dialogue()
+        let jobs = (0..<3).map { _ in dialogue.hold(recipients: 2) }
+        dialogue.settlement.doubt(2)
+        let first = dialogue.round { .kept(KeptLeases(jobIDs: Set($0.ids), stopped: [2])) }
+        #expect(first.map(\.batch.ids) == [[2]])
+        #expect(jobs.map(\.closing) == [nil, .cancelled, nil])
+        #expect(first[0].consequences.wantsRound)
+        let second = dialogue.round { .kept(KeptLeases(jobIDs: Set($0.ids), stopped: [2])) }
+        #expect(second.map(\.batch.ids) == [[1, 2, 3]])
+        #expect(jobs.map(\.closing) == [nil, .cancelled, nil])
+        #expect(!second[0].consequences.wantsRound)
+        #expect(dialogue.round().isEmpty)
+    }
+
+    @Test func `has one job whose flush is refused tried alone and rarely, and all others written`() {
+        let dialogue = Dialogue()
+        let jobs = (0..<100).map { _ in dialogue.hold(recipients: 2) }
+        for job in jobs {
+            _ = job.sendAll()
+            job.accept(0)
+        }
+        func answer(_ batch: Renewals.Batch) -> Renewals.Answer {
+            batch.marks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(jobIDs: Set(batch.ids)))
+        }
+        #expect(dialogue.round(answer).count <= 15)
+        #expect(jobs.filter(\.isDirty).map(\.claim.key.jobID) == [38])
+        #expect(dialogue.round(answer).isEmpty)
+        dialogue.pass(.seconds(5))
+        #expect(dialogue.round(answer).map(\.batch.ids.count).sorted() == [1, 99])
+        #expect(dialogue.round(answer).map(\.batch.ids) == [[38]], "its lease is renewed without its news")
+        #expect(jobs[37].renewedAt == dialogue.now)
+    }
+
+    @Test func `does not split without bounds what is refused altogether`() {
+        let dialogue = Dialogue()
+        for job in (0..<400).map({ _ in dialogue.hold(recipients: 2) }) {
+            _ = job.sendAll()
+            job.accept(0)
+        }
+        #expect(dialogue.round { _ in .refused }.count <= 2 * Renewals.maximumSplits + 1)
+    }
+
+    @Test func `ends a round in which PostgreSQL is out of reach, and one in which it fails goes on`() {
+        for (answer, statements) in [(Renewals.Answer.unanswered, 1), (.failed, 3)] {
+            let dialogue = Dialogue { $0.mostLeases = 5000 }
+            for job in (0..<1500).map({ _ in dialogue.hold(recipients: 2) }) {
+                _ = job.sendAll()
+                job.accept(0)
+            }
+            #expect(dialogue.round { _ in answer }.count == statements)
+            #expect(!dialogue.jobs.all.contains { !$0.isDirty })
+        }
+    }
+
+    @Test func `renews those first whose lease ends first, and no more in a round than it may`() {
+        let dialogue = Dialogue()
+        for _ in 0..<6000 {
+            _ = dialogue.hold()
+            dialogue.pass(.microseconds(10))
+        }
+        dialogue.pass(.seconds(5))
+        let batches = dialogue.round().map(\.batch)
+        #expect(batches.map(\.jobs.count) == [1000, 1000, 1000, 1000])
+        #expect(batches.flatMap(\.ids).max() == 4000)
+        #expect(dialogue.round().flatMap(\.batch.ids).sorted() == Array(4001...6000))
+    }
+
+    @Test func `gives back what cannot be renewed in time, of that of which nothing was sent`() {
+        let dialogue = Dialogue()
+        let sent = (0..<500).map { _ in dialogue.hold() }
+        for job in sent { _ = job.sendAll() }
+        let untouched = (0..<1500).map { _ in dialogue.hold() }
+        dialogue.pass(.seconds(5))
+        dialogue.settlement.beginRound(now: dialogue.now)
+        while let step = dialogue.settlement.nextRenewal(now: dialogue.now) {
+            guard case .renew(let batch) = step else { continue }
+            let later = dialogue.now + .seconds(1)
+            _ = dialogue.settlement.note(
+                .kept(KeptLeases(jobIDs: Set(batch.ids))), to: batch, now: later)
+        }
+        #expect(dialogue.settlement.maximumLeases == 1000)
+        dialogue.round()
+        #expect(untouched.filter { $0.closing == .yielded(after: .zero) }.count == 1000)
+        #expect(sent.allSatisfy { !$0.isClosed })
+    }
+}

@@ -1,0 +1,444 @@
+import APNs
+import QueueCore
+import TestSupport
+
+@testable import PostgresStore
+@testable import Workers
+
+/// What PostgreSQL has of some jobs, as far as the statements of a settler go.
+struct SettlementStore {
+    /// A job that waits, or is held, in the state in which it was written last.
+    struct Row {
+        var epoch: Int32
+        var mark = 0
+        var outcomes: [UInt8]
+        /// Of its lease, if it has one.
+        var flush: Int64 = 0
+        var deadline: ContinuousClock.Instant?
+    }
+
+    struct Refusal: Error {}
+
+    var waiting: [Int64: Row] = [:]
+    var leases: [Int64: Row] = [:]
+    var results: [Int64: [UInt8]] = [:]
+    /// Jobs that were ended a second time.
+    var endedTwice: Set<Int64> = []
+    /// Jobs whose lease another transaction has locked.
+    var locked: Set<Int64> = []
+    /// Jobs whose end, and whose flush, is refused for good.
+    var refusesEnd: Set<Int64> = []
+    var refusesFlush: Set<Int64> = []
+    var pausedRoots: Set<Int64> = []
+    var cancelled: Set<Int64> = []
+
+    mutating func carryOut(_ statement: Endings.Batch.Statement) throws(Refusal) -> WrittenLeases {
+        switch statement {
+        case .retire(let jobs):
+            if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw Refusal() }
+            return write(jobs, \.key) { store, job in
+                if store.results[job.key.jobID] != nil { store.endedTwice.insert(job.key.jobID) }
+                store.results[job.key.jobID] = job.outcomes
+            }
+        case .yield(let jobs):
+            if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
+            return write(jobs, \.progress.key) { store, job in
+                store.waiting[job.progress.key.jobID] = Row(
+                    epoch: job.progress.key.epoch, mark: job.progress.dispatched, outcomes: job.progress.outcomes)
+            }
+        }
+    }
+
+    private mutating func write<Job>(
+        _ jobs: [Job], _ key: (Job) -> LeaseKey, _ body: (inout SettlementStore, Job) -> Void
+    ) -> WrittenLeases {
+        var written: Set<Int64> = []
+        var isLocked: Set<Int64> = []
+        for job in jobs where leases[key(job).jobID]?.epoch == key(job).epoch {
+            let id = key(job).jobID
+            if locked.contains(id) {
+                isLocked.insert(id)
+                continue
+            }
+            leases[id] = nil
+            body(&self, job)
+            written.insert(id)
+        }
+        return WrittenLeases(jobIDs: written, locked: isLocked)
+    }
+
+    mutating func carryOut(
+        _ batch: Renewals.Batch, lease: Duration, roots: [Int64: Int64], now: ContinuousClock.Instant
+    ) throws(Refusal) -> KeptLeases {
+        if batch.marks != nil, batch.progress.contains(where: { refusesFlush.contains($0.key.jobID) }) {
+            throw Refusal()
+        }
+        var (kept, isLocked): (Set<Int64>, Set<Int64>) = ([], [])
+        for (index, job) in batch.jobs.enumerated() {
+            let key = job.claim.key
+            guard var row = leases[key.jobID], row.epoch == key.epoch else { continue }
+            guard !locked.contains(key.jobID), batch.marks == nil || row.flush <= batch.number else {
+                isLocked.insert(key.jobID)
+                continue
+            }
+            row.deadline = now + lease
+            if batch.marks != nil {
+                row.mark = batch.progress[index].dispatched
+                row.outcomes = batch.progress[index].outcomes
+                row.flush = batch.number
+            }
+            leases[key.jobID] = row
+            kept.insert(key.jobID)
+        }
+        return KeptLeases(
+            jobIDs: kept, locked: isLocked,
+            stopped: kept.filter { cancelled.contains($0) || cancelled.contains(roots[$0]!) },
+            paused: kept.filter { pausedRoots.contains(roots[$0]!) })
+    }
+}
+
+/// A settlement with everything around it: a store that may refuse, lose answers and carry out late, a dispatcher that sends, APNs
+/// that answers, and a clock. Chance decides what happens next; after each event the promises are checked.
+final class SettlementWorld {
+    private static let window = 2
+    private static let jobsHeld = 40
+
+    /// The first promise that was broken.
+    private(set) var violation: String?
+    /// What happened, for whoever looks for the reason.
+    private(set) var events: [String] = []
+    /// How often each kind of thing happened that the exploration must reach.
+    private(set) var reached: [String: Int] = [:]
+
+    private var generator: SeededGenerator
+    private var now = ContinuousClock.now
+    private let settings: EngineSettings
+    private let jobs = HeldJobs()
+    private let queue = JobFixture.queue()
+    private var settlement: Settlement
+    private var store = SettlementStore()
+
+    private var roots: [Int64: Int64] = [:]
+    private var isAtMostOnce: [Int64: Bool] = [:]
+    private var inFlight: [(job: HeldJob, ordinal: Int)] = []
+    /// Who took a push, by lease, and how often each recipient was sent to, by job.
+    private var delivered: [LeaseKey: Set<Int>] = [:]
+    private var sent: [Int64: [Int: Int]] = [:]
+    /// Leases that ran out, or that were abandoned: what is known of their jobs here may be lost.
+    private var excused: Set<LeaseKey> = []
+
+    private var ending: (batch: Endings.Batch, isRepeated: Bool)?
+    private var renewal: (batch: Renewals.Batch, sent: ContinuousClock.Instant)?
+    private var late: [Renewals.Batch] = []
+    private var isInRound = false
+    private var roundBegan = ContinuousClock.now
+    private var isRoundTroubled = false
+    private var settlingAtBegin: Set<ObjectIdentifier> = []
+    private var lastNumber: Int64 = 0
+    private var over: Set<ObjectIdentifier> = []
+    /// Kept, so that no other gets their identity.
+    private var hadOver: [HeldJob] = []
+
+    init(seed: UInt64) {
+        generator = SeededGenerator(seed: seed)
+        var settings = EngineSettings()
+        settings.atMostOnceWindow = Self.window
+        self.settings = settings
+        settlement = Settlement(settings, jobs: jobs, now: now)
+        for id in 1...Int64(Self.jobsHeld) {
+            roots[id] = id % 5
+            isAtMostOnce[id] = id % 3 == 0
+            store.waiting[id] = .init(
+                epoch: 0, outcomes: [UInt8](repeating: 0, count: Int.random(in: 1...5, using: &generator)))
+        }
+        if chance(0.3) { store.refusesEnd = [Int64.random(in: 1...Int64(Self.jobsHeld), using: &generator)] }
+        if chance(0.3) { store.refusesFlush = [Int64.random(in: 1...Int64(Self.jobsHeld), using: &generator)] }
+    }
+
+    // MARK: Chance
+
+    private func chance(_ share: Double) -> Bool { Double.random(in: 0..<1, using: &generator) < share }
+
+    private func happened(_ event: String) {
+        events.append(event)
+        reached[event, default: 0] += 1
+    }
+
+    private func broken(_ promise: String) { violation = violation ?? promise }
+
+    /// Lets so many things happen.
+    func run(events count: Int) {
+        for _ in 0..<count where violation == nil { step() }
+    }
+
+    private func step() {
+        switch Int.random(in: 0..<100, using: &generator) {
+        case ..<14: claim()
+        case ..<34: send()
+        case ..<56: answer()
+        case ..<68: stepEnding()
+        case ..<88: stepRenewal()
+        case ..<94: pass(.milliseconds(Int.random(in: 1...200, using: &generator)))
+        case 94: pass(.milliseconds(Int.random(in: 1000...12000, using: &generator)))
+        case 95: lock()
+        case 96: stop()
+        case 97: giveBack()
+        case 98: arriveLate()
+        default: rescue()
+        }
+    }
+
+    // MARK: Around it
+
+    private func claim() {
+        guard let id = store.waiting.keys.sorted().randomElement(using: &generator), var row = store.waiting[id] else {
+            return
+        }
+        store.waiting[id] = nil
+        let uncertainBelow = row.mark
+        row.epoch += 1
+        row.flush = 0
+        row.mark = isAtMostOnce[id]! ? min(row.outcomes.count, uncertainBelow + Self.window) : row.outcomes.count
+        row.deadline = now + settings.lease
+        store.leases[id] = row
+        let job = jobs.insert { slot in
+            JobFixture.job(
+                recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, uncertainBelow: uncertainBelow,
+                outcomes: row.outcomes, rescues: uncertainBelow > 0 ? 1 : 0, window: Self.window,
+                queue: queue, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
+                sendWithin: .seconds(20), now: now)
+        }
+        RescuedJobRules.apply(to: job)
+        if job.waiting == 0 { settlement.take(job) }
+        happened("claim")
+    }
+
+    private func send() {
+        let open = jobs.all.filter { $0.isSendable && now < $0.renewedAt + settings.fence && now < $0.sendBy }
+        guard let job = open.randomElement(using: &generator), let recipient = job.takeRecipient() else { return }
+        let id = job.claim.key.jobID
+        job.noteSent()
+        inFlight.append((job, recipient.ordinal))
+        sent[id, default: [:]][recipient.ordinal, default: 0] += 1
+        if isAtMostOnce[id]!, sent[id]![recipient.ordinal]! > 1 {
+            broken("job \(id) sent twice to \(recipient.ordinal)")
+        }
+        if let row = store.leases[id], row.epoch == job.claim.key.epoch, recipient.ordinal >= row.mark {
+            broken("job \(id) sent to \(recipient.ordinal), and only \(row.mark) are committed as sent")
+        }
+        happened("send")
+    }
+
+    private func answer() {
+        guard let index = inFlight.indices.randomElement(using: &generator) else { return }
+        let (job, ordinal) = inFlight.remove(at: index)
+        job.noteEnded()
+        switch Int.random(in: 0..<10, using: &generator) {
+        case 0:
+            let refusal = Refusal(status: 503, text: "ServiceUnavailable")
+            _ = AnswerRules.refused(ordinal, of: job, refusal, .init(sentAt: now))
+        case 1: AnswerRules.unanswered(ordinal, of: job)
+        default:
+            AnswerRules.accepted(ordinal, of: job, sentAt: now)
+            if !job.isLost { delivered[job.claim.key, default: []].insert(ordinal) }
+        }
+        if job.inFlight == 0, job.waiting == 0 || job.isClosed { settlement.take(job) }
+        happened("answer")
+    }
+
+    private func pass(_ time: Duration) { now += time }
+
+    /// Another transaction locks the lease of a job, or those that did end.
+    private func lock() {
+        guard store.locked.isEmpty, let id = store.leases.keys.sorted().randomElement(using: &generator) else {
+            store.locked = []
+            return
+        }
+        store.locked = [id]
+        happened("lock")
+    }
+
+    /// Somebody pauses or cancels a campaign, or cancels a job.
+    private func stop() {
+        let id = Int64.random(in: 0...Int64(Self.jobsHeld), using: &generator)
+        if id < 5, chance(0.5) { store.pausedRoots.insert(id) } else { store.cancelled.insert(id) }
+        if chance(0.5) { settlement.doubt(id) }
+        happened("stop")
+    }
+
+    private func giveBack() {
+        guard let job = jobs.all.randomElement(using: &generator) else { return }
+        settlement.close(job, .yielded(after: .zero))
+        happened("give back")
+    }
+
+    private func arriveLate() {
+        guard !late.isEmpty else { return }
+        _ = try? store.carryOut(late.removeFirst(), lease: settings.lease, roots: roots, now: now)
+        happened("late flush")
+    }
+
+    private func rescue() {
+        for (id, row) in store.leases where row.deadline! < now - settings.rescueGrace && !store.locked.contains(id) {
+            store.leases[id] = nil
+            store.waiting[id] = row
+            excused.insert(LeaseKey(queueID: queue.id, jobID: id, epoch: row.epoch))
+            happened("rescue")
+        }
+    }
+
+    // MARK: Endings
+
+    private func stepEnding() {
+        if let (batch, isRepeated) = ending { return answerEnding(batch, isRepeated: isRepeated) }
+        let step = settlement.nextEnding(now: now, hasGivenUp: false, using: &generator)
+        guard case .write(let batch) = step else { return }
+        check(batch)
+        ending = (batch, false)
+        if case .write = settlement.nextEnding(now: now, hasGivenUp: false, using: &generator) {
+            broken("two statements that end jobs are under way")
+        }
+    }
+
+    private func check(_ batch: Endings.Batch) {
+        if batch.jobs.count > Endings.maximumJobs { broken("\(batch.jobs.count) jobs are ended by one statement") }
+        if Set(batch.jobs.map(ObjectIdentifier.init)).count < batch.jobs.count { broken("a job is in a batch twice") }
+        for job in batch.jobs {
+            if job.inFlight > 0 { broken("a job is ended with answers outstanding") }
+            if over.contains(ObjectIdentifier(job)) { broken("a job is written that was written or abandoned before") }
+        }
+    }
+
+    private func answerEnding(_ batch: Endings.Batch, isRepeated: Bool, isTroubled: Bool = true) {
+        if isTroubled, chance(0.2) {
+            if chance(0.5) { _ = try? store.carryOut(batch.statement) }
+            ending = (batch, true)
+            return happened("ending without an answer")
+        }
+        ending = nil
+        let held = Set(jobs.all.map(ObjectIdentifier.init))
+        do throws(SettlementStore.Refusal) {
+            let written = try store.carryOut(batch.statement)
+            _ = settlement.note(.written(written, isRepeated: isRepeated), to: batch, now: now)
+            happened("ending")
+        } catch {
+            let consequences = settlement.note(.refused, to: batch, now: now)
+            happened("refused ending")
+            if consequences.hasAbandoned { noteAbandoned(batch) }
+        }
+        for job in batch.jobs where !jobs.all.contains(where: { $0 === job }) && held.contains(ObjectIdentifier(job)) {
+            over.insert(ObjectIdentifier(job))
+            hadOver.append(job)
+        }
+        let lost = store.endedTwice
+        if !lost.isEmpty { broken("jobs were ended twice: \(lost)") }
+    }
+
+    private func noteAbandoned(_ batch: Endings.Batch) {
+        for job in batch.jobs {
+            let id = job.claim.key.jobID
+            if !store.refusesEnd.contains(id) { broken("job \(id) was abandoned and nobody refused it") }
+            if store.results[id] != nil { broken("job \(id) was abandoned and written") }
+            excused.insert(job.claim.key)
+        }
+        happened("abandoned")
+    }
+
+    // MARK: Renewals
+
+    private func stepRenewal() {
+        if let (batch, _) = renewal { return answerRenewal(batch) }
+        if !isInRound {
+            settlement.beginRound(now: now)
+            (isInRound, roundBegan, isRoundTroubled) = (true, now, false)
+            settlingAtBegin = Set(jobs.all.filter(\.isSettling).map(ObjectIdentifier.init))
+        }
+        guard let step = settlement.nextRenewal(now: now) else { return endRound() }
+        switch step {
+        case .askForHalts: break
+        case .flush(let batch):
+            if batch.number <= lastNumber { broken("flush \(batch.number) comes after \(lastNumber)") }
+            lastNumber = batch.number
+            if batch.jobs.count > Renewals.maximumFlushed { broken("\(batch.jobs.count) jobs are flushed at once") }
+            renewal = (batch, now)
+        case .renew(let batch):
+            if batch.jobs.count > Renewals.maximumRenewed { broken("\(batch.jobs.count) leases are renewed at once") }
+            renewal = (batch, now)
+        }
+    }
+
+    private func answerRenewal(_ batch: Renewals.Batch, isTroubled: Bool = true) {
+        renewal = nil
+        if isTroubled, chance(0.15) {
+            isRoundTroubled = true
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0: _ = try? store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
+            case 1 where batch.marks != nil: late.append(batch)
+            case 2:
+                _ = settlement.note(.failed, to: batch, now: now)
+                return happened("failed renewal")
+            default: break
+            }
+            _ = settlement.note(.unanswered, to: batch, now: now)
+            return happened("renewal without an answer")
+        }
+        do throws(SettlementStore.Refusal) {
+            let kept = try store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
+            if !kept.locked.isEmpty { isRoundTroubled = true }
+            _ = settlement.note(.kept(kept), to: batch, now: now)
+            happened(batch.marks == nil ? "renewal" : "flush")
+        } catch {
+            _ = settlement.note(.refused, to: batch, now: now)
+            happened("refused flush")
+        }
+    }
+
+    private func endRound() {
+        isInRound = false
+        guard !isRoundTroubled, store.locked.isEmpty else { return }
+        for job in jobs.all where job.closing != .lost && !store.refusesFlush.contains(job.claim.key.jobID) {
+            guard store.leases[job.claim.key.jobID]?.epoch == job.claim.key.epoch else { continue }
+            // One that has become through during the round is renewed in the next.
+            if job.isSettling, !settlingAtBegin.contains(ObjectIdentifier(job)) { continue }
+            if roundBegan >= job.renewedAt + settings.lease / 3 {
+                broken("job \(job.claim.key) was not renewed in a round that went well")
+            }
+        }
+        happened("round that went well")
+    }
+
+    // MARK: The end
+
+    /// Drains, with a store that works, and checks that nothing is left and nothing forgotten.
+    func drain() {
+        store.locked = []
+        for job in jobs.all where !job.isSettling { settlement.close(job, .yielded(after: .zero)) }
+        while !inFlight.isEmpty { answer() }
+        settlement.stop()
+        for _ in 0..<2000 where violation == nil && !settlement.isOver {
+            if let (batch, isRepeated) = ending {
+                answerEnding(batch, isRepeated: isRepeated, isTroubled: false)
+            } else {
+                stepEnding()
+                if ending == nil { pass(.milliseconds(100)) }
+            }
+            if let (batch, _) = renewal { answerRenewal(batch, isTroubled: false) } else { stepRenewal() }
+        }
+        if jobs.count > 0 { broken("\(jobs.count) jobs are held after a drain") }
+        for (key, ordinals) in delivered where !excused.contains(key) {
+            let id = key.jobID
+            guard let known = store.results[id] ?? store.waiting[id]?.outcomes else {
+                broken("job \(id) is neither ended nor given back")
+                continue
+            }
+            for ordinal in ordinals where known[ordinal] != Outcome.delivered.rawValue {
+                broken("that recipient \(ordinal) of job \(id) took its push was forgotten")
+            }
+        }
+    }
+}
+
+extension HeldJob {
+    /// Somebody else holds it, as far as is known here.
+    fileprivate var isLost: Bool { closing == .lost }
+}
