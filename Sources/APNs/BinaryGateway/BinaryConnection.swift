@@ -185,6 +185,7 @@ final class BinaryConnection: PooledConnection {
 
     /// Acts on the packet, with which the server ends the connection.
     private func settle(_ packet: ErrorPacket) {
+        let hasServed = hasAnswered
         hasAnswered = true
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
@@ -206,8 +207,10 @@ final class BinaryConnection: PooledConnection {
             gateway.windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
             gateway.windowSize.noteError()
             settleRest()
-            // Only where it settled something: a server that does nothing but refuse is not to be called again and again.
-            if packet.isAboutOneRecipient { ending = .usedUp }
+            // Only where it settled something: a server that does nothing but refuse is not to be called again and again. One that fails
+            // with a push and took others before it is at work.
+            let tookOthers = hasServed || index > 0
+            if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
         }
         end(ending)
     }

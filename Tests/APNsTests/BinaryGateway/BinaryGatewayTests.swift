@@ -185,6 +185,24 @@ import Transport
         #expect(scene.repeatedCount < 10 * count)
     }
 
+    @Test func `that the server makes of some pushes keeps nobody waiting, as long as it takes others`() async throws {
+        // Each error ends a connection: were it a failed attempt, the next ones would be ever further apart, up to a minute.
+        let (count, failing) = (30, 6)
+        var settings = GatewaySettings.brisk
+        settings.stableTime = .seconds(10)
+        settings.backoff = Backoff(base: .seconds(2), cap: .seconds(60))
+        let stage = BinaryStage(settings: settings) { arrival in
+            guard arrival.ticket % 5 == 4, let identifier = arrival.notification.identifier else { return .silence }
+            return .error(status: 1, identifier: identifier)
+        }
+        let scene = try await stage.run { scene in
+            scene.sender.send(count: count)
+            await scene.sender.untilAnswered(count)
+            #expect(scene.sender.outages.isEmpty)
+        }
+        #expect(scene.tally == ["accepted": count - failing, "500 InternalServerError": failing])
+    }
+
     @Test func `costs a connection, and those are opened one at a time`() async throws {
         let (count, interval) = (8, Duration.milliseconds(50))
         var stage = BinaryStage { arrival in
