@@ -1,6 +1,7 @@
 """Carries an episode out on a stack, one operation after the other, and writes down what was done when."""
 
 import dataclasses
+import datetime
 import json
 import os
 import signal
@@ -205,6 +206,8 @@ class Driver:
         options += ["--user", operation.user] if operation.user is not None else []
         options += ["--key", operation.key] if operation.key is not None else []
         options += ["--urgent"] if operation.urgent else []
+        for name, value in (("--at", event.run_at), ("--send-by", event.send_by)):
+            options += [name, moment(value)] if value is not None else []
         self.run_sender(event, "send", "send", operation.queue, *options)
 
     def campaign(self, operation, event):
@@ -390,6 +393,11 @@ setattr(Driver, "import", Driver.import_)
 
 def quoted(text):
     return '"' + text.replace('"', '""') + '"' if text else ""
+
+
+def moment(time):
+    """A time as commands take it, to the microsecond."""
+    return datetime.datetime.fromtimestamp(time, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def call(function, values, event, start):

@@ -362,8 +362,6 @@ class Generator:
             send_within=dice.choice([1.5, 600]) if times > 0.85 else None,
             by_command=dice.random() < 0.15,
         )
-        if operation.by_command and times < 0.2:
-            operation = Send(queue.name, operation.message, operation.tokens, key=key, by_command=True)
         if key:
             self.sent_keys.append(operation)
         return operation
