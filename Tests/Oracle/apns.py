@@ -27,7 +27,7 @@ import sys
 import time
 
 from h2.config import H2Configuration
-from h2.connection import H2Connection
+from h2.connection import ConnectionState, H2Connection
 from h2.errors import ErrorCodes
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 from h2.exceptions import ProtocolError
@@ -302,7 +302,9 @@ class Connection(asyncio.Protocol):
         elif isinstance(event, DataReceived):
             if event.stream_id in self.requests:
                 self.requests[event.stream_id][1].extend(event.data)
-            self.h2.increment_flow_control_window(max(event.flow_controlled_length, 1))
+            # Its farewell may have come with the same bytes, behind this.
+            if self.h2.state_machine.state is not ConnectionState.CLOSED:
+                self.h2.increment_flow_control_window(max(event.flow_controlled_length, 1))
         elif isinstance(event, StreamEnded):
             if event.stream_id in self.requests:
                 self.take(event.stream_id, *self.requests.pop(event.stream_id))
