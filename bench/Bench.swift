@@ -7,9 +7,11 @@ enum Bench {
     static func main() async throws {
         let count = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) }
         let measurements: [(name: String, run: () async throws -> Void)] = [
-            ("idle-push", { try await SinglePushes.measure(besideCampaignOf: 0) }),
-            ("busy-push", { try await SinglePushes.measure(besideCampaignOf: 600_000) }),
-            ("singles", { try await ManySingles.measure(sessions: 8, pushes: 40_000) }),
+            ("idle-push", { try await SinglePushes.measure(beside: .nobody) }),
+            ("busy-push", { try await SinglePushes.measure(beside: .campaign(600_000)) }),
+            ("urgent-push", { try await SinglePushes.measure(beside: .urgent(500_000)) }),
+            ("pauses", { try await Pauses.measure(devices: count ?? 1_000_000) }),
+            ("singles", { try await ManySingles.measure(sessions: 8, pushes: count ?? 40_000) }),
             ("binary-errors", { try await BinaryErrors.measure() }),
             ("statements", { try await StatementCosts.measure(scale: count ?? 1) }),
             ("lists", { try await TokenLists.measure(tokens: count ?? 1_000_000) }),

@@ -6,15 +6,34 @@ import Transport
 
 /// Single pushes enqueued by several sessions at once: how many a second go through from end to end.
 enum ManySingles {
+    /// What may make it slower.
+    private enum Burden: String, CaseIterable {
+        case none = "nothing beside them"
+        /// Vacuum can remove nothing that ended since, so each poll has all of that before it.
+        case snapshot = "a session with an old snapshot"
+        /// It sleeps all along, and everybody who sends could wake it.
+        case sleeper = "an idle worker for the queues of another tenant"
+    }
+
     private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
 
     static func measure(sessions: Int, pushes: Int) async throws {
+        for burden in Burden.allCases { try await measure(sessions: sessions, pushes: pushes, beside: burden) }
+    }
+
+    private static func measure(sessions: Int, pushes: Int, beside burden: Burden) async throws {
         let stack = try await BenchStack(latency: .milliseconds(5))
         try await stack.makeQueue(queue, devices: 10_000)
         try stack.startWorker()
+        if burden == .sleeper { try stack.startWorker(["--queues", "beta/*"]) }
         try await stack.loop.run { [address = stack.address, loop = stack.loop] actor in
             let store = try await PostgresConnection.connect(to: address, as: "bench", on: loop)
             defer { store.close() }
+            let reader = try await PostgresConnection.connect(to: address, as: "reader", on: loop)
+            defer { reader.close() }
+            if burden == .snapshot {
+                try await reader.runScript("begin isolation level repeatable read; select count(*) from pushq.job")
+            }
             let cpu = stack.postgres.backendCPU()
             let start = ContinuousClock.now
             let senders = (0..<sessions).map { session in
@@ -33,7 +52,7 @@ enum ManySingles {
             let microseconds = (stack.postgres.backendCPU() - cpu) / .microseconds(1) / Double(pushes)
             print(
                 """
-                \(pushes) pushes by \(sessions) sessions: enqueued at \(Int(Double(pushes) / enqueued)) a second, \
+                \(pushes) pushes by \(sessions) sessions, \(burden.rawValue): enqueued at \(Int(Double(pushes) / enqueued)) a second, \
                 delivered from end to end at \(Int(Double(pushes) / seconds)) a second, \(Int(microseconds)) µs of PostgreSQL's CPU each
                 """)
         }

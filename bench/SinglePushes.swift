@@ -5,18 +5,47 @@ import Transport
 
 /// One push at a time: from its commit, by the server's own commit timestamp, to its arrival at the simulator.
 enum SinglePushes {
+    /// What another tenant has sent meanwhile.
+    enum Company {
+        case nobody
+        /// A campaign to so many devices.
+        case campaign(Int)
+        /// One send to so many devices, as urgent as the pushes that are measured.
+        case urgent(Int)
+
+        var count: Int {
+            switch self {
+            case .nobody: 0
+            case .campaign(let count), .urgent(let count): count
+            }
+        }
+
+        /// What enqueues it for the queue `$1`.
+        var call: String {
+            switch self {
+            case .nobody: "select $1"
+            case .campaign: #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#
+            case .urgent:
+                #"""
+                select pushq.send($1, '{"aps":{"alert":"x"}}', urgent => true, tokens => array(
+                  select encode(token, 'hex') from pushq.device where queue_id = pushq.queue_id($1)))
+                """#
+            }
+        }
+    }
+
     private static let pushes = 300
     private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
     private static let neighbour = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
-    /// - Parameter campaign: recipients of another tenant's campaign that is under way; 0 for none. Then the pushes are urgent.
-    static func measure(besideCampaignOf campaign: Int) async throws {
+    /// Measures pushes beside what another tenant has sent; beside anything they are urgent.
+    static func measure(beside company: Company) async throws {
         let stack = try await BenchStack(latency: .milliseconds(20))
         try await stack.makeQueue(queue, devices: 1)
-        if campaign > 0 { try await stack.makeQueue(neighbour, devices: campaign) }
+        if company.count > 0 { try await stack.makeQueue(neighbour, devices: company.count) }
         try stack.startWorker()
         let roots = try await stack.loop.run { [address = stack.address] actor in
-            try await send(on: actor, over: address, beside: campaign)
+            try await send(on: actor, over: address, beside: company)
         }
         let arrivals = try await stack.arrivals()
         let latencies = roots.compactMap { root, committed -> Double? in
@@ -32,7 +61,7 @@ enum SinglePushes {
     }
 
     private static func send(
-        on actor: isolated LoopActor, over address: DatabaseAddress, beside campaign: Int
+        on actor: isolated LoopActor, over address: DatabaseAddress, beside company: Company
     ) async throws -> [(root: Int64, committed: Int)] {
         let store = try await PostgresConnection.connect(to: address, as: "bench", on: actor.loop)
         defer { store.close() }
@@ -45,20 +74,22 @@ enum SinglePushes {
         // The first one finds no connection to APNs yet, and is not counted.
         _ = try await store.execute(push, [.text("\(queue)"), .bool(false)])
         try await Task.sleep(for: .seconds(2))
-        if campaign > 0 {
-            try await store.runScript(#"select pushq.start_campaign('\#(neighbour)', 'c', '{"aps":{"alert":"x"}}')"#)
+        if company.count > 0 {
+            _ = try await store.execute(
+                Statement("company", company.call), [.text("\(neighbour)")], within: .seconds(120))
             try await Task.sleep(for: .milliseconds(500))
         }
         var roots: [Int64] = []
         for _ in 0..<pushes {
-            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(campaign > 0)])[0].int8(0))
+            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(company.count > 0)])[0].int8(0))
             // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
-            try await Task.sleep(for: .milliseconds(campaign > 0 ? 5 : 60))
+            try await Task.sleep(for: .milliseconds(company.count > 0 ? 5 : 60))
         }
         let left = try await store.execute(
-            Statement("left", "select coalesce(sum(waiting), 0)::int8 from pushq.campaign_progress"))
-        if campaign > 0 {
-            print("of the campaign of \(campaign), \(left[0].int8(0)) made into jobs waited still at the end")
+            Statement("left", "select coalesce(sum(recipient_count), 0)::int8 from pushq.job"))
+        if company.count > 0 {
+            print(
+                "of the other tenant's \(company.count) recipients, \(left[0].int8(0)) waited in jobs still at the end")
         }
         try await Task.sleep(for: .seconds(2))
         let commits = try await store.execute(
