@@ -11,6 +11,11 @@ extension `Real processes` {
             #expect(ended.code == 0, "\(ended.errors)")
         }
 
+        @Test func `knows a text of the source for each fault that it is tried with`() async throws {
+            let ended = try await python(["-m", "unittest", "Oracle.test_mutants"])
+            #expect(ended.code == 0, "\(ended.errors)")
+        }
+
         @Test func `finds nothing wrong in episodes of some fixed seeds and a random one`() async throws {
             let findings = try TemporaryFolder()
             let ended = try await python([

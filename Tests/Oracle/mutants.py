@@ -1,7 +1,8 @@
 """Faults that are put into a copy of the source, one at a time, to see that the oracle finds them.
 
-A mutant is a text that stands in a file exactly once and another in its place. One whose text is no longer there is
-a failure of its own: it has to be brought up to date, or nobody would know what it still shows."""
+A mutant is a text that stands exactly once in the source and another in its place, wherever its file moves. One whose
+text is no longer there is a failure of its own: it has to be brought up to date, or nobody would know what it still
+shows (test_mutants.py)."""
 
 import dataclasses
 import os
@@ -21,7 +22,6 @@ EPISODES = 60  # after which a mutant counts as not found
 @dataclasses.dataclass(frozen=True)
 class Mutant:
     name: str
-    file: str
     text: str
     other: str
 
@@ -30,160 +30,134 @@ MUTANTS = [
     # The claim.
     Mutant(
         "tokens taken by counts",
-        "Sources/PostgresStore/Leasing/RecipientTokens.swift",
         "return place < ids.count && ids[place] == recipient ?",
         "return place < ids.count && (ids.count >= recipients.count || ids[place] == recipient) ?",
     ),
     Mutant(
         "inactive devices sent to",
-        "Sources/PostgresStore/Leasing/Claim.swift",
         "between b.first_device_id and b.last_device_id and d.active",
         "between b.first_device_id and b.last_device_id",
     ),
     Mutant(
         "older updates of a Live Activity sent",
-        "Sources/PostgresStore/Leasing/Claim.swift",
         "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)",
         "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = -d.id), 0)",
     ),
     Mutant(
         "sent after its time",
-        "Sources/PostgresStore/Leasing/Claim.swift",
         "(extract(epoch from least(t.send_by,",
         "(3600 + extract(epoch from least(t.send_by,",
     ),
     Mutant(
         "sent before its time",
-        "Sources/PostgresStore/Leasing/Claim.swift",
         "where queue_id = w.queue_id and lane = w.lane and run_at <= now()",
         "where queue_id = w.queue_id and lane = w.lane and run_at <= now() + interval '2 s'",
     ),
     Mutant(
         "a cancelled campaign goes on",
-        "Sources/PostgresStore/Leasing/Claim.swift",
-        "c.cancelled_at is not null as stopped",
-        "false as stopped",
+        "c.cancelled_at is not null\n                 or exists (select from pushq.cancelled x",
+        "false or exists (select from pushq.cancelled x",
     ),
     Mutant(
         "queues of the other environment served",
-        "Sources/Workers/Context/QueuePattern.swift",
         "return rest.hasSuffix(parts[parts.count - 1])",
         "return true",
     ),
     # Settling and retries.
     Mutant(
         "a retry without its last member",
-        "Sources/PostgresStore/Settling/Retire.swift",
-        "array_agg(device_id order by device_id) as ids",
-        "(array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
+        "min(run_at) as run_at,\n                 array_agg(device_id order by device_id) as ids",
+        "min(run_at) as run_at, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
     ),
     Mutant(
         "a retry at the next device",
-        "Sources/Workers/Jobs/AnswerRules.swift",
         "deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal,",
         "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: .refusal,",
     ),
     Mutant(
         "outcomes one recipient off",
-        "Sources/Workers/Jobs/HeldJob.swift",
         "key: claim.key, outcomes: outcomes, again: again,",
         "key: claim.key, outcomes: Array(outcomes.dropFirst() + outcomes.prefix(1)), again: again,",
     ),
     Mutant(
         "retried once more than its attempts",
-        "Sources/Workers/Jobs/AnswerRules.swift",
         "|| job.claim.attempt < job.queue.settings.maxAttempts else {",
         "|| job.claim.attempt <= job.queue.settings.maxAttempts else {",
     ),
     Mutant(
         "sent again, though at most once",
-        "Sources/Workers/Jobs/AnswerRules.swift",
         "if job.claim.isAtMostOnce || losses",
         "if losses",
     ),
     Mutant(
         "deactivated, though registered again",
-        "Sources/PostgresStore/Settling/Retire.swift",
-        "coalesce(d.registered_at, '-infinity') <= r.reported_at",
+        "coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at",
         "true",
     ),
     Mutant(
         "dead devices kept",
-        "Sources/PostgresStore/Settling/Retire.swift",
         "set active = false, inactive_since = y.reported_at, inactive_reason = y.reason",
         "set user_key = d.user_key",
     ),
     Mutant(
         "failed recipients retried, and the rejected with them",
-        "migrations/0010_retry_failed.sql",
         "where get_byte(t.outcomes, n) between 128 and 191 and",
         "where get_byte(t.outcomes, n) between 64 and 191 and",
     ),
     # Requests.
     Mutant(
         "the topic without its suffix",
-        "Sources/Workers/Jobs/QueueState.swift",
         "topic: settings.name.app + message.pushType.topicSuffix,",
         "topic: settings.name.app,",
     ),
     Mutant(
         "the collapse ID of all alerts alike",
-        "Sources/APNs/HTTP2Gateway/GatewayConnection.swift",
         "http.add(APNsFields.collapseID, id.span)",
         "id[35] = 0x30; http.add(APNsFields.collapseID, id.span)",
     ),
     Mutant(
         "an identifier for two recipients",
-        "Sources/Workers/Dispatch/Dispatcher.swift",
         "key: job.claim.deviceIDs[recipient.ordinal])",
         "key: job.claim.deviceIDs[recipient.ordinal / 2 * 2])",
     ),
     Mutant(
         "no expiration where it is 0",
-        "Sources/APNs/HTTP2Gateway/GatewayConnection.swift",
         "if !expiration.isEmpty {",
         "if expiration.count > 1 {",
     ),
     Mutant(
         "what stood behind an error taken for delivered",
-        "Sources/APNs/BinaryGateway/BinaryConnection.swift",
         "while !window.isEmpty { record(.untouched) }",
         "while !window.isEmpty { record(.accepted) }",
     ),
     Mutant(
         "another credential's connections",
-        "Sources/Workers/Credentials/Gateways.swift",
         "holder: holder, version: credential.version,",
         "holder: [], version: credential.version,",
     ),
     Mutant(
         "payloads in PostgreSQL's spelling",
-        "Sources/PostgresStore/Leasing/Claim.swift",
         "m.payload::text",
         "m.payload::jsonb::text",
     ),
     # Books.
     Mutant(
         "suppressed counted as delivered",
-        "Sources/QueueCore/Outcome/Outcome.swift",
         "case .suppressed: suppressed += 1",
         "case .suppressed: delivered += 1",
     ),
     Mutant(
         "a campaign's counts twice",
-        "Sources/PostgresStore/Settling/Retire.swift",
         "set delivered = t.delivered + s.delivered,",
         "set delivered = t.delivered + s.delivered + (s.delivered > 2)::int,",
     ),
     Mutant(
         "campaigns without their last devices",
-        "migrations/0006_fan_out.sql",
         "rest = case when h.upto is null or n.jobs = job_limit then '{}' else",
         "rest = case when true then '{}' else",
     ),
     Mutant(
         "rejections without feedback",
-        "Sources/PostgresStore/Settling/Retire.swift",
         "left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
         "join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
     ),
@@ -259,17 +233,24 @@ def write(path, data):
 
 def try_mutant(mutant):
     """The number of the episode that found it and the kinds of its findings; or why it was not found."""
-    path = f"{COPY}/{mutant.file}"
-    if not os.path.exists(path):
-        raise OutOfDate(f"out of date: {mutant.file} is not there")
+    path = place(mutant, COPY)
     original = read(path)
-    if original.count(mutant.text.encode()) != 1:
-        raise OutOfDate(f"out of date: its text stands {original.count(mutant.text.encode())} times in {mutant.file}")
     try:
         write(path, original.replace(mutant.text.encode(), mutant.other.encode()))
         return run_until_found(build())
     finally:
         write(path, original)
+
+
+def place(mutant, root):
+    """The file that has its text."""
+    files = (
+        f"{folder}/{name}" for top in ("Sources", "migrations") for folder, _, names in os.walk(f"{root}/{top}") for name in names
+    )
+    found = {path: count for path in files if (count := read(path).count(mutant.text.encode()))}
+    if sum(found.values()) != 1:
+        raise OutOfDate(f"out of date: its text stands {sum(found.values())} times in Sources and migrations")
+    return next(iter(found))
 
 
 def build():
