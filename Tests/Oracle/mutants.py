@@ -55,8 +55,8 @@ MUTANTS = [
     ),
     Mutant(
         "a cancelled campaign goes on",
-        "c.cancelled_at is not null\n                 or exists (select from pushq.cancelled x",
-        "false or exists (select from pushq.cancelled x",
+        "c.cancelled_at is not null\n                 or exists (select from pushq.cancelled x where x.queue_id = t.",
+        "false or exists (select from pushq.cancelled x where x.queue_id = t.",
     ),
     Mutant(
         "queues of the other environment served",
@@ -245,7 +245,10 @@ def try_mutant(mutant):
 def place(mutant, root):
     """The file that has its text."""
     files = (
-        f"{folder}/{name}" for top in ("Sources", "migrations") for folder, _, names in os.walk(f"{root}/{top}") for name in names
+        f"{folder}/{name}"
+        for top in ("Sources", "migrations")
+        for folder, _, names in os.walk(f"{root}/{top}")
+        for name in names
     )
     found = {path: count for path in files if (count := read(path).count(mutant.text.encode()))}
     if sum(found.values()) != 1:
