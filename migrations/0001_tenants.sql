@@ -84,6 +84,7 @@ create table pushq.queue (
   paused_at                 timestamptz,
   paused_reason             text,
   paused_credential_version int,                               -- a pause by a worker ends when the credential is replaced
+  resumed_at                timestamptz,                       -- what answers said before accuses no device
   created_at                timestamptz not null default now(),
   constraint queue_pkey primary key (tenant_id, id),
   constraint queue_id_once unique (id),

@@ -15,6 +15,8 @@ create table pushq.message (
   collapse_id  text,
   user_key     text,                                      -- whom it is for; null: whoever holds the devices of its jobs
   at_most_once boolean     not null default false,
+  replaces     boolean     not null default false,        -- of a Live Activity: it takes the place of those that were due before it
+  due_at       timestamptz,                               -- of a Live Activity: by this its updates are older and newer
   created_at   timestamptz not null default now(),
   constraint message_pkey primary key (day, queue_id, id)
 ) partition by range (day);

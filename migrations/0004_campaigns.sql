@@ -49,6 +49,7 @@ create index fan_out_open on pushq.fan_out (queue_id, start_at, campaign_id) whe
 create table pushq.list (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
+  kind        text,                                       -- of the devices that unknown tokens become
   token_count bigint      not null default 0,             -- different ones
   digest      bit(256)    not null default repeat('0', 256)::bit(256), -- their SHA-256 hashes xored: the same in whatever order and parts
   campaign_id bigint,                                     -- set: nothing is added any more

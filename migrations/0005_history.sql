@@ -48,6 +48,9 @@ create table pushq.result (                               -- the end of a job
 
 create index result_root on pushq.result (queue_id, root_id, job_id);
 
+-- What APNs answered, in the order of time: a queue's suspects are judged by it.
+create index result_answered on pushq.result (queue_id, ended_at) where delivered + rejected > 0;
+
 -- Few: jobs with recipients that failed and were not sent to again. Every other insert passes it over.
 create index result_failed on pushq.result (queue_id, job_id) where failed > 0 and retried_at is null;
 

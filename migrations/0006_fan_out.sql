@@ -8,8 +8,9 @@
 create function pushq.fan_out_step(queue int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
-  f    pushq.fan_out;
-  made int;
+  f      pushq.fan_out;
+  aim    text;                                            -- the kind of device that the message is for
+  made   int;
 begin
   if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
     return null;
@@ -25,6 +26,8 @@ begin
     return null;
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
+  select pushq.device_kind(m.push_type) into aim
+  from pushq.message m where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
   if f.last_device_id is null then
     f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
   end if;
@@ -34,7 +37,7 @@ begin
     -- would not be bounded. Whoever is on a list and inactive is a recipient, too: suppressed, when the job is claimed.
     select coalesce(array_agg(id) filter (where wanted), '{}') as hits, max(id) as upto
     from (
-      (select id, active as wanted
+      (select id, active and (kind is null or kind = aim) as wanted
        from pushq.device
        where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
        order by id

@@ -6,12 +6,12 @@ create table pushq.send_key (
   key        text        not null,
   root_id    bigint      not null,
   digest     bytea       not null,
-  created_at timestamptz not null default now(),
+  due_at     timestamptz not null,                        -- when its send was due: it is forgotten some days after that
   constraint send_key_pkey primary key (queue_id, key),
   constraint send_key_length check (octet_length(key) between 1 and 200)
 );
 
-create index send_key_age on pushq.send_key (created_at);
+create index send_key_age on pushq.send_key (due_at);
 
 -- Sends that reached nobody, and why: without a recipient there is no job that would tell. A producer's transaction must not fail for
 -- it, since whether a user has a device is nothing that its order depends on. Upkeep deletes old rows in batches.
@@ -49,8 +49,8 @@ begin
   end if;
 end $$;
 
--- Refuses a time until which nothing could be sent. `start` is called `start_name` in the call.
-create function pushq.check_times(start timestamptz, start_name text, send_by timestamptz) returns void
+-- Refuses times between which nothing could be sent. `start` is called `start_name` in the call.
+create function pushq.check_times(start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
 begin
   if not isfinite(start) or not isfinite(send_by) then
@@ -61,6 +61,10 @@ begin
   elsif send_by <= start then
     raise exception using errcode = 'PQ400',
       message = format('send_by %s is not after %s %s: nothing could be sent', send_by, start_name, start);
+  elsif start > now() and expiration > 0 and expiration <= extract(epoch from start) then
+    raise exception using errcode = 'PQ400',
+      message = format('expiration %s is not after %s %s: nothing could be sent', expiration, start_name, start),
+      hint = 'it is in seconds since 1970, not from the start';
   end if;
 end $$;
 
@@ -73,14 +77,15 @@ begin
 end $$;
 
 -- The root of the send that was made under this key before, or null for the first one, which is noted. `digest` is of what was asked
--- for: the same key for something else is an error.
-create function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea) returns bigint
+-- for: the same key for something else is an error. A send that was cancelled is no error, since the transaction of a producer that
+-- repeats itself must not fail for that; it is a warning.
+create function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz) returns bigint
 language plpgsql as $$
 declare
   known pushq.send_key;
 begin
   perform pushq.check_key(key);
-  insert into pushq.send_key (queue_id, key, root_id, digest) values ($1, $2, $3, $4) on conflict do nothing;
+  insert into pushq.send_key (queue_id, key, root_id, digest, due_at) values ($1, $2, $3, $4, $5) on conflict do nothing;
   if found then
     return null;
   end if;
@@ -88,6 +93,9 @@ begin
   if known.digest <> $4 then
     raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
       hint = 'use a new key for what is not a repetition';
+  elsif exists (select from pushq.cancelled x where x.queue_id = $1 and x.id = known.root_id) then
+    raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, key
+      using hint = 'send it under a new key';
   end if;
   return known.root_id;
 end $$;
@@ -95,7 +103,7 @@ end $$;
 -- Checks a message (0009_message_rules.sql, 0012_binary_interface.sql) and keeps it. Returns its id.
 create function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, user_key text default null
+  at_most_once boolean, user_key text default null, replaces boolean default false, due_at timestamptz default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -112,8 +120,10 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key, at_most_once)
-  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key, at_most_once,
+                             replaces, due_at)
+  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8,
+          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end)
   returning id into new_id;
   return new_id;
 end $$;
@@ -137,8 +147,42 @@ begin
     else format('user “%s” has no device in this queue', user_key) end;
 end $$;
 
+-- The devices of a user that a message of this push type is for, ascending; null for none.
+create function pushq.devices_of_user(q int, user_key text, push_type text) returns bigint[]
+language plpgsql stable as $$
+begin
+  return (
+    select array_agg(d.id order by d.id)
+    from pushq.device d
+    where d.queue_id = q and d.user_key = devices_of_user.user_key and d.active
+      and (d.kind is null or d.kind = push_type));
+end $$;
+
+-- Makes the jobs of a send. Without `devices` it is one job whose recipients nobody knows yet: whoever claims it finds them
+-- (`pushq.find_recipients`). `first_job` and `epoch` are of the job that they take the place of.
+create function pushq.make_jobs(
+  q int, root bigint, message bigint, devices bigint[], lane smallint, run_at timestamptz, send_by timestamptz,
+  at_most_once boolean, first_job bigint default null, epoch int default 0
+) returns void
+language plpgsql as $$
+declare
+  per_job int := pushq.job_size(q);
+begin
+  with cut as materialized (
+    select case when first = 1 then coalesce(first_job, nextval('pushq.id')) else nextval('pushq.id') end as job_id,
+           devices[first : first + per_job - 1] as part
+    from generate_series(1, greatest(cardinality(devices), 1), per_job) first),
+  bodies as (
+    insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+    select pushq.today(), q, job_id, root, coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part from cut)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count, at_most_once, epoch)
+  select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, root, pushq.today(), greatest(cardinality(part), 1),
+         make_jobs.at_most_once, make_jobs.epoch
+  from cut;
+end $$;
+
 -- Sends one message to some tokens, or to all devices of a user; a device that another user has registered by the time it is sent
--- gets nothing. Returns the root of the send, from which each recipient's apns-id derives; if there is no recipient, that is noted, and
+-- gets nothing. If it is for a user and for later, it goes to the devices that the user has then. Returns the root of the send, from which each recipient's apns-id derives; if there is no recipient, that is noted, and
 -- nothing else is done. With `key`, a repeated call returns the first one's root, and the same key for something else is an error.
 -- With `replace_waiting`, an update of a Live Activity takes the place of those that still wait for the same token.
 --
@@ -164,12 +208,15 @@ declare
   q       int := pushq.queue_id(queue);
   body    json := payload::text::json;
   root    bigint := nextval('pushq.id');
-  per_job int := pushq.job_size(q);
+  due_at  timestamptz;
   earlier bigint;
   message bigint;
   parsed  bytea[];
   ids     bigint[];
+  strays  boolean;
 begin
+  run_at := coalesce(run_at, now());
+  due_at := greatest(run_at, clock_timestamp());
   if (tokens is null) = (user_key is null) then
     raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
   elsif replace_waiting and (push_type <> 'liveactivity' or body #>> '{aps,event}' = 'start') then
@@ -181,49 +228,84 @@ begin
     -- Times are no part of what was asked for: a repetition counts them from its own now, or comes when they have passed.
     earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
       row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
-      'UTF8')));
+      'UTF8')), due_at);
     if earlier is not null then
       return earlier;
     end if;
   end if;
-  run_at := coalesce(run_at, now());
-  perform pushq.check_times(run_at, 'run_at', send_by);
+  perform pushq.check_times(run_at, 'run_at', send_by, expiration);
 
-  message := pushq.new_message(q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key);
+  message := pushq.new_message(
+    q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at);
   if tokens is not null then
-    -- A token sent to is a device. Sending never brings an inactive one back.
+    -- A token sent to is a device, of the kind that the message is for. Sending never brings an inactive one back.
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
-    insert into pushq.device (queue_id, token) select q, t from unnest(parsed) t on conflict do nothing;
-    select array_agg(id order by id) into ids from pushq.device d where d.queue_id = q and d.token = any (parsed);
+    insert into pushq.device (queue_id, token, kind) select q, t, pushq.device_kind(push_type) from unnest(parsed) t
+    on conflict do nothing;
+    select array_agg(id order by id), bool_or(kind is not null) and pushq.device_kind(push_type) is null
+    into ids, strays
+    from pushq.device d where d.queue_id = q and d.token = any (parsed);
+    if strays then
+      -- The app's own token after all.
+      update pushq.device d set kind = null where d.queue_id = q and d.id = any (ids) and d.kind is not null;
+    end if;
+  elsif run_at > now() then
+    ids := '{}';
   else
-    select array_agg(id order by id) into ids
-    from pushq.device d where d.queue_id = q and d.user_key = send.user_key and d.active;
+    ids := pushq.devices_of_user(q, user_key, push_type);
   end if;
   if ids is null then
     insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));
     return root;
   end if;
 
-  with cut as materialized (
-    select nextval('pushq.id') as job_id, ids[first : first + per_job - 1] as part
-    from generate_series(1, cardinality(ids), per_job) first),
-  bodies as (
-    insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-    select pushq.today(), q, job_id, root, part[1], part[cardinality(part)], part from cut)
-  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count, at_most_once)
-  select q, job_id, case when urgent then 0 else 1 end, send.run_at,
-         coalesce(send.send_by, greatest(send.run_at, now()) + interval '24 hours'),
-         message, root, pushq.today(), cardinality(part), send.at_most_once
-  from cut;
+  perform pushq.make_jobs(
+    q, root, message, ids, (case when urgent then 0 else 1 end)::smallint, run_at,
+    coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), at_most_once);
   if replace_waiting then
-    perform pushq.supersede(q, ids, message);
+    perform pushq.supersede(q, ids, message, due_at);
   end if;
   perform pushq.wake(q);
   return root;
 end $$;
 
+-- Finds the recipients of jobs that a worker has claimed before anybody knew them: sends to a user that were for later. Each
+-- becomes jobs for the devices that the user has now, at the place that it had among those that wait; or a note that there are none.
+-- Leases that are not `holder`'s any more, or are locked, are passed over.
+create function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], holder bigint) returns void
+language plpgsql as $$
+declare
+  held pushq.lease;
+  m    pushq.message;
+  ids  bigint[];
+begin
+  for held in
+    select l.*
+    from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = holder
+    for update of l skip locked
+  loop
+    delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
+    delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
+    select * into m from pushq.message k where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
+    ids := pushq.devices_of_user(held.queue_id, m.user_key, m.push_type);
+    if ids is null then
+      insert into pushq.empty_send (queue_id, root_id, why)
+      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key));
+      continue;
+    end if;
+    perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);
+    perform pushq.make_jobs(
+      held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once, held.job_id,
+      held.epoch);
+    if m.replaces then
+      perform pushq.supersede(held.queue_id, ids, held.message_id, m.due_at);
+    end if;
+  end loop;
+end $$;
+
 -- The campaign that was started under this key before, or null. `digest` is of what was asked for: the same key for something else is
--- an error.
+-- an error, and so is that of a campaign that was cancelled, which does not start again.
 create function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
 language plpgsql as $$
 declare
@@ -233,6 +315,9 @@ begin
   if known.digest <> $3 then
     raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', key),
       hint = 'use a new key for what is not a repetition';
+  elsif known.cancelled_at is not null then
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
+      hint = 'start another one under a new key';
   end if;
   return known.id;
 end $$;
@@ -257,7 +342,7 @@ begin
     return earlier;
   end if;
   start_at := coalesce(start_at, now());
-  perform pushq.check_times(start_at, 'start_at', send_by);
+  perform pushq.check_times(start_at, 'start_at', send_by, expiration);
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id)
   values (q, root, new_campaign.key, new_campaign.digest, message)
@@ -318,20 +403,54 @@ begin
   return true;
 end $$;
 
--- Lets a paused campaign go on.
-create function pushq.resume_campaign(queue text, key text) returns boolean
+-- Refuses to look for what workers have set aside with a snapshot from before they did: some of it would be left where it is.
+create function pushq.check_isolation() returns void
+language plpgsql stable as $$
+begin
+  if current_setting('transaction_isolation') not like 'read %' then
+    raise exception using errcode = 'PQ409',
+      message = format('a campaign cannot be resumed or cancelled in a transaction with isolation level %s',
+                       current_setting('transaction_isolation')),
+      hint = 'use read committed, or a transaction of its own';
+  end if;
+end $$;
+
+-- Lets a paused campaign go on. If its time to send has passed meanwhile, it needs a new one: nothing could be sent.
+create function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql as $$
 declare
-  q int := pushq.queue_id(queue);
-  c bigint;
+  q     int := pushq.queue_id(queue);
+  c     bigint;
+  f     pushq.fan_out;
+  until bigint;
 begin
+  perform pushq.check_isolation();
   update pushq.campaign k set paused_at = null
   where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
   if c is null then return false; end if;
-  update pushq.fan_out set paused = false where queue_id = q and campaign_id = c;
+  update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
+  where o.queue_id = q and o.campaign_id = c
+  returning * into f;
+  perform pushq.check_times(f.start_at, 'start_at', send_by);
+  if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
+    select m.expiration into until
+    from pushq.message m where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
+    if until > 0 and until <= extract(epoch from now()) then
+      raise exception using errcode = 'PQ409',
+        message = format('the message of campaign “%s” expired at %s', key, to_timestamp(until)),
+        hint = 'cancel it, and start another one under a new key';
+    elsif f.send_by <= now() then
+      raise exception using errcode = 'PQ409',
+        message = format('the time to send campaign “%s” ended at %s, while it was paused', key, f.send_by),
+        hint = 'resume it with a new send_by, or cancel it';
+    end if;
+  end if;
   -- By the index of what is ready, whose last entries of each lane are those that were set aside.
   update pushq.job set run_at = now()
   where queue_id = q and lane = any ('{0,1,2}') and run_at = 'infinity' and campaign_id = c;
+  if resume_campaign.send_by is not null then
+    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = 2 and j.campaign_id = c;
+  end if;
   perform pushq.wake(q);
   return true;
 end $$;
@@ -345,6 +464,7 @@ declare
   q int := pushq.queue_id(queue);
   c bigint;
 begin
+  perform pushq.check_isolation();
   update pushq.campaign k set cancelled_at = now(), paused_at = null
   where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
   if c is null then return false; end if;

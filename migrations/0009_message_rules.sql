@@ -234,20 +234,27 @@ begin
   return null;
 end $$;
 
--- What is wrong with a message, in one line with what to do about it, or null.
-create function pushq.message_problem(
-  payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
-) returns text
-language plpgsql stable as $$
-declare
-  problem text;
+-- What is wrong with a push type, or null.
+create function pushq.unknown_push_type(push_type text) returns text
+language plpgsql immutable parallel safe as $$
 begin
   if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
       'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
     return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
                   'location, pushtotalk, widgets or controls', push_type);
   end if;
-  problem := pushq.payload_problem(payload, push_type, false, for_wallet_pass);
+  return null;
+end $$;
+
+-- What is wrong with a message, in one line with what to do about it, or null.
+create function pushq.message_problem(
+  payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
+) returns text
+language plpgsql stable as $$
+declare
+  problem text := coalesce(
+    pushq.unknown_push_type(push_type), pushq.payload_problem(payload, push_type, false, for_wallet_pass));
+begin
   if problem is not null then
     return problem;
   elsif priority not in (10, 5, 1) then

@@ -20,29 +20,36 @@ create table pushq.channel (
 -- Says that the job's recipient is a channel.
 alter table pushq.message add column is_broadcast boolean not null default false;
 
--- The newest update of a Live Activity, by its channel or device: whoever claims an older one suppresses it. Nothing is looked for
--- when an update is queued, and whatever way an older one comes back from, a retry or a rescue, it meets this row. A table of its own:
--- producers hold its rows locked until they commit, and workers only read it.
+-- Updates of Live Activities that take the place of older ones, by channel or device: from when one is due, whoever claims an update
+-- that was due before it suppresses that. Nothing is looked for when an update is queued, and whatever way an older one comes back
+-- from, a retry or a rescue, it meets this row. One that is scheduled waits here beside those that are due. A table of its own, of
+-- which nobody waits for a row: workers only read it.
 create table pushq.newest_update (
   queue_id     int         not null,
   recipient_id bigint      not null,                      -- of a channel or device
+  due_at       timestamptz not null,
   message_id   bigint      not null,
-  updated_at   timestamptz not null default now(),
-  constraint newest_update_pkey primary key (queue_id, recipient_id)
-) with (fillfactor = 50);
+  constraint newest_update_pkey primary key (queue_id, recipient_id, due_at, message_id)
+);
 
 -- Upkeep forgets rows once nothing older can wait any more.
-create index newest_update_age on pushq.newest_update (updated_at);
+create index newest_update_age on pushq.newest_update (due_at);
 
--- Lets a message take the place of older ones that wait for the same recipients. `recipients` ascend, so that two callers cannot
--- deadlock.
-create function pushq.supersede(q int, recipients bigint[], message bigint) returns void
+-- Lets a message take the place of those that are due before it for the same recipients, as soon as it is due itself. Rows that say
+-- less than this one go, but for those that somebody is writing.
+create function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin
-  insert into pushq.newest_update as n (queue_id, recipient_id, message_id)
-  select q, r, message from unnest(recipients) r
-  on conflict on constraint newest_update_pkey do update
-    set message_id = greatest(n.message_id, excluded.message_id), updated_at = now();
+  insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
+  select q, r, supersede.due_at, message from unnest(recipients) r;
+  if due_at <= clock_timestamp() then
+    delete from pushq.newest_update n
+    where n.ctid = any (array(
+      select o.ctid
+      from pushq.newest_update o
+      where o.queue_id = q and o.recipient_id = any (recipients) and (o.due_at, o.message_id) < (supersede.due_at, message)
+      for update skip locked));
+  end if;
 end $$;
 
 -- Makes a channel known that was created with Apple, or brings one back that was retired here. Returns its id.
@@ -114,10 +121,11 @@ declare
   earlier bigint;
   problem text;
   message bigint;
+  due_at  timestamptz := clock_timestamp();
 begin
   if key is not null then
     earlier := pushq.earlier_send(q, key, root,
-      sha256(convert_to(row(pushq.content(body), channel, priority, replace_waiting, urgent)::text, 'UTF8')));
+      sha256(convert_to(row(pushq.content(body), channel, priority, replace_waiting, urgent)::text, 'UTF8')), now());
     if earlier is not null then
       return earlier;
     end if;
@@ -136,8 +144,8 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast)
-  values (q, root, body, 'liveactivity', priority, expiration, true)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces, due_at)
+  values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)
   returning id into message;
   insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
   values (pushq.today(), q, job, root, c.id, c.id, array[c.id]);
@@ -145,7 +153,7 @@ begin
   values (q, job, case when urgent then 0 else 1 end, greatest(now(), c.throttled_until),
           coalesce(broadcast.send_by, now() + interval '24 hours'), message, root, pushq.today(), 1);
   if replace_waiting then
-    perform pushq.supersede(q, array[c.id], message);
+    perform pushq.supersede(q, array[c.id], message, due_at);
   end if;
   perform pushq.wake(q);
   return root;

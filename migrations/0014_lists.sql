@@ -16,12 +16,20 @@ language sql stable as $$
   select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
 $$;
 
--- Begins a list of a queue. Returns its id, to add tokens to and then start a campaign with. One that no campaign is
--- started with is deleted a day after its last part came.
-create function pushq.new_list(queue text) returns bigint
-language sql as $$
-  insert into pushq.list (queue_id) values (pushq.queue_id($1)) returning id
-$$;
+-- Begins a list of a queue for a campaign of this push type, which says what devices unknown tokens become. Returns its id, to add
+-- tokens to and then start a campaign with. One that no campaign is started with is deleted a day after its last part came.
+create function pushq.new_list(queue text, push_type text default 'alert') returns bigint
+language plpgsql as $$
+declare
+  problem text := pushq.unknown_push_type(push_type);
+  new_id  bigint;
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+  insert into pushq.list (queue_id, kind) values (pushq.queue_id(queue), pushq.device_kind(push_type)) returning id into new_id;
+  return new_id;
+end $$;
 
 -- Adds tokens in hexadecimal to a list: some ten thousand in one call are best. They become devices; an inactive one
 -- stays inactive. Those that are on the list already are passed over, so that a part may be repeated. Returns how many
@@ -54,8 +62,8 @@ begin
   end if;
 
   -- Ascending, so that neighbours in the index are written together.
-  insert into pushq.device (queue_id, token)
-  select q, s.t
+  insert into pushq.device (queue_id, token, kind)
+  select q, s.t, known.kind
   from (select distinct t from unnest(tokens) t order by t) s
   where not exists (select from pushq.device d where d.queue_id = q and d.token = s.t)
   on conflict do nothing;
@@ -110,6 +118,10 @@ begin
       hint = 'a list is deleted a day after its last part: load it again';
   elsif known.token_count = 0 then
     raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  elsif known.kind is distinct from pushq.device_kind(push_type) then
+    raise exception using errcode = 'PQ400',
+      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
+      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
   end if;
   digest := pushq.list_campaign_digest(
     body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once);
@@ -158,7 +170,7 @@ begin
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
       body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once));
   end if;
-  list := pushq.new_list(queue);
+  list := pushq.new_list(queue, push_type);
   perform pushq.add_tokens_to_list(queue, list, bytes);
   return pushq.start_campaign(
     queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);

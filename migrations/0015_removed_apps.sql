@@ -28,6 +28,7 @@ begin
   insert into pushq.removed_queue (queue_id) select unnest(queues);
   delete from pushq.pace p where p.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);
+  delete from pushq.judgement j where j.queue_id = any (queues);
   delete from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id;
   delete from pushq.app a where a.tenant_id = app.tenant_id and a.id = app.id;
   return queues;

@@ -194,6 +194,16 @@ def read_entries(stack, targets):
     return dict(entries), tallies
 
 
+def first_ends(entries):
+    """When the first recipient of each root had an outcome."""
+    times = {}
+    for (root, _), of_one in entries.items():
+        for entry in of_one:
+            if entry.ended_at:
+                times[root] = min(times.get(root, entry.ended_at), entry.ended_at)
+    return times
+
+
 def read_campaigns(stack, names):
     columns = ["queue_id", "key", "campaign_id", "total", *KINDS, "waiting", "finished"]
     rows = stack.query(

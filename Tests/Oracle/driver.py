@@ -145,9 +145,10 @@ class Driver:
         now = time.time()
         if message.never_stored:
             event.expiration = 0
-        elif message.expires_in is not None:
-            event.expiration = int(now + message.expires_in)
         delay = getattr(operation, "run_in", None) or getattr(operation, "start_in", None)
+        if not message.never_stored and message.expires_in is not None:
+            # From its start: what expires before that is refused.
+            event.expiration = int(now + (delay or 0) + message.expires_in)
         event.run_at = now + delay if delay else None
         within = getattr(operation, "send_within", None)
         event.send_by = (event.run_at or now) + within if within else None

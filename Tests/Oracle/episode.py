@@ -3,7 +3,7 @@
 import dataclasses
 import time
 
-from .books import TRIGGER, read_books
+from .books import TRIGGER, first_ends, read_books
 from .driver import Driver
 from .generator import generate
 from .judge import judge
@@ -39,7 +39,7 @@ def run_episode(make_stack, seed, size):
     finally:
         stack.end()
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items() if row["fanned_out_at"]}
-    model = Model(episode, history, record, driver.certificates, fanned_out)
+    model = Model(episode, history, record, driver.certificates, fanned_out, first_ends(books.entries))
     findings = judge(model, record, books, episode.lease)
     recipients = len(books.entries)
     return Verdict(

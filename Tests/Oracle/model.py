@@ -58,7 +58,8 @@ class Report:
 
     answered_at: float
     reason: str
-    earliest: float  # it is of the time that APNs gave, and of that of sending at the latest; who sent it knows when
+    earliest: float  # it is of the time that APNs gave, and of that of sending at the latest; who sent it knows when.
+    # Where a worker was lost, nobody does: then it is of the time at which the message was made
     since: float  # and of this at the latest: what APNs gave, or when the request arrived
     is_certain: bool  # the worker must have learned of it
 
@@ -163,6 +164,7 @@ class Sending:
     cancelled: tuple = None  # (from, until) of the call that cancelled it
     paused: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it is claimed
     retried: int = 0  # times that its failed recipients were sent to again
+    others: set = None  # tokens of another kind, when it was called
 
     @property
     def root(self):
@@ -185,10 +187,12 @@ class Sending:
 class Model:
     """What had to follow."""
 
-    def __init__(self, episode, history, record, certificates, fanned_out=None):
+    def __init__(self, episode, history, record, certificates, fanned_out=None, first_ends=None):
         self.episode, self.history, self.record = episode, history, record
         self.certificates = certificates  # queue -> what its connections show
         self.fanned_out = fanned_out or {}  # (queue, key) -> when a campaign had made all its jobs
+        self.first_ends = first_ends or {}  # root -> when the first of its recipients had an outcome
+        self.other_kinds = {}  # (queue, token) -> push type with a topic of its own, if a send of it named it first
         self.devices = collections.defaultdict(Device)
         self.sendings = []
         self.refused = {}  # payload -> why it was not accepted
@@ -222,6 +226,10 @@ class Model:
     def note_answers(self):
         """What the recording APNs said of tokens is part of what happened to devices."""
         by_payload = {self.payload_of(operation): operation.queue for operation in self.episode.messages}
+        made = {}
+        for event in self.history.events if self.history.faults else ():
+            if getattr(event.operation, "message", None) is not None:
+                made.setdefault(self.payload_of(event.operation), event.began)
         counts = collections.Counter((a.body, a.target) for a in self.record.arrivals if a.was_looked_at)
         for arrival in self.record.arrivals:
             if arrival.status not in (400, 410) or arrival.body not in by_payload:
@@ -234,7 +242,7 @@ class Model:
             report = Report(
                 arrival.answered_at,
                 arrival.decision.reason,
-                min(given, arrival.at - UNDER_WAY),
+                min(given, arrival.at - UNDER_WAY, made.get(arrival.body, given)),
                 given if arrival.dead_since is not None else given + UNDER_WAY,
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
             )
@@ -253,6 +261,8 @@ class Model:
         device.changes.append(Change(event.began, event.ended, active, registers))
         if user is not None:
             device.users.append((event.began, event.ended, user))
+        if registers == "yes":
+            self.other_kinds.pop((queue, token), None)
 
     # MARK: Operations, one after the other
 
@@ -291,7 +301,8 @@ class Model:
             return
         if operation.reactivate:
             self.change(event, operation.queue, token, True, "perhaps")
-        if user is not None:
+        # Whose it is its app has said, if it has registered it.
+        if user is not None and not any(change.registers == "yes" for change in device.changes):
             device.users.append((event.began, event.ended, user))
 
     def expect(self, event, error):
@@ -300,6 +311,15 @@ class Model:
             self.findings.append(f"{type(event.operation).__name__} was refused: {event.error}")
         elif error is not None and event.error != error:
             self.findings.append(f"{type(event.operation).__name__} should have been refused with {error}, and was not")
+
+    def of_other_kinds(self, operation):
+        """The queue's tokens that are for another push type, as far as is known by now."""
+        kinds = ((q, t, kind) for (q, t), kind in self.other_kinds.items())
+        return {t for q, t, kind in kinds if q == operation.queue and kind != operation.message.push_type}
+
+    def expect_refusal(self, event):
+        if event.error is None:
+            self.findings.append("a campaign that was cancelled was started again")
 
     @staticmethod
     def payload_of(operation):
@@ -320,6 +340,7 @@ class Model:
             if event.error is None:
                 self.keys[place] = (event, operation)
         sending = self.sending(event, operation, payload)
+        sending.others = self.of_other_kinds(operation)
         if event.error is not None:
             self.refused[payload] = "was refused"
             self.refusals.append(sending)
@@ -328,15 +349,23 @@ class Model:
         self.by_payload[payload] = sending
         if getattr(operation, "tokens", None):
             for token in set(operation.tokens):
-                if not self.devices[operation.queue, token].exists_at(event.began):
+                place = (operation.queue, token)
+                if not self.devices[place].exists_at(event.began):
                     self.change(event, operation.queue, token, True)
+                    if operation.message.push_type in SUFFIXES:
+                        self.other_kinds[place] = operation.message.push_type
+                elif operation.message.push_type not in SUFFIXES and isinstance(operation, s.Send):
+                    self.other_kinds.pop(place, None)
         if getattr(operation, "replaces_waiting", False):
             for target in operation.tokens if isinstance(operation, s.Send) else (operation.channel,):
                 self.newest[operation.queue, target].append(sending)
 
     def repeat(self, event, operation, first, first_operation):
-        """The same call under the same key returns the first one's root; another one is refused."""
-        if operation == first_operation:
+        """The same call under the same key returns the first one's root; another one is refused, and so is a campaign
+        that was cancelled."""
+        if any(sending.event is first and sending.cancelled for sending in self.sendings):
+            self.expect_refusal(event)
+        elif operation == first_operation:
             if event.root != first.root:
                 self.findings.append(
                     f"a repeated call under its key returned {event.root} instead of {first.root}: {event.error}"
@@ -363,21 +392,32 @@ class Model:
         else:
             devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
             user = getattr(operation, "user", None)
-            if isinstance(operation, s.Send):
+            if isinstance(operation, s.Send) and event.run_at is not None:
+                # The user's devices are looked up when a worker comes to it, after its time.
+                since, until = sending.begins - 0.1, self.first_ends.get(event.root, math.inf)
+            elif isinstance(operation, s.Send):
                 since = until = event.ended
             else:
                 # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or
                 # not.
                 since = max(sending.begins, event.began)
                 until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
-            if event.run_at is not None and isinstance(operation, s.Campaign):
-                # A campaign for later is for whoever is there then.
+            if event.run_at is not None:
+                # What is for later is for whoever is there then.
                 since, known_by = sending.begins - 0.1, until
             else:
                 since, until, known_by = min(since, event.began), max(until, event.ended), event.ended
             devices = {token: device for token, device in devices.items() if device.exists_at(known_by)}
-            sending.must = {t for t, d in devices.items() if d.must_fit(since, until, user, self.settled)}
-            sending.may = {t for t, d in devices.items() if d.may_fit(True, since, until, user, self.settled)}
+            # Whose kind changed meanwhile may be among them.
+            others = self.of_other_kinds(operation)
+            sending.must = {
+                t for t, d in devices.items()
+                if t not in sending.others | others and d.must_fit(since, until, user, self.settled)
+            }
+            sending.may = {
+                t for t, d in devices.items()
+                if t not in sending.others & others and d.may_fit(True, since, until, user, self.settled)
+            }
         if sending.cancelled and not sending.is_broadcast:
             sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got
 
@@ -433,12 +473,14 @@ class Model:
 
     def superseded(self, sending, target):
         """From when on a newer update may have, and must have, taken its place; inf for never."""
-        later = [
-            n.event for n in self.newest.get((sending.queue.name, target), ()) if n.event.began >= sending.event.ended
-        ]
-        if not later or sending.message.push_type != "liveactivity":
+        if sending.message.push_type != "liveactivity":
             return math.inf, math.inf
-        return min(event.began for event in later), min(event.ended for event in later)
+        # By when they are due, and not by when they were called for.
+        due_from, due_to = sending.begins, max(sending.begins, sending.event.ended)
+        later = [n for n in self.newest.get((sending.queue.name, target), ()) if n is not sending]
+        perhaps = [n.begins for n in later if max(n.begins, n.event.ended) >= due_from and n.event.root != sending.root]
+        surely = [max(n.begins, n.event.ended) for n in later if n.begins >= due_to]
+        return min(perhaps, default=math.inf), min(surely, default=math.inf)
 
     def is_gone(self, sending, channel, time):
         """Whether a channel may be used no more by then."""
@@ -492,18 +534,15 @@ class Model:
         if sending.event.expiration is not None:
             expected["apns-expiration"] = str(sending.event.expiration)
         elif message.expires_in is not None:
-            # A command counts from its own now.
-            expected["apns-expiration"] = range(
-                int(sending.event.began + message.expires_in) - 1, int(sending.event.ended + message.expires_in) + 2
-            )
+            expected["apns-expiration"] = self.expirations(sending)
         if message.collapse_id is not None:
             expected["apns-collapse-id"] = message.collapse_id
         elif message.push_type == "alert" and sending.queue.derives_collapse_id:
             expected["apns-collapse-id"] = IDENTIFIER
         return expected
 
-    @staticmethod
-    def binary_fields(sending):
+    @classmethod
+    def binary_fields(cls, sending):
         """The same of the binary interface."""
         message, expiration = sending.message, sending.event.expiration
         priority = message.priority or (5 if message.push_type == "background" else 10)
@@ -512,9 +551,14 @@ class Model:
             "expiration": str(LONGEST_EXPIRATION if expiration is None else expiration),
         }
         if expiration is None and message.expires_in is not None:
-            begin, end = sending.event.began + message.expires_in, sending.event.ended + message.expires_in
-            expected["expiration"] = range(int(begin) - 1, int(end) + 2)
+            expected["expiration"] = cls.expirations(sending)
         return expected
+
+    @staticmethod
+    def expirations(sending):
+        """What a command may make of how long a push is to be kept: it counts from the start, or from its own now."""
+        event, kept = sending.event, sending.message.expires_in
+        return range(int((event.run_at or event.began) + kept) - 1, int((event.run_at or event.ended) + kept) + 2)
 
 
 IDENTIFIER = object()

@@ -40,8 +40,8 @@ MUTANTS = [
     ),
     Mutant(
         "older updates of a Live Activity sent",
-        "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)",
-        "select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = -d.id), 0)",
+        "where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()",
+        "where n.queue_id = t.queue_id and n.recipient_id = -d.id and n.due_at <= clock_timestamp()",
     ),
     Mutant(
         "sent after its time",
@@ -66,7 +66,7 @@ MUTANTS = [
     # Settling and retries.
     Mutant(
         "a retry without its last member",
-        "min(run_at) as run_at,\n                 array_agg(device_id order by device_id) as ids",
+        "min(run_at) as run_at, is_stopped,\n                 array_agg(device_id order by device_id) as ids",
         "min(run_at) as run_at, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
     ),
     Mutant(

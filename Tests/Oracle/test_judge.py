@@ -13,7 +13,7 @@ import unittest
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
-from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease
+from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
 from .driver import Driver, Event, History
 from .generator import SHORT_SEEDS, generate
 from .judge import judge
@@ -54,12 +54,11 @@ class Play:
         self.do(s.Register(TEST.name, A))
         self.do(s.Register(SHOP.name, D))
         self.do(s.Deactivate(SHOP.name, (C,)))
-        # A phone that changes hands before a push to its user is due.
+        # A phone that changes hands before a push to its user is due: nobody is left whom it is for.
         self.do(s.Register(SHOP.name, F, "seller"))
         self.hands = self.do(s.Send(SHOP.name, message(12), user="seller", run_in=1.0), run_at=self.now + 1)
         self.do(s.Register(SHOP.name, F, "buyer"))
         self.now += 1
-        self.end(self.hands, F, "suppressed")
         # Neighbours of an inactive device, which is in the list itself.
         self.alert = self.do(s.Send(SHOP.name, message(1), (A, C, E)))
         self.answer(self.alert, A, 200)
@@ -88,9 +87,7 @@ class Play:
         )
         self.answer(self.gone, "Z29uZQ==", 400, "ChannelNotRegistered")
         # The first update's place is taken by the second.
-        self.old = self.do(
-            s.Send(SHOP.name, message(5, "liveactivity"), (A,), run_in=5.0, replaces_waiting=True), run_at=self.now + 5
-        )
+        self.old = self.do(s.Send(SHOP.name, message(5, "liveactivity"), (A,), replaces_waiting=True))
         self.new = self.do(s.Send(SHOP.name, message(6, "liveactivity"), (A,), replaces_waiting=True))
         self.answer(self.new, A, 200)
         self.now += 5
@@ -264,7 +261,8 @@ def findings(play, alter=None):
     record = Record(play.arrivals, play.ends, set(), [])
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
-    model = Model(episode, History(play.events), record, {TEST.name: "com.example.shop 03E9"}, fanned_out)
+    certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
+    model = Model(episode, History(play.events), record, certificates, fanned_out, ends)
     return judge(model, record, books, play.lease)
 
 
@@ -482,8 +480,8 @@ ALTERATIONS = {
     "a push after its campaign was cancelled": (arrives("stopped", A), "cancelled"),
     "a push while its queue was paused": (arrives("expired", A, at=1), "paused"),
     "a push to an inactive device": (arrives("alert", C, at=0.5), "not to be sent"),
-    "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "not to be sent"),
-    "an older update behind a newer one": (arrives("old", A, at=6), "not to be sent"),
+    "a push to a user whose device is another's by now": (arrives("hands", F, at=2), "stranger"),
+    "an older update behind a newer one": (arrives("old", A, at=40), "not to be sent"),
     "delivered instead of suppressed": (set_entry("alert", C, kind="delivered"), "outcome"),
     "suppressed instead of delivered": (set_entry("alert", A, kind="suppressed"), "outcome"),
     "rejected instead of delivered": (set_entry("alert", A, kind="rejected", reason="Unregistered"), "outcome"),

@@ -38,7 +38,7 @@ extension Statement {
         """#)
 
     static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($1, $2)")
-    static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($1, $2)")
+    static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($1, $2, $3)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($1, $2)")
 
     /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without the failures
@@ -91,8 +91,11 @@ package struct CampaignSummary: Sendable {
 }
 
 /// What an operator may do to a campaign.
-package enum CampaignOrder: Sendable {
-    case pause, resume, cancel
+package enum CampaignOrder: Equatable, Sendable {
+    case pause
+    /// With a new time until which it is sent; nil for the one that it has, which must not have passed.
+    case resume(sendBy: Date?)
+    case cancel
 }
 
 extension PostgresConnection {
@@ -112,13 +115,13 @@ extension PostgresConnection {
     package func order(
         _ order: CampaignOrder, campaign key: String, ofQueue queue: String
     ) async throws(PostgresError) -> Bool {
-        let statement: Statement =
+        let rows =
             switch order {
-            case .pause: .pauseCampaign
-            case .resume: .resumeCampaign
-            case .cancel: .cancelCampaign
+            case .pause: try await execute(.pauseCampaign, [.text(queue), .text(key)])
+            case .resume(let sendBy): try await execute(.resumeCampaign, [.text(queue), .text(key), .time(sendBy)])
+            case .cancel: try await execute(.cancelCampaign, [.text(queue), .text(key)])
             }
-        return try await execute(statement, [.text(queue), .text(key)]).first?.bool(0) ?? false
+        return rows.first?.bool(0) ?? false
     }
 
     /// Why recipients of a campaign or send were refused for good, and how many of each.

@@ -37,7 +37,7 @@ extension Statement {
         with d as materialized (
           select queue_id, id from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
         changed as (
-          update pushq.device x set active = false, inactive_since = now(), inactive_reason = null
+          update pushq.device x set active = false, inactive_since = clock_timestamp(), inactive_reason = null
           from d where x.queue_id = d.queue_id and x.id = d.id and x.active returning x.id)
         select exists (select from d), exists (select from changed)
         """#)
@@ -50,7 +50,7 @@ extension Statement {
         with d as materialized (
           select queue_id, id, active from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
         changed as (
-          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, reactivated_at = now()
+          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
           from d where x.queue_id = d.queue_id and x.id = d.id)
         select exists (select from d), exists (select from d where not d.active)
         """#)

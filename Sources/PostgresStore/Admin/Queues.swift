@@ -59,7 +59,8 @@ extension Statement {
     static let resumeQueue = Statement(
         "resume_queue",
         #"""
-        update pushq.queue set paused_at = null, paused_reason = null, paused_credential_version = null
+        update pushq.queue
+        set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
         where id = pushq.queue_id($1)
         returning pushq.tell('queue', id)::text, pushq.wake(id)::text
         """#)

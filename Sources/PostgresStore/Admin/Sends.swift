@@ -45,7 +45,8 @@ extension Statement {
                coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint,
                coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint,
                (select e.why from pushq.empty_send e where e.queue_id = q.id and e.root_id = $2),
-               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $2)
+               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $2),
+               exists (select from pushq.body b where b.queue_id = q.id and b.root_id = $2 and b.device_ids = '{}')
         from (select pushq.queue_id($1) as id) q
         left join pushq.result r on r.queue_id = q.id and r.root_id = $2
         group by q.id
@@ -116,11 +117,13 @@ package struct RootProgress: Sendable {
     /// Why it reached nobody; nil if it had recipients.
     package let whyNobody: String?
     package let isCancelled: Bool
+    /// It is for a user and for later: its recipients are the devices that the user has then.
+    package let awaitsRecipients: Bool
 
     /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor a reason for that.
-    package var isKnown: Bool { total > 0 || tally.ended > 0 || whyNobody != nil }
-    /// Whether every recipient has an outcome.
-    package var isFinished: Bool { tally.ended == total }
+    package var isKnown: Bool { total > 0 || tally.ended > 0 || whyNobody != nil || awaitsRecipients }
+    /// Whether every recipient has an outcome. The days of recipients may be gone sooner than those of outcomes.
+    package var isFinished: Bool { !awaitsRecipients && tally.ended >= total }
 }
 
 /// What a cancellation could still stop.
@@ -175,7 +178,7 @@ extension PostgresConnection {
         try await execute(.rootProgress, [.text(queue), .int8(root)]).first.map { row in
             RootProgress(
                 total: Int(row.int8(0)), firstDeviceID: row.optionalInt8(1), tally: OutcomeTally(row, from: 2),
-                whyNobody: row.optionalText(10), isCancelled: row.bool(11))
+                whyNobody: row.optionalText(10), isCancelled: row.bool(11), awaitsRecipients: row.bool(12))
         }
     }
 

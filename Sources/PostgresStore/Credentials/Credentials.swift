@@ -35,7 +35,8 @@ extension Statement {
           where tenant_id = $1 and id = $2
           returning tenant_id, id),
         resumed as (
-          update pushq.queue q set paused_at = null, paused_reason = null, paused_credential_version = null
+          update pushq.queue q
+          set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
           from replaced r
           where q.tenant_id = r.tenant_id and q.credential_id = r.id and q.paused_credential_version is not null
           returning q.id)

@@ -4,7 +4,7 @@ extension Statement {
         #"""
         delete from pushq.send_key
         where ctid = any (array(
-          select ctid from pushq.send_key where created_at < now() - make_interval(days => $1::int) order by created_at limit 5000))
+          select ctid from pushq.send_key where due_at < now() - make_interval(days => $1::int) order by due_at limit 5000))
         """#)
     static let forgetNewestUpdates = Statement(
         "forget_newest_updates",
@@ -12,7 +12,7 @@ extension Statement {
         delete from pushq.newest_update
         where ctid = any (array(
           select ctid from pushq.newest_update
-          where updated_at < now() - make_interval(days => $1::int) order by updated_at limit 5000))
+          where due_at < now() - make_interval(days => $1::int) order by due_at limit 5000))
         """#)
     static let forgetEmptySends = Statement(
         "forget_empty_sends",

@@ -1,71 +1,89 @@
-import QueueCore
-
 extension Statement {
     /// Judges devices whose tokens APNs called bad. Deactivated one by one in the settle, a queue with the wrong environment set
-    /// would lose all of its devices; so each queue's share of suspects among its last answers decides.
+    /// would lose all of its devices; so the share of suspects among the queue's answers decides.
+    ///
+    /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or to the answer
+    /// with which enough are counted; the rest is left to the next time. Both are written by one statement, with one time. Suspects
+    /// from before the queue was resumed are spared: whoever resumed it has mended something.
     ///
     /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
     ///
-    /// $1 answers looked at; $2 answers needed to judge early; $3 age at which suspects are judged in any case; $4 the share from
-    /// which the queue is to blame; $5 suspects below which it is not; $6 codes of the reasons.
+    /// $1 results looked at, of each queue; $2 answers needed to judge early; $3 age at which fewer will do; $4 the share from
+    /// which the queue is to blame; $5 suspects below which it is not.
     static let judgeSuspects = Statement(
         "judge_suspects",
         #"""
-        with accused as (
-          select queue_id, min(recorded_at) as since
-          from pushq.feedback
-          where verdict = 'suspect' and day >= pushq.today() - 1
-          group by queue_id),
+        with accused as materialized (
+          select f.queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at, coalesce(j.judged_to, '-infinity') as judged_to, j.spared,
+                 min(f.recorded_at) filter (
+                   where f.recorded_at > coalesce(greatest(q.resumed_at, j.judged_to), '-infinity')) as since
+          from pushq.feedback f
+          join pushq.queue q on q.id = f.queue_id
+          left join pushq.judgement j on j.queue_id = f.queue_id
+          where f.verdict = 'suspect' and f.day >= pushq.today() - 1
+          group by f.queue_id, q.resumed_at, j.judged_to, j.spared),
         days as materialized (
           select pushq.today() - n as day from generate_series(0, 1) n),
-        -- However many results and reports a day has, the last of each queue are read by key: a probe for each day.
         seen as materialized (
-          select a.queue_id, a.since, coalesce(r.answers, 0) as answers,
-                 (select count(*)
-                  from days d
-                  cross join lateral (
-                    select f.reason, f.recorded_at
-                    from pushq.feedback f
-                    where f.day = d.day and f.queue_id = a.queue_id
-                    order by f.id desc
-                    limit 2 * $1) f
-                  where f.reason = any ($6::smallint[]) and f.recorded_at >= r.from_at) as suspects
+          select a.queue_id, a.since, r.answers, r.upto, r.results, s.suspects, s.devices
           from accused a
+          -- However many results a day has, these are read by key: a probe for each day.
           cross join lateral (
-            select sum(answers) as answers, min(ended_at) as from_at
+            select coalesce(sum(w.answers), 0)::bigint as answers, max(w.ended_at) as upto, count(*) as results
             from (
-              select delivered + rejected as answers, ended_at,
-                     sum(delivered + rejected) over (order by job_id desc) as so_far
-              from (
-                select r.job_id, r.delivered, r.rejected, r.ended_at
-                from days d
-                cross join lateral (
-                  select r.job_id, r.delivered, r.rejected, r.ended_at
-                  from pushq.result r
-                  where r.day = d.day and r.queue_id = a.queue_id
-                  order by r.job_id desc
-                  limit $1) r
-                order by r.job_id desc
-                limit $1) l) w
-            where so_far - answers < $1) r),
+              select n.answers, n.ended_at
+              from days d
+              cross join lateral (
+                select r.delivered + r.rejected as answers, r.ended_at
+                from pushq.result r
+                where r.day = d.day and r.queue_id = a.queue_id and r.ended_at >= a.since and r.delivered + r.rejected > 0
+                order by r.ended_at
+                limit $1) n
+              order by n.ended_at
+              limit $1) w) r
+          cross join lateral (
+            select count(*) as suspects, count(distinct f.device_id) as devices
+            from days d
+            join pushq.feedback f on f.day = d.day
+            where f.queue_id = a.queue_id and f.verdict = 'suspect' and f.recorded_at between a.since and r.upto) s
+          where a.since is not null),
         judged as materialized (
-          select queue_id, answers, suspects, suspects >= $5::int and suspects >= answers * $4::float8 as queue_is_wrong
+          select queue_id, answers, suspects, upto, results,
+                 suspects >= $5::int and suspects >= answers * $4::float8 and (devices >= $5::int or suspects * 2 > answers) as queue_is_wrong
           from seen
-          where answers >= $2::int or since < now() - $3::interval),
+          where answers > 0 and (answers >= $2::int or since < now() - $3::interval)
+            -- Where most answers call tokens bad and they are few, nothing shows that the queue is right, either.
+            and (suspects * 2 <= answers or suspects >= $5::int)),
         free_queue as materialized (
-          select q.id
+          select q.id, q.paused_at
           from pushq.queue q
           join judged j on j.queue_id = q.id
-          where j.queue_is_wrong and q.paused_at is null
+          where j.queue_is_wrong
           for no key update of q skip locked),
+        ruling as materialized (
+          select j.queue_id, greatest(a.resumed_at, a.judged_to) as after, j.upto, j.queue_is_wrong as spares
+          from judged j
+          join accused a on a.queue_id = j.queue_id
+          where not j.queue_is_wrong or j.queue_id in (select id from free_queue)),
+        noted as (
+          insert into pushq.judgement as g (queue_id, judged_to, spared)
+          select queue_id, upto, spares from ruling
+          on conflict on constraint judgement_pkey do update set judged_to = excluded.judged_to, spared = excluded.spared),
+        suspect as materialized (
+          select f.day, f.queue_id, f.id, f.device_id, f.reason, f.reported_at, r.spares
+          from (
+            select * from ruling
+            union all
+            -- What was left by earlier ones.
+            select queue_id, resumed_at, judged_to, spared from accused where judged_to > resumed_at
+            union all
+            select queue_id, '-infinity', resumed_at, true from accused) r
+          join pushq.feedback f on f.queue_id = r.queue_id and f.recorded_at > r.after and f.recorded_at <= r.upto
+          where f.verdict = 'suspect' and f.day >= pushq.today() - 1),
         free_device as materialized (
           select d.queue_id, d.id
           from pushq.device d
-          join (
-            select distinct f.queue_id, f.device_id
-            from pushq.feedback f
-            join judged j on j.queue_id = f.queue_id
-            where f.day >= pushq.today() - 1 and f.verdict = 'suspect' and not j.queue_is_wrong) s on s.queue_id = d.queue_id and s.device_id = d.id
+          join (select distinct queue_id, device_id from suspect where not spares) s on s.queue_id = d.queue_id and s.device_id = d.id
           for no key update of d skip locked),
         paused as (
           update pushq.queue q
@@ -74,35 +92,40 @@ extension Statement {
                                      'wrong environment or app? No device was deactivated', j.suspects, j.answers),
               paused_credential_version = null
           from judged j
-          where q.id = j.queue_id and q.id in (select id from free_queue)),
-        verdict as (
-          update pushq.feedback f
-          set verdict = case when j.queue_is_wrong then 'kept' else 'deactivated' end
-          from judged j
-          where f.day >= pushq.today() - 1 and f.queue_id = j.queue_id and f.verdict = 'suspect'
-            and (j.queue_is_wrong
-              or (f.queue_id, f.device_id) in (select queue_id, id from free_device)
-              or not exists (select from pushq.device d where d.queue_id = f.queue_id and d.id = f.device_id))
-          returning f.queue_id, f.device_id, f.reason, f.reported_at, j.queue_is_wrong),
+          where q.id = j.queue_id and q.id in (select id from free_queue where paused_at is null)
+          returning q.id),
         dead as (
           update pushq.device d
           set active = false, inactive_since = v.reported_at, inactive_reason = v.reason
-          from (select distinct on (queue_id, device_id) * from verdict
-                where not queue_is_wrong order by queue_id, device_id, reported_at desc) v
+          from (
+            select distinct on (s.queue_id, s.device_id) s.*
+            from suspect s
+            join free_device f on f.queue_id = s.queue_id and f.id = s.device_id
+            where not s.spares
+            order by s.queue_id, s.device_id, s.reported_at desc) v
           where d.queue_id = v.queue_id and d.id = v.device_id and d.active
             and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= v.reported_at
-          returning d.id)
-        select (select count(*) from dead) as deactivated, (select count(*) from judged where queue_is_wrong) as paused
+          returning d.queue_id, d.id),
+        verdict as (
+          update pushq.feedback f
+          set verdict = case when (f.queue_id, f.device_id) in (select queue_id, id from dead) then 'deactivated' else 'kept' end
+          from suspect s
+          where f.day = s.day and f.queue_id = s.queue_id and f.id = s.id
+            and (s.spares
+              or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
+              or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)))
+        select (select count(*) from dead) as deactivated, (select count(*) from paused) as paused,
+               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $1) as goes_on
         """#)
 }
 
 /// When a queue, and not its devices, is to blame for bad tokens.
 package struct SuspectPolicy: Sendable {
-    /// How many of the last answers are looked at.
-    package var window = 1000
-    /// Answers that must be there before anything is judged, …
+    /// Results that are looked at in one step.
+    package var window = 2000
+    /// Answers since the first suspect that must be there before anything is judged, …
     package var enoughAnswers = 200
-    /// … unless suspects have waited for so long.
+    /// … unless it has waited for so long: then fewer will do, if at least half of them call no token bad.
     package var patience = Duration.seconds(600)
     /// The share of suspects from which the queue is to blame.
     package var share = 0.1
@@ -113,17 +136,17 @@ package struct SuspectPolicy: Sendable {
 }
 
 extension PostgresConnection {
-    /// Deactivates suspects of queues that have few, and pauses queues that have many. Returns the numbers of both.
+    /// Deactivates suspects of queues that have few, and pauses queues that have many. Returns the numbers of both, and whether
+    /// there is more to judge at once.
     package func judgeSuspects(
         _ policy: SuspectPolicy = SuspectPolicy()
-    ) async throws(PostgresError) -> (deactivated: Int, pausedQueues: Int) {
-        let reasons = Reason.table.indices.filter { Reason.table[$0].action == .suspect }.map { Int16($0) }
+    ) async throws(PostgresError) -> (deactivated: Int, pausedQueues: Int, goesOn: Bool) {
         let rows = try await execute(
             .judgeSuspects,
             [
                 .int8(Int64(policy.window)), .int4(Int32(policy.enoughAnswers)), .interval(policy.patience),
-                .float8(policy.share), .int4(Int32(policy.fewest)), .int2Array(reasons),
+                .float8(policy.share), .int4(Int32(policy.fewest)),
             ])
-        return rows.first.map { (Int($0.int8(0)), Int($0.int8(1))) } ?? (0, 0)
+        return rows.first.map { (Int($0.int8(0)), Int($0.int8(1)), $0.bool(2)) } ?? (0, 0, false)
     }
 }

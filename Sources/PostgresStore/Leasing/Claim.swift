@@ -51,17 +51,18 @@ extension Statement {
                m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
                c.paused_at is not null as paused, t.recipient_count,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
-               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at
+               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at,
+               (extract(epoch from m.created_at) * 1000000)::bigint as made_at
         from taken t
-        cross join lateral (
-          select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m
+        left join lateral (
+          select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m on true
         left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
         -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
-        cross join lateral (
+        left join lateral (
           select device_ids, first_device_id, last_device_id
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
-          limit 1) b
+          limit 1) b on true
         -- Active devices only, and of a message to a user only those that are still the user's: a phone may have changed hands
         -- since. A recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs
         -- a recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is
@@ -88,17 +89,27 @@ extension Statement {
               where m.push_type = 'liveactivity' and not m.is_broadcast
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (m.user_key is null or d.user_key = m.user_key)
-                and t.message_id >= coalesce((
-                  select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = d.id), 0)
+                and not exists (
+                  select
+                  from pushq.newest_update n
+                  where n.queue_id = t.queue_id and n.recipient_id = d.id and n.due_at <= clock_timestamp()
+                    and (n.due_at, n.message_id) > (m.due_at, m.id))
               union all
               select c.id, convert_to(c.channel, 'UTF8')
               from pushq.channel c
               where m.is_broadcast
                 and c.queue_id = t.queue_id and c.id = any (b.device_ids) and c.retired_at is null
-                and t.message_id >= coalesce((
-                  select n.message_id from pushq.newest_update n where n.queue_id = t.queue_id and n.recipient_id = c.id), 0)) u
+                and not exists (
+                  select
+                  from pushq.newest_update n
+                  where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
+                    and (n.due_at, n.message_id) > (m.due_at, m.id))) u
             order by u.id) v) d
         """#)
+
+    /// Finds the recipients of jobs that were made before anybody knew them (migrations/0008_producer_functions.sql).
+    static let findRecipients = Statement(
+        "find_recipients", "select from pushq.find_recipients($1::int[], $2::bigint[], $3::int[], $4::bigint)")
 
     /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two sets by hashing
     /// or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where 20,000 were held.
@@ -185,14 +196,29 @@ package struct ClaimedJob: Sendable {
     package let deviceIDs: [Int64]
     /// How many its row says that there are, if that is another number.
     package var statedCount: Int?
+    /// What of it is not in the database any more.
+    package var missing: Missing?
+    /// When its message was made, in microseconds since 1970: nothing of it was sent before.
+    package var madeAt: Int64 = 0
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
+
+    /// A row that a job needs.
+    package enum Missing: String, Sendable {
+        case message, body
+    }
+
+    /// Nobody knows its recipients yet: it is a send to a user that was for later, and has to be given to
+    /// ``PostgresConnection/findRecipients(of:owner:)``.
+    package var awaitsRecipients: Bool { missing == nil && deviceIDs.isEmpty }
 }
 
 extension ClaimedJob {
     /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed. Nothing can be sent
     /// for such a job, and it must not cost the worker that claims it.
     package var damage: String? {
+        if let missing { return "the job's \(missing) is not there any more" }
+        if awaitsRecipients { return nil }
         if let statedCount { return "the job is for \(statedCount) recipients, and its body has \(deviceIDs.count)" }
         if !outcomes.isEmpty, outcomes.count != deviceIDs.count {
             return "the job has \(deviceIDs.count) recipients, and outcomes of \(outcomes.count)"
@@ -228,6 +254,17 @@ extension PostgresConnection {
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
+    /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that, for these
+    /// recipients, or are no more if there are none.
+    package func findRecipients(of keys: [LeaseKey], owner: Int64) async throws(PostgresError) {
+        _ = try await execute(
+            .findRecipients,
+            [
+                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
+                .int8(owner),
+            ])
+    }
+
     /// Leases of `owner` other than `known`.
     package func unknownLeases(owner: Int64, known: [LeaseKey]) async throws(PostgresError) -> [UnknownLease] {
         let rows = try await execute(
@@ -248,8 +285,10 @@ extension PostgresConnection {
 
 extension ClaimedJob {
     fileprivate init?(_ row: Row) {
-        guard let message = StoredMessage(row, from: 15) else { return nil }
-        let deviceIDs = row.int8Array(12)
+        let missing: Missing? = row.isNull(15) ? .message : row.isNull(12) ? .body : nil
+        // One of a push type that only a newer version knows is left to a worker of that.
+        guard let message = missing == .message ? .missing : StoredMessage(row, from: 15) else { return nil }
+        let deviceIDs = row.optionalInt8Array(12) ?? []
         self.init(
             key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
             lane: Lane(rawValue: row.int2(3)) ?? .bulk, message: message,
@@ -257,6 +296,7 @@ extension ClaimedJob {
             isAtMostOnce: row.bool(7), uncertainBelow: Int(row.int2(8)), outcomes: row.optionalBytes(9) ?? [],
             sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11), isPaused: row.bool(22),
             deviceIDs: deviceIDs, statedCount: Int(row.int2(23)) == deviceIDs.count ? nil : Int(row.int2(23)),
+            missing: missing, madeAt: row.optionalInt8(25) ?? 0,
             tokens: RecipientTokens(of: deviceIDs, among: row.optionalInt8Array(13) ?? [], row.byteArrays(14)))
     }
 }

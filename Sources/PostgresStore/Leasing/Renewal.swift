@@ -3,18 +3,18 @@ extension Statement {
     /// was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not renewed.
     private static let keptLeases = #"""
 
-        select k.job_id, true as written,
+        select k.queue_id, k.job_id, k.epoch, true as written,
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
                c.paused_at is not null as paused
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         union all
-        select g.job_id, false, false, false
+        select g.queue_id, g.job_id, g.epoch, false, false, false
         from given g
         join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
         where (select count(*) from kept) < (select count(*) from given)
-          and not exists (select from kept k where k.job_id = g.job_id)
+          and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
 
     /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless; and numbered,
@@ -36,7 +36,7 @@ extension Statement {
           set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $2::interval, flush = $8
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.root_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
         """# + keptLeases)
 
     /// Renews leases without news: 7 µs each.
@@ -55,7 +55,7 @@ extension Statement {
           set deadline = now() + $2::interval
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.root_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
         """# + keptLeases)
 
     /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is
@@ -98,14 +98,14 @@ extension Statement {
                  sent, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
-          returning id)
-        select id, true as written from given_back
+          returning queue_id, id, epoch)
+        select queue_id, id, epoch, true as written from given_back
         union all
-        select g.job_id, false
+        select g.queue_id, g.job_id, g.epoch, false
         from given g
         join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
         where (select count(*) from back) < (select count(*) from given)
-          and not exists (select from back b where b.job_id = g.job_id)
+          and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
         """#)
 
     /// Takes leases past their deadline away and puts their jobs back with the progress they had. The deadline decides and
@@ -168,40 +168,41 @@ package struct YieldedLease: Sendable {
     }
 }
 
-/// What became of leases that were to be ended or given back: those that are missing here were lost before.
+/// What became of leases that were to be ended or given back: those that are missing here were lost before. By the whole key: a worker
+/// may have lost a job and claimed it again, and still know of the lease that it lost.
 package struct WrittenLeases: Sendable {
-    /// The jobs that it was done for.
-    package private(set) var jobIDs: Set<Int64> = []
-    /// Those that are still held and whose lease another transaction has locked: to be tried again.
-    package private(set) var locked: Set<Int64> = []
+    /// Those for which it was done.
+    package private(set) var keys: Set<LeaseKey> = []
+    /// Those that are still held and whose row another transaction has locked: to be tried again.
+    package private(set) var locked: Set<LeaseKey> = []
 
-    package init(jobIDs: Set<Int64>, locked: Set<Int64> = []) {
-        self.jobIDs = jobIDs
+    package init(keys: Set<LeaseKey>, locked: Set<LeaseKey> = []) {
+        self.keys = keys
         self.locked = locked
     }
 
     init(_ rows: Rows) {
         for row in rows {
-            if row.bool(1) { jobIDs.insert(row.int8(0)) } else { locked.insert(row.int8(0)) }
+            if row.bool(3) { keys.insert(LeaseKey(row)) } else { locked.insert(LeaseKey(row)) }
         }
     }
 }
 
 /// What became of leases that were to be renewed: those that are missing here are lost, and nothing more may be sent for them.
 package struct KeptLeases: Sendable {
-    /// The jobs whose lease was renewed.
-    package private(set) var jobIDs: Set<Int64> = []
-    /// Those that are still held and were not renewed, since another transaction has locked their lease.
-    package private(set) var locked: Set<Int64> = []
-    /// The renewed ones whose campaign was cancelled.
-    package private(set) var stopped: Set<Int64> = []
+    /// Those that were renewed.
+    package private(set) var keys: Set<LeaseKey> = []
+    /// Those that are still held and were not renewed, since another transaction has locked their row.
+    package private(set) var locked: Set<LeaseKey> = []
+    /// The renewed ones whose campaign, send or job was cancelled.
+    package private(set) var stopped: Set<LeaseKey> = []
     /// The renewed ones whose campaign is paused.
-    package private(set) var paused: Set<Int64> = []
+    package private(set) var paused: Set<LeaseKey> = []
 
     package init(
-        jobIDs: Set<Int64>, locked: Set<Int64> = [], stopped: Set<Int64> = [], paused: Set<Int64> = []
+        keys: Set<LeaseKey>, locked: Set<LeaseKey> = [], stopped: Set<LeaseKey> = [], paused: Set<LeaseKey> = []
     ) {
-        self.jobIDs = jobIDs
+        self.keys = keys
         self.locked = locked
         self.stopped = stopped
         self.paused = paused
@@ -209,14 +210,22 @@ package struct KeptLeases: Sendable {
 
     init(_ rows: Rows) {
         for row in rows {
-            guard row.bool(1) else {
-                locked.insert(row.int8(0))
+            let key = LeaseKey(row)
+            guard row.bool(3) else {
+                locked.insert(key)
                 continue
             }
-            jobIDs.insert(row.int8(0))
-            if row.bool(2) { stopped.insert(row.int8(0)) }
-            if row.bool(3) { paused.insert(row.int8(0)) }
+            keys.insert(key)
+            if row.bool(4) { stopped.insert(key) }
+            if row.bool(5) { paused.insert(key) }
         }
+    }
+}
+
+extension LeaseKey {
+    /// Reads queue, job and epoch, which are the first columns.
+    fileprivate init(_ row: Row) {
+        self.init(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2))
     }
 }
 

@@ -14,6 +14,10 @@ package struct StoredMessage: Sendable {
 }
 
 extension StoredMessage {
+    /// Stands for one that is not there any more: nothing is sent of it.
+    static let missing = StoredMessage(
+        id: 0, payload: [], pushType: .alert, priority: nil, expiration: .apnsDefault, collapseID: nil)
+
     /// Reads the columns id, payload, push_type, priority, expiration, collapse_id and is_broadcast, of which `first` is the
     /// first; nil for a push type that only a newer version knows.
     init?(_ row: Row, from first: Int) {

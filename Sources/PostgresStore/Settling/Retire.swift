@@ -8,10 +8,11 @@ extension Statement {
     /// behind this statement. A lease that somebody has locked is passed over, and so is a device or channel that somebody is writing;
     /// counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50 ms.
     ///
-    /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. $15…$20 what is sent again, a recipient a row:
-    /// job, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
-    /// devices: job, device, reason, time (null: when the push was sent), whether it is a suspect only; $31 how many µs ago the push was
-    /// sent. $26 owner. $27…$30 the same of channels: job, channel, reason, for how many µs nothing new is due (null: it is retired).
+    /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. What belongs to a job names it by its place among these,
+    /// from 1: a worker may have two leases of one job, of which it has lost the older one. $15…$20 what is sent again, a recipient a
+    /// row: place, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
+    /// devices: place, device, reason, time (null: when the push was sent), whether it is a suspect only; $31 how many µs ago the push was
+    /// sent. $26 owner. $27…$30 the same of channels: place, channel, reason, for how many µs nothing new is due (null: it is retired).
     static let retire = Statement(
         "retire",
         #"""
@@ -19,9 +20,9 @@ extension Statement {
           select *
           from unnest($1::int[], $2::bigint[], $3::int[], $4::bytea[], $5::smallint[],
                       $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[], $12::smallint[],
-                      $13::smallint[], $14::text[])
+                      $13::smallint[], $14::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes, place)
           -- For this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         free as materialized (
@@ -34,9 +35,9 @@ extension Statement {
           delete from pushq.lease l
           using free g
           where l.queue_id = g.queue_id and l.job_id = g.job_id
-          returning l.queue_id, l.job_id, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
+          returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
                     l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
-                    g.retried, g.notes),
+                    g.retried, g.notes, g.place),
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
                                     delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
@@ -46,22 +47,32 @@ extension Statement {
 
         -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose job's fence
         -- failed finds no row to join and is left to whoever holds the job now.
+        stopped as materialized (
+          select f.place
+          from (select distinct place from unnest($15::bigint[]) p(place)) p
+          join fenced f on f.place = p.place
+          where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
         member as materialized (
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
-                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id
+                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id,
+                 f.place in (select place from stopped) as is_stopped
           from unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::smallint[], $19::smallint[], $20::smallint[])
-            as r(job_id, device_id, delay, attempts, losses, part)
-          join fenced f on f.job_id = r.job_id),
+            as r(place, device_id, delay, attempts, losses, part)
+          join fenced f on f.place = r.place),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id, root_id,
-                 at_most_once, attempt, rescues, delay, min(run_at) as run_at,
+                 at_most_once, attempt, rescues, delay, min(run_at) as run_at, is_stopped,
                  array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
-                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part
+                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part, is_stopped
                      order by device_id) - 1) / 500 as chunk
             from member m) s
-          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay, part, chunk),
+          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay, part,
+                   is_stopped, chunk),
+        -- Of a job that somebody has cancelled by its own number: so that what goes on of it ends as cancelled, too.
+        again_stopped as (
+          insert into pushq.cancelled (queue_id, id) select queue_id, id from again where is_stopped),
         again_body as (
           insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
           select pushq.today(), queue_id, id, root_id, -attempt, ids[1], ids[cardinality(ids)], ids
@@ -81,8 +92,8 @@ extension Statement {
           select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
           from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[], $31::bigint[])
-            as x(job_id, device_id, reason, reported_at, suspect, age)
-          join fenced f on f.job_id = x.job_id
+            as x(place, device_id, reason, reported_at, suspect, age)
+          join fenced f on f.place = x.place
           -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending at the latest.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
@@ -110,8 +121,8 @@ extension Statement {
         -- Channels: only broadcasts report them, a job one at the most.
         channel_report as materialized (
           select c.queue_id, c.id, x.reason, x.pause
-          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(job_id, channel_id, reason, pause)
-          join fenced f on f.job_id = x.job_id
+          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(place, channel_id, reason, pause)
+          join fenced f on f.place = x.place
           join pushq.channel c on c.queue_id = f.queue_id and c.id = x.channel_id
           where c.retired_at is null
           for no key update of c skip locked),
@@ -157,14 +168,14 @@ extension Statement {
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where p.part is null)
-        select job_id, true as ended from fenced
+        select queue_id, job_id, epoch, true as ended from fenced
         union all
-        select g.job_id, false
+        select g.queue_id, g.job_id, g.epoch, false
         from given g
         join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
           and l.recipient_count = g.recipients
         where (select count(*) from fenced) < (select count(*) from given)
-          and not exists (select from fenced f where f.job_id = g.job_id)
+          and not exists (select from fenced f where f.place = g.place)
         """#)
 }
 
@@ -249,13 +260,16 @@ package struct SettledJob: Sendable {
 extension PostgresConnection {
     /// Ends jobs. Those that were not this owner's any more, or are locked, contributed nothing.
     package func retire(_ jobs: [SettledJob], owner: Int64) async throws(PostgresError) -> WrittenLeases {
+        let places = 1...Int64(max(1, jobs.count))
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
-        let again = jobs.flatMap { job in job.again.map { (jobID: job.key.jobID, member: $0) } }
-        let reports = jobs.flatMap { job in job.reports.map { (jobID: job.key.jobID, report: $0) } }
+        let again = zip(places, jobs).flatMap { place, job in job.again.map { (place: place, member: $0) } }
+        let reports = zip(places, jobs).flatMap { place, job in job.reports.map { (place: place, report: $0) } }
         // The database's clock is the one that counts; how long ago that was, this process knows.
         let now = ContinuousClock.now
-        let channels = jobs.compactMap { job in job.channelReport.map { (jobID: job.key.jobID, report: $0) } }
+        let channels = zip(places, jobs).compactMap { place, job in
+            job.channelReport.map { (place: place, report: $0) }
+        }
         let rows = try await execute(
             .retire,
             [
@@ -264,16 +278,16 @@ extension PostgresConnection {
                 .byteaArray(jobs.map(\.outcomes)), .int2Array(jobs.map { Int16($0.outcomes.count) }),
                 counts(\.delivered), counts(\.rejected), counts(\.failed), counts(\.suppressed), counts(\.expired),
                 counts(\.cancelled), counts(\.unknown), counts(\.retried), .optionalTextArray(jobs.map(\.notes)),
-                .int8Array(again.map(\.jobID)), .int8Array(again.map(\.member.deviceID)),
+                .int8Array(again.map(\.place)), .int8Array(again.map(\.member.deviceID)),
                 .int8Array(again.map(\.member.delay.wholeMicroseconds)),
                 .int2Array(again.map { Int16($0.member.attempts) }),
                 .int2Array(again.map { Int16($0.member.losses) }), .int2Array(again.map { Int16($0.member.group) }),
-                .int8Array(reports.map(\.jobID)), .int8Array(reports.map(\.report.deviceID)),
+                .int8Array(reports.map(\.place)), .int8Array(reports.map(\.report.deviceID)),
                 .int2Array(reports.map { Int16($0.report.reason.code) }),
                 .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
                 .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
                 .int8(owner),
-                .int8Array(channels.map(\.jobID)), .int8Array(channels.map(\.report.channelID)),
+                .int8Array(channels.map(\.place)), .int8Array(channels.map(\.report.channelID)),
                 .int2Array(channels.map { Int16($0.report.reason.code) }),
                 .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
                 .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),

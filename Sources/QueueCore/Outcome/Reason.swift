@@ -14,13 +14,23 @@ package struct Reason: Hashable, Sendable {
     /// The reason's text as APNs spells it.
     package var text: String { row.text }
 
+    /// Whether it says something of the device, as the answer to a push of this type. That a token is not for the topic says so of the
+    /// app's own topic alone: where a push type has one of its own, it has tokens of its own, and the app's own are as good as before.
+    package func concernsDevice(afterPushOf type: PushType) -> Bool {
+        switch row.action {
+        case .deactivate: true
+        case .suspect: self != .deviceTokenNotForTopic || type.topicSuffix.isEmpty
+        default: false
+        }
+    }
+
     /// What follows from an answer.
     package enum Action: Hashable, Sendable {
         /// The recipient is rejected; device and queue are untouched.
         case reject
         /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
-        /// The recipient is rejected and its device suspect: whether it is deactivated depends on how many others of the
+        /// The recipient is rejected and its device suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise: whether it is deactivated depends on how many others of the
         /// queue fare alike, since a mass of them means that the environment or topic is wrong, not the devices.
         case suspect
         /// The recipient is sent again later, with backoff; an attempt is spent.
@@ -154,6 +164,7 @@ package struct Reason: Hashable, Sendable {
     }
 
     package static let other = Reason(code: 0)
+    package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
     package static let unregistered = named("Unregistered")
     package static let payloadTooLarge = named("PayloadTooLarge")
     package static let otherPassing = named("OtherPassing")

@@ -9,8 +9,11 @@ struct SuspectsDuty: Duty {
     let report: (EngineEvent) -> Void
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        let verdict = try await store.connection().judgeSuspects()
-        if verdict.deactivated > 0 { report(.devicesDeactivated(verdict.deactivated)) }
-        if verdict.pausedQueues > 0 { report(.queuesPausedForTokens(verdict.pausedQueues)) }
+        while true {
+            let verdict = try await store.connection().judgeSuspects()
+            if verdict.deactivated > 0 { report(.devicesDeactivated(verdict.deactivated)) }
+            if verdict.pausedQueues > 0 { report(.queuesPausedForTokens(verdict.pausedQueues)) }
+            guard verdict.goesOn, try await lease.mayGoOn() else { return }
+        }
     }
 }

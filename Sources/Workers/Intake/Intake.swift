@@ -216,14 +216,23 @@ final class Intake {
                 quotas, owner: owner, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
             for claim in claimed {
                 floors.noteClaim(of: 1, from: LanePlace(claim.key.queueID, claim.lane))
-                start(claim, claimedAt: sentAt)
+                if !claim.awaitsRecipients { start(claim, claimedAt: sentAt) }
             }
             audit.claimEnds(isAnswered: true)
+            await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))
             return claimed.count
         } catch {
             audit.claimEnds(isAnswered: false)
             throw error
         }
+    }
+
+    /// Has jobs that were made before their recipients were known come back for these. What fails is left to the audit, as leases that
+    /// nobody knows of.
+    private func findRecipients(of keys: [LeaseKey]) async {
+        guard !keys.isEmpty else { return }
+        let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, owner: owner) }
+        if isDone == nil { audit.hurry() } else { hurry() }
     }
 
     /// Lets a job be sent, or ends it where it may not be.

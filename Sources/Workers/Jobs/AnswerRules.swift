@@ -27,6 +27,8 @@ struct AnswerRules {
     private static let faultsThatRefuseAll = 3
     /// Times that a recipient goes back at once to another connection, before that counts as an attempt.
     private static let mostReturns = 3
+    /// An update of a Live Activity that is to be sent once more comes back after so long.
+    private static let updateDelay = Duration.milliseconds(100)
 
     /// Records that APNs took the push.
     static func accepted(_ ordinal: Int, of job: HeldJob, sentAt: ContinuousClock.Instant) {
@@ -43,6 +45,8 @@ struct AnswerRules {
         switch job.claim.message.isBroadcast ? reason.broadcastAction : reason.row.action {
         case .reject:
             reject(ordinal, of: job, refusal)
+        case .suspect where !reason.concernsDevice(afterPushOf: job.claim.message.pushType):
+            reject(ordinal, of: job, refusal)
         case .deactivate, .suspect:
             job.record(.rejected(reason), for: ordinal)
             job.reports.append(
@@ -54,14 +58,14 @@ struct AnswerRules {
         case .reconnect:
             sendBack(ordinal, of: job, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .renewToken:
-            job.putBack(ordinal)
+            sendAgain(ordinal, of: job)
             return .renewToken
         case .keepToken:
-            job.putBack(ordinal)
+            sendAgain(ordinal, of: job)
             return .keepToken
         case .reconnectOnce:
             switch job.queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
-            case .sendAgain: job.putBack(ordinal)
+            case .sendAgain: sendAgain(ordinal, of: job)
             case .pushIsWrong: retry(ordinal, of: job, refusal)
             case .keyIsWrong:
                 job.putBack(ordinal)
@@ -86,7 +90,7 @@ struct AnswerRules {
         if job.claim.isAtMostOnce || losses >= EngineSettings.mostLosses {
             job.record(.unknown, for: ordinal)
         } else if losses == 1 {
-            job.putBack(ordinal)
+            sendAgain(ordinal, of: job)
         } else {
             // Whatever loses connections must not do so again in the same company.
             job.recordRetry(
@@ -100,7 +104,18 @@ struct AnswerRules {
 
     /// A request that APNs has not looked at: it goes out again as if nothing had been.
     static func untouched(_ ordinal: Int, of job: HeldJob) {
-        job.putBack(ordinal)
+        sendAgain(ordinal, of: job)
+    }
+
+    /// Has a recipient sent to once more. An update of a Live Activity is claimed anew for that, since a newer one may have been sent
+    /// meanwhile; every claim looks for it.
+    private static func sendAgain(_ ordinal: Int, of job: HeldJob) {
+        guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal) }
+        job.recordRetry(
+            .init(
+                deviceID: job.claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: updateDelay, attempts: 0,
+                losses: job.lossesInLease(of: ordinal)),
+            because: .givenBack, for: ordinal)
     }
 
     private static func reject(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal) {
@@ -125,7 +140,8 @@ struct AnswerRules {
     }
 
     private static func sendBack(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal, spendsAttempt: Bool) {
-        if job.noteReturn(of: ordinal, because: refusal) <= mostReturns {
+        let isUpdate = job.claim.message.pushType == .liveactivity
+        if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= mostReturns {
             job.putBack(ordinal)
         } else {
             retry(ordinal, of: job, refusal, spendsAttempt: spendsAttempt)

@@ -114,6 +114,23 @@ final class HeldJob {
             claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
+        recallReports()
+    }
+
+    /// Takes up again what answers to earlier holders said of devices or the channel: only the end of a job writes that, and they did not
+    /// come to it. Nobody knows when those pushes were sent, but that it was after the message was made.
+    private func recallReports() {
+        for (ordinal, byte) in claim.outcomes.enumerated() where Outcome(rawValue: byte).kind == .rejected {
+            guard let reason = Outcome(rawValue: byte).reason else { continue }
+            if claim.message.isBroadcast {
+                if reason.broadcastAction == .retireChannel { channelNews = .isGone(reason) }
+            } else if reason.concernsDevice(afterPushOf: claim.message.pushType) {
+                reports.append(
+                    .init(
+                        deviceID: claim.deviceIDs[ordinal], reason: reason, reportedAt: claim.madeAt, sentAt: renewedAt)
+                )
+            }
+        }
     }
 
     /// Gives an outcome to recipients whose device is not active any more, or whose update a newer one took the place of.

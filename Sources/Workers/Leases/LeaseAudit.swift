@@ -95,6 +95,6 @@ final class LeaseAudit {
             YieldedLease(progress: jobs.wasAbandoned(lease.progress.key) ? lease.progress : lease.asItWas)
         }
         guard let given = await store.attempt({ try await $0.yield(back, owner: owner) }) else { return hurry() }
-        if !given.jobIDs.isEmpty { report(.leasesFound(given.jobIDs.count)) }
+        if !given.keys.isEmpty { report(.leasesFound(given.keys.count)) }
     }
 }

@@ -140,13 +140,13 @@ struct Endings {
     ) -> Result {
         var result = Result()
         for job in batch.jobs {
-            if written.locked.contains(job.claim.key.jobID) {
+            if written.locked.contains(job.claim.key) {
                 if locked.isEmpty { triesLockedAt = now + Self.lockedPause }
                 locked.append(job)
             } else {
                 result.over.append(job)
                 // A job that was to be given back and is another worker's is where it was to go.
-                if case .retire = batch.statement, !written.jobIDs.contains(job.claim.key.jobID) { result.lost += 1 }
+                if case .retire = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
             }
         }
         return result

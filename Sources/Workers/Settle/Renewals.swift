@@ -211,19 +211,19 @@ struct Renewals {
     private mutating func note(_ kept: KeptLeases, of batch: Batch) -> Result {
         var result = Result()
         for (index, job) in batch.jobs.enumerated() {
-            let id = job.claim.key.jobID
-            if kept.jobIDs.contains(id) {
+            let key = job.claim.key
+            if kept.keys.contains(key) {
                 job.renewedAt = batch.sentAt
                 if let marks = batch.marks { job.committedMark = max(job.committedMark, marks[index]) }
-                if batch.marks != nil { refusedFlushes[job.claim.key] = nil }
-                refusedRenewals[job.claim.key] = nil
+                if batch.marks != nil { refusedFlushes[key] = nil }
+                refusedRenewals[key] = nil
                 result.kept.append(job)
-                if kept.paused.contains(id) { result.pausedRoots.insert(job.claim.rootID) }
-                if kept.stopped.contains(id), !job.isClosed {
+                if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
+                if kept.stopped.contains(key), !job.isClosed {
                     result.cancelled.append(job)
                     inDoubt.insert(job.claim.rootID)
                 }
-            } else if kept.locked.contains(id) {
+            } else if kept.locked.contains(key) {
                 // It is held, but not for longer than before.
                 if batch.marks != nil { job.isDirty = true }
             } else if !job.isSettling {

@@ -73,12 +73,16 @@ enum CampaignCommands {
     struct Resume: Command {
         static let name = "resume"
         static let summary = "Resumes a paused campaign."
+        static let discussion = """
+            A campaign whose time to send ended while it was paused needs a new one.
+            """
         static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
 
+        @Option("Not after this time; by default the one that the campaign has.") var sendBy: Moment?
         var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            try await named.carryOut(.resume, done: "resumed", console)
+            try await named.carryOut(.resume(sendBy: sendBy?.date), done: "resumed", console)
         }
     }
 
@@ -148,7 +152,7 @@ struct NamedCampaign: ParameterGroup {
             throw Failure("campaign \(key) was cancelled, which is for good: start another one under a new key")
         }
         // Scripts may give an order twice.
-        let isAlready = order == .resume ? "is not paused" : "is already \(done)"
+        let isAlready = done == "resumed" ? "is not paused" : "is already \(done)"
         console.show(
             wasDone ? "\(done) \(key)" : "campaign \(key) \(isAlready)",
             json: ["queue": .string("\(queue)"), "campaign": .string(key), "changed": .bool(wasDone)])

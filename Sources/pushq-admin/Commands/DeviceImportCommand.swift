@@ -7,9 +7,11 @@ struct DeviceImportCommand: Command {
     static let summary = "Adds the devices of a CSV file, all or none."
     static let discussion = """
         The file has a header with a column 'token', and 'user_key' and 'active' where they are known; columns are divided by \
-        commas, semicolons or tabs. Or it holds bare tokens, one a line. Devices whose 'active' is false are passed over.
+        commas, semicolons or tabs. Or it holds bare tokens, one a line. If a token is there twice, its last line counts. New devices \
+        whose 'active' is false are inactive here, too.
 
-        Devices that are there stay as they are, except for a new user key. Inactive ones stay inactive, unless --reactivate is \
+        Devices that are there stay as they are, except for a new user key. A device that its app has registered \
+        (pushq.register_device) stays with the user whom the app named: the file may be older. Inactive ones stay inactive, unless --reactivate is \
         given: it also keeps active ones, about which a report of APNs is still on its way. Only an app's own report is a \
         registration: APNs may find an imported token dead since long before the import, and the device is then deactivated.
         """
@@ -38,6 +40,7 @@ struct DeviceImportCommand: Command {
         console.show([
             ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
             ("unchanged", .count(summary.unchanged)), ("inactive", .count(summary.inactive)),
+            ("kept_by_app", .count(summary.keptByApp)),
             ("seconds", .decimal(seconds, places: 2)),
         ])
     }

@@ -8,7 +8,9 @@ struct MessageOptions: ParameterGroup {
     @Option("What kind of push it is.", "TYPE") var pushType: PushType = .alert
     @Option("10 at once, 5 when it suits the device's power, 1 without waking it; by default APNs decides.", "N")
     var priority: Int?
-    @Option("How long APNs keeps it for a device that it cannot reach; 0 tries once. By default APNs decides.")
+    @Option(
+        "How long APNs keeps it for a device that it cannot reach, from the start; 0 tries once. By default APNs decides."
+    )
     var expiration: Duration?
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
     @Flag("Rather lost than sent twice: for one-time codes and calls.") var atMostOnce
@@ -22,7 +24,8 @@ struct MessageOptions: ParameterGroup {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
-        message.expiration = expiration.map { $0 == .zero ? 0 : Int64(Date.now.timeIntervalSince1970 + $0.seconds) }
+        let start = max(Date.now, at?.date ?? .now)
+        message.expiration = expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
         message.collapseID = collapseId
         message.isSentAtMostOnce = atMostOnce
         message.startAt = at?.date

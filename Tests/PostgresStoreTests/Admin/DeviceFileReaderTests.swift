@@ -16,12 +16,13 @@ import Testing
     }
 
     /// The rows that are meant.
-    private func rows(_ devices: [(token: [UInt8], userKey: String?)]) -> [UInt8] {
+    private func rows(_ devices: [(token: [UInt8], userKey: String?)], inactive: Set<Int> = []) -> [UInt8] {
         var rows = CopyRows()
-        for device in devices {
-            rows.startRow(columns: 2)
+        for (index, device) in devices.enumerated() {
+            rows.startRow(columns: 3)
             rows.add(device.token.span)
             if let userKey = device.userKey { rows.add(userKey) } else { rows.addNull() }
+            rows.add(!inactive.contains(index))
         }
         return rows.takeLast()
     }
@@ -48,8 +49,8 @@ import Testing
 
     @Test func `takes an export, whose inactive devices do not come to life`() throws {
         let file = try read("token,user_key,active\nab,1,true\ncd,2,false\nef,,TRUE\n")
-        #expect(file.rows == rows([([0xAB], "1"), ([0xEF], nil)]))
-        #expect(file.reader.deviceCount == 2)
+        #expect(file.rows == rows([([0xAB], "1"), ([0xCD], "2"), ([0xEF], nil)], inactive: [1]))
+        #expect(file.reader.deviceCount == 3)
         #expect(file.reader.inactiveCount == 1)
     }
 

@@ -78,12 +78,53 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             let first = try await store.importDevices(
                 from: .text("token,user_key\nab,1\ncd,2\nab,1\nef,\n"), inQueue: queue, reactivates: false
             ) { _ in }
-            #expect(first == DeviceImportSummary(read: 4, inactive: 0, new: 3, changed: 0))
+            #expect(first == DeviceImportSummary(read: 4, inactive: 0, new: 3, changed: 0, keptByApp: 0))
             let second = try await store.importDevices(
                 from: .text("token,user_key\nab,1\ncd,3\nef,\n01,9\n"), inQueue: queue, reactivates: false
             ) { _ in }
-            #expect(second == DeviceImportSummary(read: 4, inactive: 0, new: 1, changed: 1))
+            #expect(second == DeviceImportSummary(read: 4, inactive: 0, new: 1, changed: 1, keptByApp: 0))
             #expect(try await contents(store) == ["01 9 true", "ab 1 true", "cd 3 true", "ef - true"])
+        }
+    }
+
+    @Test func `leaves a device with the user whom its app has registered it for since`() async throws {
+        try await withQueue { store in
+            _ = try await store.registerDevice(DeviceToken(hex: "ab"), userKey: "alice", inQueue: queue)
+            _ = try await store.registerDevice(DeviceToken(hex: "ab"), userKey: "bob", inQueue: queue)
+            _ = try await store.registerDevice(DeviceToken(hex: "ef"), userKey: nil, inQueue: queue)
+            let summary = try await store.importDevices(
+                from: .text("token,user_key\nab,alice\ncd,alice\nef,alice\n"), inQueue: queue, reactivates: true
+            ) { _ in }
+            #expect(try await contents(store) == ["ab bob true", "cd alice true", "ef - true"])
+            #expect(summary.keptByApp == 2)
+            #expect(summary.changed == 0)
+        }
+    }
+
+    @Test func `takes the last line of a token that is there twice`() async throws {
+        try await withQueue { store in
+            let lines = ["ab,zoe", "cd,adam", "ab,adam", "cd,zoe", "ef,zoe", "ef,"]
+            for _ in 1...2 {
+                _ = try await store.importDevices(
+                    from: .text("token,user_key\n" + lines.joined(separator: "\n")), inQueue: queue, reactivates: false
+                ) { _ in }
+                #expect(try await contents(store) == ["ab adam true", "cd zoe true", "ef - true"])
+            }
+        }
+    }
+
+    @Test func `makes a new device inactive that is so in the file, and leaves others as they are`() async throws {
+        try await withQueue { store in
+            _ = try await store.importDevices(from: .text("ab\ncd\n"), inQueue: queue, reactivates: false) { _ in }
+            _ = try await store.setDevice(DeviceToken(hex: "cd"), inQueue: queue, isActive: false)
+            for reactivates in [false, true] {
+                let summary = try await store.importDevices(
+                    from: .text("token,user_key,active\nab,,false\ncd,,false\nef,9,false\n"), inQueue: queue,
+                    reactivates: reactivates
+                ) { _ in }
+                #expect(summary.read == 3 && summary.inactive == 3)
+                #expect(try await contents(store) == ["ab - true", "cd - false", "ef 9 false"])
+            }
         }
     }
 
@@ -186,7 +227,7 @@ extension PostgresConnection {
             #expect(try await store.campaign("k", ofQueue: queue)?.state == "running")
             #expect(try await store.order(.pause, campaign: "k", ofQueue: queue))
             #expect(try await store.campaign("k", ofQueue: queue)?.state == "paused")
-            #expect(try await store.order(.resume, campaign: "k", ofQueue: queue))
+            #expect(try await store.order(.resume(sendBy: nil), campaign: "k", ofQueue: queue))
             #expect(try await store.order(.cancel, campaign: "k", ofQueue: queue))
             #expect(try await store.campaign("k", ofQueue: queue)?.state == "cancelled")
             #expect(try await !store.order(.pause, campaign: "k", ofQueue: queue))

@@ -105,7 +105,7 @@ import Transport
             #expect(try await queue.connection.order(.pause, campaign: "k", ofQueue: QueueFixture.name))
             #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 3)
             #expect(try await queue.claim().isEmpty)
-            #expect(try await queue.connection.order(.resume, campaign: "k", ofQueue: QueueFixture.name))
+            #expect(try await queue.connection.order(.resume(sendBy: nil), campaign: "k", ofQueue: QueueFixture.name))
             #expect(try await queue.claim().first?.deviceIDs.count == 3)
         }
     }

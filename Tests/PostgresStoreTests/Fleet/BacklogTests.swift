@@ -53,11 +53,11 @@ import Transport
             }
             #expect(campaigns == 1, "a queue's campaigns fan out one after the other")
             #expect(looked < 1500)
-            var verdict = (deactivated: 0, pausedQueues: 0)
+            var verdict = (deactivated: 0, pausedQueues: 0, goesOn: false)
             let judged = try await rowsRead(in: queue) { verdict = try await queue.connection.judgeSuspects() }
             #expect(verdict.pausedQueues == 0)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'suspect'") == 0)
-            #expect(judged < 8000, "a thousand results and two thousand reports of each of two days")
+            #expect(judged < 8000, "two thousand results of each of two days, and what is to be judged")
         }
     }
 

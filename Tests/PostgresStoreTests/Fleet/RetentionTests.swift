@@ -115,6 +115,33 @@ import Transport
         }
     }
 
+    @Test func `the key of a send is kept for a week after it was due`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let call =
+                "select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'], key => 'k', run_at => "
+            try await queue.run("\(call) now() + interval '30 days')")
+            for days in [7, 29, 2] {
+                try await queue.run("update pushq.send_key set due_at = due_at - interval '\(days) days'")
+                try await Self.upkeep(queue)
+                #expect(try await queue.number("select count(*) from pushq.send_key") == (days == 2 ? 0 : 1))
+            }
+        }
+    }
+
+    @Test func `a send has ended whose recipients' day is gone before that of its outcomes`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let root = Int64(
+                try await queue.number("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'])"))
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            try await queue.run("delete from pushq.body")
+            let progress = try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)
+            #expect(progress?.isFinished == true)
+        }
+    }
+
     @Test func `feedback is kept for a month, and no longer`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -130,4 +130,127 @@ import Transport
             #expect(try await queue.connection.judgeSuspects().deactivated == 9)
         }
     }
+
+    /// Has a statement end `results`, one each `interval`, the first of them `ago`: of each, `delivered` were taken and of `bad` devices
+    /// the tokens called bad.
+    private func end(
+        _ results: Int, delivered: Int, bad: Int, ago: String = "1 second", every interval: String = "0",
+        in queue: QueueFixture
+    ) async throws {
+        try await queue.run(
+            """
+            with ended as (
+              insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                        delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+              select pushq.today(), \(queue.id), nextval('pushq.id'), 1, pushq.today(), 1, 1, 1,
+                     now() - interval '\(ago)' + i * interval '\(interval)',
+                     decode(repeat('01', \(delivered)) || repeat('42', \(bad)), 'hex'), \(delivered), \(bad), 0, 0, 0, 0, 0, 0
+              from generate_series(0, \(results - 1)) i
+              returning job_id, ended_at),
+            device as (
+              select id, row_number() over (order by id) - 1 as place from pushq.device where active)
+            insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
+            select \(queue.id), d.id, 2, e.ended_at, e.ended_at, 'suspect'
+            from (select ended_at, row_number() over (order by job_id) - 1 as number from ended) e
+            cross join generate_series(0, \(bad - 1)) n
+            join device d on d.place = (e.number * \(bad) + n) % (select count(*) from device)
+            """)
+    }
+
+    private func count(_ verdict: String, in queue: QueueFixture) async throws -> Int {
+        try await queue.number("select count(*) from pushq.feedback where verdict = '\(verdict)'")
+    }
+
+    @Test func `a single push that ends before a campaign's jobs pauses no queue with few bad tokens`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 200)
+            // The campaign's jobs were made before the push, and end after it.
+            try await end(60, delivered: 498, bad: 2, ago: "6 seconds", every: "50 milliseconds", in: queue)
+            try await end(1, delivered: 1, bad: 0, ago: "7 seconds", in: queue)
+            let verdict = try await queue.connection.judgeSuspects()
+            #expect(verdict.pausedQueues == 0)
+            #expect(verdict.deactivated == 120)
+        }
+    }
+
+    @Test func `what a queue was paused for accuses nobody once it is resumed`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await end(300, delivered: 0, bad: 1, ago: "1 hour", in: queue)
+            #expect(try await queue.connection.judgeSuspects().pausedQueues == 1)
+            #expect(try await count("kept", in: queue) == 300)
+            // These were on their way when it was paused.
+            try await end(30, delivered: 0, bad: 1, ago: "50 minutes", in: queue)
+            try await queue.connection.resumeQueue(QueueName(parsing: QueueFixture.name))
+            #expect(try await queue.connection.judgeSuspects() == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            #expect(try await count("kept", in: queue) == 330)
+
+            // The worker's clock of results is that of the database, which goes on.
+            try await end(1, delivered: 0, bad: 1, ago: "-1 second", in: queue)
+            try await end(400, delivered: 1, bad: 0, ago: "-2 seconds", in: queue)
+            #expect(try await queue.connection.judgeSuspects() == (deactivated: 1, pausedQueues: 0, goesOn: false))
+        }
+    }
+
+    @Test func `nobody is judged without answers from the same time`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 300)
+            try await end(150, delivered: 0, bad: 1, ago: "20 hours", in: queue)
+            try await queue.run("delete from pushq.result")
+            try await end(1000, delivered: 1, bad: 0, ago: "21 hours", in: queue)
+            let verdict = try await queue.connection.judgeSuspects()
+            #expect(verdict == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            #expect(try await count("suspect", in: queue) == 150)
+        }
+    }
+
+    @Test func `few answers, of which most call tokens bad, do not show that the devices are to blame`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 9)
+            try await end(9, delivered: 0, bad: 1, ago: "11 minutes", in: queue)
+            #expect(try await queue.connection.judgeSuspects() == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            try await end(9, delivered: 1, bad: 0, ago: "10 minutes", in: queue)
+            #expect(try await queue.connection.judgeSuspects() == (deactivated: 9, pausedQueues: 0, goesOn: false))
+        }
+    }
+
+    @Test func `one bad device among two does not pause their queue, however often it is sent to`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await end(30, delivered: 1, bad: 1, ago: "11 minutes", in: queue)
+            #expect(try await queue.connection.judgeSuspects() == (deactivated: 1, pausedQueues: 0, goesOn: false))
+        }
+    }
+
+    @Test func `a verdict says what became of the device`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await send(1000, badEvery: 100, in: queue)
+            try await queue.run(
+                """
+                update pushq.device set registered_at = now() + interval '1 second'
+                where id in (select device_id from pushq.feedback order by device_id limit 4)
+                """)
+            #expect(try await queue.connection.judgeSuspects().deactivated == 6)
+            #expect(try await count("deactivated", in: queue) == 6)
+            #expect(try await count("kept", in: queue) == 4)
+        }
+    }
+
+    @Test func `more answers than are looked at in one step are judged in several`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await end(10, delivered: 98, bad: 2, ago: "10 seconds", every: "1 second", in: queue)
+            var policy = SuspectPolicy()
+            policy.window = 4
+            var deactivated: [Int] = []
+            var goesOn = true
+            while goesOn {
+                let verdict = try await queue.connection.judgeSuspects(policy)
+                deactivated.append(verdict.deactivated)
+                goesOn = verdict.goesOn
+            }
+            #expect(deactivated == [8, 8, 4])
+        }
+    }
 }

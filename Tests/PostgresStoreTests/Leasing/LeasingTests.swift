@@ -154,7 +154,7 @@ import Transport
             let kept = try await queue.connection.flush(
                 [LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 66, 0])], owner: 1, lease: .seconds(15),
                 number: 1)
-            #expect(kept.jobIDs == [job.key.jobID])
+            #expect(kept.keys == [job.key])
             #expect(kept.stopped.isEmpty)
             #expect(try await queue.number("select dispatched from pushq.lease") == 2)
             #expect(try await queue.number("select count(*) from pushq.lease where outcomes = '\\x014200'") == 1)
@@ -170,13 +170,13 @@ import Transport
             let newer = LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 1, 0])
             _ = try await store.flush([newer], owner: 1, lease: .seconds(15), number: 8)
             let older = LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 0, 0])
-            #expect(try await store.flush([older], owner: 1, lease: .seconds(15), number: 7).jobIDs.isEmpty)
+            #expect(try await store.flush([older], owner: 1, lease: .seconds(15), number: 7).keys.isEmpty)
             #expect(try await queue.number("select dispatched from pushq.lease where outcomes = '\\x010100'") == 3)
             // The worker before counted for itself.
             try await store.yield([YieldedLease(progress: newer)], owner: 1)
             let again = try #require(try await queue.claim(owner: 2).first)
             let first = LeaseProgress(key: again.key, dispatched: 3, outcomes: [1, 1, 1])
-            #expect(try await store.flush([first], owner: 2, lease: .seconds(15), number: 1).jobIDs.count == 1)
+            #expect(try await store.flush([first], owner: 2, lease: .seconds(15), number: 1).keys.count == 1)
         }
     }
 
@@ -193,16 +193,16 @@ import Transport
             }
             let progress = LeaseProgress(key: key, dispatched: 3, outcomes: [1, 1, 1])
             #expect(
-                try await queue.connection.flush([progress], owner: owner, lease: .seconds(1), number: 1).jobIDs.isEmpty
+                try await queue.connection.flush([progress], owner: owner, lease: .seconds(1), number: 1).keys.isEmpty
             )
-            #expect(try await queue.connection.renew([key], owner: owner, lease: .seconds(1)).jobIDs.isEmpty)
+            #expect(try await queue.connection.renew([key], owner: owner, lease: .seconds(1)).keys.isEmpty)
             try await queue.connection.yield([YieldedLease(progress: progress)], owner: owner)
             let settled = SettledJob(
                 key: key, outcomes: [1, 192, 66],
                 again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
                 reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil, sentAt: .now)],
                 notes: nil)
-            #expect(try await queue.connection.retire([settled], owner: owner).jobIDs.isEmpty)
+            #expect(try await queue.connection.retire([settled], owner: owner).keys.isEmpty)
 
             #expect(try await queue.number("select count(*) from pushq.result") == 0)
             #expect(try await queue.number("select count(*) from pushq.job") == (difference == "gone" ? 1 : 0))
@@ -276,6 +276,39 @@ import Transport
             let job = try #require(try await queue.claim().first)
             #expect(job.isAtMostOnce)
             #expect(try await queue.number("select dispatched from pushq.lease") == 2)
+        }
+    }
+
+    @Test func `a lease that a worker has lost is not taken for the one that it has of the same job now`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 2)
+            try await queue.fanOut(try await queue.startCampaign())
+            let lost = try #require(try await queue.claim(lease: .zero).first)
+            _ = try await queue.connection.rescue(grace: .zero)
+            let held = try #require(try await queue.claim().first)
+            #expect(held.key.jobID == lost.key.jobID)
+
+            let store = queue.connection
+            let progress = [lost, held].map { LeaseProgress(key: $0.key, dispatched: 2, outcomes: [0, 0]) }
+            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).keys == [held.key])
+            #expect(try await store.renew([lost.key, held.key], owner: 1, lease: .seconds(15)).keys == [held.key])
+            let again = SettledJob.Again(deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
+            let ended = try await store.retire(
+                [queue.settled(lost, other: [0: .retried(.otherPassing)], again: [again]), queue.settled(held)],
+                owner: 1)
+            #expect(ended.keys == [held.key])
+            #expect(try await queue.number("select count(*) from pushq.job") == 0, "the lost one sends nothing again")
+        }
+    }
+
+    @Test func `a claim says when its message was made`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.fanOut(try await queue.startCampaign())
+            let job = try #require(try await queue.claim().first)
+            let made = try await queue.number("select extract(epoch from created_at) * 1000000 from pushq.message")
+            #expect(job.madeAt == Int64(made))
         }
     }
 }

@@ -29,7 +29,7 @@ import Transport
         try await withLease { _, _, queue, job in
             try await queue.run(Self.pause)
             let kept = try await queue.connection.flush([progress(job)], owner: 1, lease: .seconds(15), number: 1)
-            #expect(kept.paused == [job.key.jobID])
+            #expect(kept.paused == [job.key])
             try await queue.connection.yield([YieldedLease(progress: progress(job))], owner: 1)
             #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 1)
             try await queue.run(Self.resume)
@@ -49,7 +49,7 @@ import Transport
             } else {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
-                #expect(try await queue.connection.retire([settled], owner: 1).jobIDs.count == 1)
+                #expect(try await queue.connection.retire([settled], owner: 1).keys.count == 1)
             }
             let back = try #require(try await queue.claim().first)
             #expect(back.isPaused)
@@ -115,9 +115,9 @@ import Transport
             let report = SettledJob.DeviceReport(
                 deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
             let settled = queue.settled(jobs[0], other: [0: .rejected(.unregistered)], reports: [report])
-            #expect(try await store.retire([settled], owner: 1).jobIDs.count == 1)
+            #expect(try await store.retire([settled], owner: 1).keys.count == 1)
             let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
-            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).jobIDs.count == 2)
+            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).keys.count == 2)
             try await store.yield([YieldedLease(progress: progress[1])], owner: 1)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
             #expect(try await store.rescue(grace: .zero) == 1)
@@ -141,7 +141,7 @@ import Transport
                 begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k');
                 select * from pushq.campaign_tally for update
                 """)
-            #expect(try await queue.connection.retire([queue.settled(jobs[1])], owner: 1).jobIDs.count == 1)
+            #expect(try await queue.connection.retire([queue.settled(jobs[1])], owner: 1).keys.count == 1)
             try await producer.runScript("commit")
             let sums = "select sum(delivered) * 100 + sum(failed) * 10 + sum(retried) from pushq.campaign_tally"
             #expect(try await queue.number(sums) == 101)
@@ -162,27 +162,27 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 4)
-            let locked = jobs[0].key.jobID
+            let locked = jobs[0].key
             let other = try await database.connect()
-            try await other.runScript("begin; delete from pushq.lease where job_id = \(locked)")
+            try await other.runScript("begin; delete from pushq.lease where job_id = \(locked.jobID)")
 
             let store = queue.connection
             let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
             let flushed = try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1)
             #expect(flushed.locked == [locked])
-            #expect(flushed.jobIDs == Set(jobs[1...].map(\.key.jobID)))
+            #expect(flushed.keys == Set(jobs[1...].map(\.key)))
             let renewed = try await store.renew(jobs.map(\.key), owner: 1, lease: .seconds(15))
             #expect(renewed.locked == [locked])
             let ended = try await store.retire(jobs[..<2].map { queue.settled($0) }, owner: 1)
             #expect(ended.locked == [locked])
-            #expect(ended.jobIDs == [jobs[1].key.jobID])
+            #expect(ended.keys == [jobs[1].key])
             let back = try await store.yield(
                 [progress[0], progress[2]].map { YieldedLease(progress: $0) }, owner: 1)
             #expect(back.locked == [locked])
-            #expect(back.jobIDs == [jobs[2].key.jobID])
+            #expect(back.keys == [jobs[2].key])
 
             try await other.runScript("rollback")
-            #expect(try await store.retire([queue.settled(jobs[0])], owner: 1).jobIDs == [locked])
+            #expect(try await store.retire([queue.settled(jobs[0])], owner: 1).keys == [locked])
             // What is gone is neither written nor held.
             #expect(try await store.renew([jobs[0].key], owner: 1, lease: .seconds(15)).locked.isEmpty)
         }

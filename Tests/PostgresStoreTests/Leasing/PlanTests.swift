@@ -53,8 +53,8 @@ import Transport
                 alter table pushq.channel set (autovacuum_enabled = off);
                 analyze pushq.channel; analyze pushq.newest_update;
                 insert into pushq.channel (queue_id, channel, policy) select \(queue.id), 'c' || i, 0 from generate_series(1, 10000) i;
-                insert into pushq.newest_update (queue_id, recipient_id, message_id)
-                select 1000 + i % 10, i, 1 from generate_series(1, 20000) i;
+                insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
+                select 1000 + i % 10, i, now(), 1 from generate_series(1, 20000) i;
                 """)
             var draft = BroadcastDraft(
                 payload: #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#, expiration: 0)

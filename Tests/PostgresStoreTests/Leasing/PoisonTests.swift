@@ -51,3 +51,23 @@ import Transport
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(2))) struct `A job that lacks a row` {
+    @Test(arguments: ["message", "body"])
+    func `is claimed as damaged, so that its holder can end it`(table: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let payload = #"'{"aps":{"alert":"x"}}'"#
+            try await queue.run(
+                "select pushq.send('\(QueueFixture.name)', \(payload), array['aa', 'bb']); delete from pushq.\(table)")
+            let job = try #require(try await queue.claim(lane: .normal).first)
+            #expect(job.damage == "the job's \(table) is not there any more")
+            #expect(job.recipientCount == 2)
+            let end = SettledJob(
+                key: job.key, outcomes: [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: 2), again: [],
+                reports: [], notes: nil)
+            #expect(try await queue.connection.retire([end], owner: 1).keys == [job.key])
+            #expect(try await queue.number("select failed from pushq.result") == 2)
+        }
+    }
+}

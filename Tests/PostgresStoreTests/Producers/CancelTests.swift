@@ -40,7 +40,7 @@ import Testing
             let job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await stopped(root, in: queue) == [0, 2])
             let kept = try await queue.connection.renew([job.key], owner: 1, lease: .seconds(15))
-            #expect(kept.stopped == [job.key.jobID])
+            #expect(kept.stopped == [job.key])
             let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             _ = try await queue.connection.retire(
                 [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], owner: 1)
@@ -58,6 +58,24 @@ import Testing
             let progress = LeaseProgress(key: job.key, dispatched: 1, outcomes: [Outcome.delivered.rawValue, 0])
             _ = try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
             #expect(try await stopped(root, in: queue) == [1, 0])
+        }
+    }
+
+    @Test func `of one job stops what workers have of it to send again, too`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await send(4, in: queue)
+            let jobs = try await queue.claim(lane: .normal)
+            let cancelled = jobs[0].key.jobID
+            #expect(try await queue.connection.cancelJob(cancelled, inQueue: Self.name).held == 2)
+            _ = try await queue.connection.retire(
+                jobs.map { job in
+                    let again = SettledJob.Again(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
+                    return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
+                }, owner: 1)
+            let retries = try await queue.claim(lane: .normal)
+            #expect(retries.filter(\.isStopped).map(\.deviceIDs) == [[jobs[0].deviceIDs[1]]])
+            #expect(retries.filter { !$0.isStopped }.map(\.deviceIDs) == [[jobs[1].deviceIDs[1]]])
         }
     }
 

@@ -36,6 +36,23 @@ import Testing
             #expect(try await device(queue)?.userKey == nil)
         }
     }
+
+    @Test func `are of the moment of the call, however long ago their transaction began`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa')")
+            try await queue.run("begin")
+            let reported = Int64(try await queue.number("select extract(epoch from clock_timestamp()) * 1000000"))
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa'); commit")
+            try await queue.run(
+                """
+                insert into pushq.feedback_record (queue_id, token, reported_at)
+                values (\(queue.id), '\\xaa', to_timestamp(\(Double(reported) / 1_000_000)))
+                """)
+            #expect(try await queue.connection.actOnFeedback() == (acted: 1, deactivated: 0))
+            #expect(try await device(queue)?.isActive == true)
+        }
+    }
 }
 
 @Suite(.timeLimit(.minutes(2))) struct `Forgetting a device` {
@@ -86,7 +103,7 @@ import Testing
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await forget("aa", in: queue) == 0)
             let kept = try await queue.connection.renew([job.key], owner: 1, lease: .seconds(15))
-            #expect(kept.stopped == [job.key.jobID])
+            #expect(kept.stopped == [job.key])
             #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
             // Nobody is found under its number any more.
             #expect(try await queue.claim().first?.activeIDs == [])

@@ -223,7 +223,7 @@ import Transport
                 try await queue.connection.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
             let kept = try await queue.connection.renew([held.key], owner: 1, lease: .seconds(9))
-            #expect(kept.stopped == [held.key.jobID])
+            #expect(kept.stopped == [held.key])
         }
     }
 

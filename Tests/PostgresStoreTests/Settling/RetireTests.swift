@@ -15,9 +15,9 @@ import Transport
                 queue.settled(
                     $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherPassing)])
             }
-            #expect(try await queue.connection.retire(settled, owner: 1).jobIDs == Set(jobs.map(\.key.jobID)))
+            #expect(try await queue.connection.retire(settled, owner: 1).keys == Set(jobs.map(\.key)))
             // Its answer was lost, perhaps: the same again changes nothing.
-            #expect(try await queue.connection.retire(settled, owner: 1).jobIDs.isEmpty)
+            #expect(try await queue.connection.retire(settled, owner: 1).keys.isEmpty)
 
             let progress = try #require(
                 try await queue.connection.execute(

@@ -152,7 +152,7 @@ private final class CarelessWorker: CarelessPlayer {
                 LeaseProgress(key: $0.key, dispatched: 1, outcomes: outcomes(of: $0, zeros: true))
             }
             let kept = try await store.flush(progress, owner: owner, lease: .milliseconds(200), number: 1)
-            held.removeAll { !kept.jobIDs.contains($0.key.jobID) }
+            held.removeAll { !kept.keys.contains($0.key) }
         case 6:
             guard let job = held.popLast() else { return }
             let progress = LeaseProgress(key: job.key, dispatched: 0, outcomes: outcomes(of: job, zeros: true))

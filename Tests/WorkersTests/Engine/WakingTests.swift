@@ -127,7 +127,8 @@ import Transport
                 try await Task.sleep(for: .milliseconds(300))
                 #expect(await fixture.simulator.snapshot().arrived == arrived)
                 if order == .pauseCampaign {
-                    #expect(try await fixture.connection.order(.resume, campaign: "k", ofQueue: "\(queue)"))
+                    #expect(
+                        try await fixture.connection.order(.resume(sendBy: nil), campaign: "k", ofQueue: "\(queue)"))
                     try await eventually("the campaign to go on", within: .seconds(30)) {
                         await fixture.simulator.snapshot().arrived > arrived + 100
                     }

@@ -27,6 +27,33 @@ import Testing
         #expect(job.reports.map(\.deviceID) == [10])
     }
 
+    @Test(arguments: [PushType.voip, .liveactivity, .complication, .widgets])
+    func `a token that is not for a push type's own topic is rejected, and its device not accused`(type: PushType) {
+        let job = sent(JobFixture.job(recipients: 3, pushType: type))
+        let refusal = Refusal(status: 400, text: "DeviceTokenNotForTopic")
+        #expect(refused(0, of: job, refusal) == .none)
+        #expect(Outcome(rawValue: job.outcomes[0]) == .rejected(.deviceTokenNotForTopic))
+        #expect(job.reports.isEmpty)
+        _ = refused(1, of: job, Refusal(status: 400, text: "BadDeviceToken"))
+        #expect(job.reports.map(\.deviceID) == [20], "a bad token is bad for all topics")
+        let alert = sent(JobFixture.job(recipients: 1))
+        _ = refused(0, of: alert, refusal)
+        #expect(alert.reports.map(\.deviceID) == [10])
+    }
+
+    @Test func `an update of a Live Activity that is to be sent once more is claimed anew, for a newer one`() {
+        let job = sent(JobFixture.job(recipients: 4, pushType: .liveactivity))
+        AnswerRules.untouched(0, of: job)
+        AnswerRules.unanswered(1, of: job)
+        #expect(refused(2, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
+        _ = refused(3, of: job, Refusal(status: 503, text: "Shutdown"))
+        #expect(job.sendAll().isEmpty)
+        #expect(job.retries.map(\.deviceID) == [10, 20, 30, 40])
+        #expect(job.retries.map(\.losses) == [0, 1, 0, 0])
+        #expect(job.retries.map(\.attempts) == [0, 0, 0, 1], "its job goes back because of the answer")
+        #expect(job.waiting == 0)
+    }
+
     @Test func `case 33: a passing refusal goes on in another job and spends an attempt`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 3))
         _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))

@@ -185,4 +185,21 @@ import Testing
         RescuedJobRules.apply(to: job)
         #expect(job.outcomes.map(Outcome.init) == [.failed(.quarantined)])
     }
+
+    @Test func `takes up what answers to an earlier holder said of devices, which only the end of a job writes`() {
+        let outcomes = [
+            Outcome.rejected(.unregistered), .delivered, .rejected(.named("BadDeviceToken")), .waiting,
+            .rejected(.payloadTooLarge), .failed(.named("InternalServerError")),
+        ].map(\.rawValue)
+        let job = JobFixture.job(recipients: 6, outcomes: outcomes, rescues: 1, madeAt: 4711)
+        #expect(job.reports.map(\.deviceID) == [10, 30])
+        #expect(job.reports.map(\.reason.text) == ["Unregistered", "BadDeviceToken"])
+        #expect(job.reports.map(\.reportedAt) == [4711, 4711], "nobody knows more than that nothing was sent before")
+        #expect(!job.canBeYielded)
+
+        let gone = JobFixture.job(
+            recipients: 1, outcomes: [Outcome.rejected(.named("ChannelNotRegistered")).rawValue], isBroadcast: true)
+        #expect(gone.settled { _ in .zero }.channelReport?.channelID == 10)
+        #expect(gone.reports.isEmpty)
+    }
 }

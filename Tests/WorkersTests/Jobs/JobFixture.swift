@@ -20,7 +20,8 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         uncertainBelow: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        queue: QueueState = queue(), id: Int64 = 7, rootID: Int64 = 5, epoch: Int32 = 1, slot: Int = 0,
+        pushType: PushType = .alert, madeAt: Int64 = 0, queue: QueueState = queue(), id: Int64 = 7, rootID: Int64 = 5,
+        epoch: Int32 = 1, slot: Int = 0,
         sendWithin: Duration = .seconds(60), now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
@@ -29,11 +30,11 @@ enum JobFixture {
         let claim = ClaimedJob(
             key: LeaseKey(queueID: queue.id, jobID: id, epoch: epoch), lane: .bulk,
             message: StoredMessage(
-                id: 3, payload: Array("{}".utf8), pushType: .alert, priority: nil, expiration: .apnsDefault,
+                id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
             rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
             uncertainBelow: uncertainBelow,
-            outcomes: outcomes, sendWithin: sendWithin, isStopped: false, deviceIDs: devices,
+            outcomes: outcomes, sendWithin: sendWithin, isStopped: false, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
         return HeldJob(claim, of: queue, slot: slot, claimedAt: now, now: now, window: window)
     }

@@ -62,7 +62,7 @@ private final class Dialogue {
     /// The flushes and renewals of a round, all of which are answered by what `answer` says.
     @discardableResult
     func round(
-        _ answer: (Renewals.Batch) -> Renewals.Answer = { .kept(KeptLeases(jobIDs: Set($0.keys.map(\.jobID)))) }
+        _ answer: (Renewals.Batch) -> Renewals.Answer = { .kept(KeptLeases(keys: Set($0.keys))) }
     ) -> [(batch: Renewals.Batch, consequences: Settlement.Consequences)] {
         settlement.beginRound(now: now)
         var all: [(Renewals.Batch, Settlement.Consequences)] = []
@@ -87,7 +87,7 @@ extension Renewals.Batch {
 }
 
 private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Answer {
-    .written(WrittenLeases(jobIDs: Set(jobs.map(\.claim.key.jobID))), isRepeated: isRepeated)
+    .written(WrittenLeases(keys: Set(jobs.map(\.claim.key))), isRepeated: isRepeated)
 }
 
 @Suite struct `Ending jobs` {
@@ -155,7 +155,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let dialogue = Dialogue()
         let job = try #require(dialogue.holdDelivered(1).first)
         let batch = try #require(dialogue.ending())
-        let locked = WrittenLeases(jobIDs: [], locked: [job.claim.key.jobID])
+        let locked = WrittenLeases(keys: [], locked: [job.claim.key])
         let consequences = dialogue.answer(.written(locked, isRepeated: false), to: batch)
         #expect(consequences.lost == 0 && dialogue.jobs.count == 1)
         dialogue.pass(Endings.lockedPause - .milliseconds(1))
@@ -202,7 +202,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let job = try #require(dialogue.holdDelivered(1).first)
         dialogue.settlement.stop()
         let batch = try #require(dialogue.ending())
-        let locked = WrittenLeases(jobIDs: [], locked: [job.claim.key.jobID])
+        let locked = WrittenLeases(keys: [], locked: [job.claim.key])
         _ = dialogue.answer(.written(locked, isRepeated: false), to: batch)
         #expect(dialogue.ending() == nil && !dialogue.settlement.isOver)
         guard case .end = dialogue.step(hasGivenUp: true) else {
@@ -261,7 +261,9 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let expired = dialogue.hold(rootID: 3, sendWithin: .seconds(4))
         dialogue.pass(.seconds(5))
         let answers = dialogue.round { batch in
-            .kept(KeptLeases(jobIDs: Set(batch.ids).subtracting([1]), paused: [2]))
+            .kept(
+                KeptLeases(
+                    keys: Set(batch.keys.filter { $0.jobID != 1 }), paused: Set(batch.keys.filter { $0.jobID == 2 })))
         }
         #expect(answers.map(\.consequences.lost) == [1])
         #expect(answers[0].consequences.renewed.isEmpty)
@@ -274,11 +276,15 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let dialogue = Dialogue()
         let jobs = (0..<3).map { _ in dialogue.hold(recipients: 2) }
         dialogue.settlement.doubt(2)
-        let first = dialogue.round { .kept(KeptLeases(jobIDs: Set($0.ids), stopped: [2])) }
+        let first = dialogue.round { batch in
+            .kept(KeptLeases(keys: Set(batch.keys), stopped: Set(batch.keys.filter { $0.jobID == 2 })))
+        }
         #expect(first.map(\.batch.ids) == [[2]])
         #expect(jobs.map(\.closing) == [nil, .cancelled, nil])
         #expect(first[0].consequences.wantsRound)
-        let second = dialogue.round { .kept(KeptLeases(jobIDs: Set($0.ids), stopped: [2])) }
+        let second = dialogue.round { batch in
+            .kept(KeptLeases(keys: Set(batch.keys), stopped: Set(batch.keys.filter { $0.jobID == 2 })))
+        }
         #expect(second.map(\.batch.ids) == [[1, 2, 3]])
         #expect(jobs.map(\.closing) == [nil, .cancelled, nil])
         #expect(!second[0].consequences.wantsRound)
@@ -293,7 +299,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
             job.accept(0)
         }
         func answer(_ batch: Renewals.Batch) -> Renewals.Answer {
-            batch.marks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(jobIDs: Set(batch.ids)))
+            batch.marks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(keys: Set(batch.keys)))
         }
         #expect(dialogue.round(answer).count <= 15)
         #expect(jobs.filter(\.isDirty).map(\.claim.key.jobID) == [38])
@@ -349,7 +355,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
             guard case .renew(let batch) = step else { continue }
             let later = dialogue.now + .seconds(1)
             _ = dialogue.settlement.note(
-                .kept(KeptLeases(jobIDs: Set(batch.ids))), to: batch, now: later)
+                .kept(KeptLeases(keys: Set(batch.keys))), to: batch, now: later)
         }
         #expect(dialogue.settlement.maximumLeases == 1000)
         dialogue.round()

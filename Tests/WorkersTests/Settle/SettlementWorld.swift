@@ -52,19 +52,19 @@ struct SettlementStore {
     private mutating func write<Job>(
         _ jobs: [Job], _ key: (Job) -> LeaseKey, _ body: (inout SettlementStore, Job) -> Void
     ) -> WrittenLeases {
-        var written: Set<Int64> = []
-        var isLocked: Set<Int64> = []
+        var written: Set<LeaseKey> = []
+        var isLocked: Set<LeaseKey> = []
         for job in jobs where leases[key(job).jobID]?.epoch == key(job).epoch {
             let id = key(job).jobID
             if locked.contains(id) {
-                isLocked.insert(id)
+                isLocked.insert(key(job))
                 continue
             }
             leases[id] = nil
             body(&self, job)
-            written.insert(id)
+            written.insert(key(job))
         }
-        return WrittenLeases(jobIDs: written, locked: isLocked)
+        return WrittenLeases(keys: written, locked: isLocked)
     }
 
     mutating func carryOut(
@@ -73,12 +73,12 @@ struct SettlementStore {
         if batch.marks != nil, batch.progress.contains(where: { refusesFlush.contains($0.key.jobID) }) {
             throw Refusal()
         }
-        var (kept, isLocked): (Set<Int64>, Set<Int64>) = ([], [])
+        var (kept, isLocked): (Set<LeaseKey>, Set<LeaseKey>) = ([], [])
         for (index, job) in batch.jobs.enumerated() {
             let key = job.claim.key
             guard var row = leases[key.jobID], row.epoch == key.epoch else { continue }
             guard !locked.contains(key.jobID), batch.marks == nil || row.flush <= batch.number else {
-                isLocked.insert(key.jobID)
+                isLocked.insert(key)
                 continue
             }
             row.deadline = now + lease
@@ -88,12 +88,12 @@ struct SettlementStore {
                 row.flush = batch.number
             }
             leases[key.jobID] = row
-            kept.insert(key.jobID)
+            kept.insert(key)
         }
         return KeptLeases(
-            jobIDs: kept, locked: isLocked,
-            stopped: kept.filter { cancelled.contains($0) || cancelled.contains(roots[$0]!) },
-            paused: kept.filter { pausedRoots.contains(roots[$0]!) })
+            keys: kept, locked: isLocked,
+            stopped: kept.filter { cancelled.contains($0.jobID) || cancelled.contains(roots[$0.jobID]!) },
+            paused: kept.filter { pausedRoots.contains(roots[$0.jobID]!) })
     }
 }
 

@@ -3,13 +3,12 @@ import QueueCore
 /// Reads devices from a CSV with a header, or from bare tokens, one a line. Its columns are `token`, and `user_key` and `active` if they
 /// are there; they are divided by commas, semicolons or tabs.
 ///
-/// Bytes in, rows for COPY out: `token bytea, user_key text`. A million devices pass in a fraction of a second, since nothing
+/// Bytes in, rows for COPY out: `token bytea, user_key text, active boolean`. A million devices pass in a fraction of a second, since nothing
 /// is allocated for a line unless it has several columns.
 package struct DeviceFileReader: Sendable {
     /// Devices read so far.
     package private(set) var deviceCount = 0
-    /// Lines whose column `active` says that the device is not: an export of all devices has them, and they would come to life by being
-    /// imported. They are passed over.
+    /// Lines among them whose column `active` says that the device is not: an export of all devices has them.
     package private(set) var inactiveCount = 0
 
     private let file: String
@@ -114,28 +113,38 @@ package struct DeviceFileReader: Sendable {
     ) throws(DeviceFileError) {
         if columns.count == 1 {
             deviceCount += 1
-            rows.startRow(columns: 2)
             try readToken(text)
+            rows.startRow(columns: 3)
             rows.add(token.span)
-            return rows.addNull()
+            rows.addNull()
+            return rows.add(true)
         }
         let fields = try fields(of: text)
         guard fields.count == columns.count else {
             throw problem("the line has \(fields.count) fields, and the header has \(columns.count)")
         }
         try readToken(fields[columns.token])
-        if let active = columns.active, try !readBoolean(fields[active]) {
-            inactiveCount += 1
-            return
-        }
+        let isActive =
+            try columns.active.map { index throws(DeviceFileError) in try readBoolean(fields[index]) } ?? true
         deviceCount += 1
-        rows.startRow(columns: 2)
+        if !isActive { inactiveCount += 1 }
+        rows.startRow(columns: 3)
         rows.add(token.span)
-        guard let userKey = columns.userKey.map({ fields[$0] }), !userKey.isEmpty else { return rows.addNull() }
-        guard let text = String(validating: userKey, as: UTF8.self), !text.utf8.contains(0) else {
+        if let userKey = try columns.userKey.map({ index throws(DeviceFileError) in try readUserKey(fields[index]) }),
+            !userKey.isEmpty
+        {
+            rows.add(userKey)
+        } else {
+            rows.addNull()
+        }
+        rows.add(isActive)
+    }
+
+    private func readUserKey(_ field: ArraySlice<UInt8>) throws(DeviceFileError) -> String {
+        guard let text = String(validating: field, as: UTF8.self), !text.utf8.contains(0) else {
             throw problem("the user key is not UTF-8 text")
         }
-        rows.add(text)
+        return text
     }
 
     private func readBoolean(_ field: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {

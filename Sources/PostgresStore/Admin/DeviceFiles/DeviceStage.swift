@@ -1,24 +1,42 @@
 extension Statement {
     /// Only for the transaction, and without WAL: what is broken or interrupted leaves nothing behind.
     static let makeDeviceStage =
-        "create temporary table device_stage (token bytea not null, user_key text) on commit drop"
+        "create temporary table device_stage (token bytea not null, user_key text, active boolean not null) on commit drop"
 
-    static let copyDevices = Statement("copy_devices", "copy device_stage (token, user_key) from stdin (format binary)")
+    static let copyDevices = Statement(
+        "copy_devices", "copy device_stage (token, user_key, active) from stdin (format binary)")
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
     static let queueID = Statement("queue_id", "select pushq.queue_id($1)")
 
-    /// Changes devices that are there; those that stay as they are are not written. $1 queue_id; $2 whether inactive ones come back.
+    /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
+    private static let lastLines =
+        "select distinct on (token) token, user_key, active from device_stage order by token, ctid desc"
+
+    /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has registered, the
+    /// app has said: a file may be older, and a phone change hands. $1 queue_id; $2 whether inactive ones come back.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
         update pushq.device d
-        set user_key = coalesce(s.user_key, d.user_key), active = d.active or $2,
-            inactive_since = case when not $2 then d.inactive_since end,
-            inactive_reason = case when not $2 then d.inactive_reason end
-        from (select distinct on (token) token, user_key from device_stage order by token, user_key) s
+        set user_key = case when d.registered_at is null then coalesce(s.user_key, d.user_key) else d.user_key end,
+            active = d.active or s.returns,
+            inactive_since = case when not s.returns then d.inactive_since end,
+            inactive_reason = case when not s.returns then d.inactive_reason end
+        from (select token, user_key, $2 and active as returns from (\#(lastLines)) l) s
         where d.queue_id = $1 and d.token = s.token
-          and (s.user_key is not null and s.user_key is distinct from d.user_key or $2 and not d.active)
+          and (s.user_key is not null and s.user_key is distinct from d.user_key and d.registered_at is null
+               or s.returns and not d.active)
+        """#)
+
+    /// How many devices the file gives to another user than the one whom their app has registered them for. $1 queue_id.
+    static let countOthersDevices = Statement(
+        "count_others_devices",
+        #"""
+        select count(*)
+        from (\#(lastLines)) s
+        join pushq.device d on d.queue_id = $1 and d.token = s.token
+        where s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null
         """#)
 
     /// Notes that whoever imports the devices believes in them: a report from before does not deactivate them. $1 queue_id.
@@ -26,9 +44,9 @@ extension Statement {
         "reactivate_staged_devices",
         #"""
         update pushq.device d
-        set reactivated_at = now()
-        from (select distinct token from device_stage) s
-        where d.queue_id = $1 and d.token = s.token
+        set reactivated_at = clock_timestamp()
+        from (\#(lastLines)) s
+        where d.queue_id = $1 and d.token = s.token and s.active
         """#)
 
     /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and without
@@ -41,23 +59,26 @@ extension Statement {
     )
 
     private static let insertStaged = #"""
-        insert into pushq.device (queue_id, token, user_key)
-        select $1, s.token, s.user_key
-        from (select distinct on (token) token, user_key from device_stage order by token, user_key) s
+        insert into pushq.device (queue_id, token, user_key, active, inactive_since)
+        select $1, s.token, s.user_key, s.active, case when not s.active then clock_timestamp() end
+        from (\#(lastLines)) s
         where not exists (select from pushq.device d where d.queue_id = $1 and d.token = s.token)
         """#
 }
 
 /// What came of an import.
 package struct DeviceImportSummary: Sendable, Equatable {
-    /// Lines with a device that is active, as far as the file says.
+    /// Lines with a device.
     package let read: Int
-    /// Lines with a device that is inactive, by the column `active` of an export. They were passed over.
+    /// Lines among them with a device that is inactive, by the column `active` of an export: a new one is inactive here, too, and one
+    /// that is there stays as it is.
     package let inactive: Int
     /// Devices that were not there.
     package let new: Int
     /// Devices with another user key than before, or brought back.
     package let changed: Int
+    /// Devices that stayed with the user whom their app has registered them for, though the file names another one.
+    package let keptByApp: Int
     /// Devices that stayed as they were, and repetitions.
     package var unchanged: Int { read - new - changed }
 }
@@ -99,10 +120,11 @@ extension PostgresConnection {
             if reactivates {
                 _ = try await execute(.reactivateStagedDevices, [.int4(queueID)], within: Self.fileLimit)
             }
+            let others = try await execute(.countOthersDevices, [.int4(queueID)], within: Self.fileLimit)
             return DeviceImportSummary(
                 read: reader.deviceCount, inactive: reader.inactiveCount,
-                new: try await insertStagedDevices(inQueue: queueID),
-                changed: changed.affectedRows)
+                new: try await insertStagedDevices(inQueue: queueID), changed: changed.affectedRows,
+                keptByApp: Int(others.first?.int8(0) ?? 0))
         }
     }
 

@@ -1,9 +1,12 @@
+import QueueCore
+
 extension Statement {
-    static let newList = Statement("new_list", "select pushq.new_list($1)")
+    static let newList = Statement("new_list", "select pushq.new_list($1, $2)")
 
     /// $1 queue; $2 list.
     static let addStageToList = Statement(
-        "add_stage_to_list", "select pushq.add_tokens_to_list($1, $2, array(select token from device_stage))")
+        "add_stage_to_list",
+        "select pushq.add_tokens_to_list($1, $2, array(select token from device_stage where active))")
 }
 
 extension PostgresConnection {
@@ -21,7 +24,8 @@ extension PostgresConnection {
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: String,
         progress: (Int) -> Void
     ) async throws -> Int64 {
-        guard let list = try await execute(.newList, [.text(queue)]).first?.int8(0) else { return 0 }
+        guard let list = try await execute(.newList, [.text(queue), .text(message.pushType.rawValue)]).first?.int8(0)
+        else { return 0 }
         var reader = DeviceFileReader(file: file.name)
         var isComplete = false
         while !isComplete {

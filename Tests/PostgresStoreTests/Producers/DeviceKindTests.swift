@@ -1,0 +1,88 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+/// A push type with a topic of its own has tokens of its own: they are no address for an alert.
+@Suite(.timeLimit(.minutes(2))) struct `A token of another kind` {
+    private static let name = QueueFixture.name
+    private static let alert = #"'{"aps":{"alert":"x"}}'"#
+    private static let update =
+        #"'{"aps":{"timestamp":1,"event":"update","content-state":{}}}', push_type => 'liveactivity'"#
+
+    /// Whom a campaign of alerts to all is for, by token.
+    private func audience(_ queue: QueueFixture, key: String = "k", options: String = "") async throws -> Set<String> {
+        try await queue.fanOut(try await queue.startCampaign(key: key, options: options))
+        let jobs = try await queue.claim()
+        return Set(jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map(hex))
+    }
+
+    private func hex(_ bytes: [UInt8]) -> String { (try? DeviceToken(bytes: bytes).hex) ?? "" }
+
+    @Test func `that a send was the first to name is in no campaign to all devices`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', \(Self.alert), array['a1']);
+                select pushq.send('\(Self.name)', '{"aps":{}}', array['a2'], push_type => 'voip');
+                select pushq.send('\(Self.name)', \(Self.update), tokens => array['a3', 'a1']);
+                """)
+            #expect(try await audience(queue) == ["a1"])
+            // Of a push type with a topic of its own the audience is who has tokens for it, or may have.
+            #expect(try await audience(queue, key: "voip", options: ", push_type => 'voip'") == ["a1", "a2"])
+        }
+    }
+
+    @Test func `is the app's own after all when an alert is sent to it, or the app registers it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', \(Self.update), tokens => array['a1', 'a2', 'a3', 'a4']);
+                select pushq.send('\(Self.name)', \(Self.alert), array['a1']);
+                select pushq.register_device('\(Self.name)', 'a2');
+                select pushq.register_device('\(Self.name)', 'a3', 'ann');
+                """)
+            #expect(try await audience(queue) == ["a1", "a2", "a3"])
+        }
+    }
+
+    @Test func `that came with a list is of the list's push type, which its campaign has to have`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.start_campaign('\(Self.name)', 'array', '{"aps":{}}', tokens => array['a1'], push_type => 'voip');
+                select pushq.add_to_list('\(Self.name)', pushq.new_list('\(Self.name)', 'voip'), array['a2']);
+                select pushq.add_to_list('\(Self.name)', pushq.new_list('\(Self.name)'), array['a3']);
+                """)
+            #expect(try await audience(queue) == ["a3"])
+            let list = try await queue.number("select max(id) from pushq.list")
+            await #expect {
+                try await queue.run(
+                    """
+                    select pushq.start_campaign('\(Self.name)', 'list', '{"aps":{}}', \(list)::bigint, push_type => 'voip')
+                    """)
+            } throws: { error in
+                "\(error)".contains("was begun for push type alert, not for voip")
+            }
+            await #expect {
+                try await queue.run("select pushq.new_list('\(Self.name)', 'voice')")
+            } throws: { error in
+                "\(error)".contains("push type “voice” is unknown")
+            }
+        }
+    }
+
+    @Test func `is told by the topics that QueueCore knows`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let types = PushType.allCases.map { "'\($0.rawValue)'" }.joined(separator: ",")
+            let kinds = try await queue.connection.execute(
+                Statement("kinds", "select t from unnest(array[\(types)]) t where pushq.device_kind(t) = t")
+            ).map { $0.text(0) }
+            #expect(Set(kinds) == Set(PushType.allCases.filter { !$0.topicSuffix.isEmpty }.map(\.rawValue)))
+        }
+    }
+}

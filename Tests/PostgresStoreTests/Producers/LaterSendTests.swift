@@ -1,0 +1,128 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `A send to a user for later` {
+    private static let name = QueueFixture.name
+
+    private func send(_ queue: QueueFixture, options: String = "") async throws -> Int64 {
+        let arguments = #"'{"aps":{"alert":"x"}}', user_key => 'ann', run_at => now() + interval '5 days'\#(options)"#
+        return Int64(try await queue.number("select pushq.send('\(Self.name)', \(arguments))"))
+    }
+
+    private func register(_ token: String, _ queue: QueueFixture, user: String = "ann") async throws {
+        try await queue.run("select pushq.register_device('\(Self.name)', '\(token)', '\(user)')")
+    }
+
+    /// Has the time come for what waits.
+    private func pass(_ queue: QueueFixture) async throws {
+        try await queue.run(
+            """
+            update pushq.job set run_at = run_at - interval '5 days';
+            update pushq.newest_update set due_at = due_at - interval '5 days';
+            update pushq.message set due_at = due_at - interval '5 days'
+            """)
+    }
+
+    private func progress(_ root: Int64, _ queue: QueueFixture) async throws -> RootProgress {
+        try #require(try await queue.connection.progress(ofRoot: root, inQueue: Self.name))
+    }
+
+    /// Claims what is due, and has the recipients of it found as a worker does; returns the tokens of the jobs that it can send then.
+    private func claimed(_ queue: QueueFixture) async throws -> [ClaimedJob] {
+        let unknown = try await queue.claim(lane: .normal)
+        #expect(unknown.allSatisfy { $0.awaitsRecipients && $0.damage == nil })
+        try await queue.connection.findRecipients(of: unknown.map(\.key), owner: 1)
+        return try await queue.claim(lane: .normal)
+    }
+
+    @Test func `goes to the devices that the user has then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for token in ["a1", "a2", "a3"] { try await register(token, queue) }
+            let root = try await send(queue)
+            #expect(try await progress(root, queue).awaitsRecipients)
+            #expect(try await progress(root, queue).isKnown)
+            #expect(try await !progress(root, queue).isFinished)
+            try await register("a4", queue)
+            try await register("a2", queue, user: "bob")
+            _ = try await queue.connection.setDevice(DeviceToken(hex: "a1"), inQueue: Self.name, isActive: false)
+
+            #expect(try await queue.claim(lane: .normal).isEmpty)
+            let due = try await queue.number("select id from pushq.job")
+            try await pass(queue)
+            let job = try #require(try await claimed(queue).first)
+            #expect(job.deviceIDs.indices.map { job.token(of: $0) } == [[0xA3], [0xA4]])
+            #expect(job.rootID == root)
+            #expect(job.key.jobID == Int64(due), "it can still be cancelled by its number")
+            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            #expect(try await progress(root, queue).tally.delivered == 2)
+            #expect(try await progress(root, queue).isFinished)
+        }
+    }
+
+    @Test func `reaches nobody if the user has no device then, and says so`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            let root = try await send(queue)
+            try await queue.run("select pushq.unregister_device('\(Self.name)', 'a1')")
+            try await pass(queue)
+            #expect(try await claimed(queue).isEmpty)
+            #expect(try await progress(root, queue).whyNobody == "user “ann” has no device in this queue")
+            #expect(try await progress(root, queue).isFinished)
+            #expect(try await queue.number("select count(*) from pushq.lease") == 0)
+        }
+    }
+
+    @Test func `is cancelled before anybody knows whom it is for`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            let root = try await send(queue)
+            _ = try await queue.connection.cancelSend(root, inQueue: Self.name)
+            let jobs = try await claimed(queue)
+            #expect(jobs.map(\.isStopped) == [true])
+        }
+    }
+
+    @Test func `is left to whoever holds it by then, if its worker was lost with it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            _ = try await send(queue)
+            try await pass(queue)
+            let lost = try await queue.claim(lane: .normal, owner: 2, lease: .zero)
+            #expect(try await queue.connection.rescue(grace: .zero) == 1)
+            try await queue.connection.findRecipients(of: lost.map(\.key), owner: 2)
+            let jobs = try await claimed(queue)
+            #expect(jobs.map(\.activeIDs.count) == [1])
+            #expect(jobs.map(\.rescues) == [0], "nothing was sent")
+        }
+    }
+
+    @Test func `takes the place of older updates of those devices`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("a1", queue)
+            let update = #""aps":{"timestamp":1,"event":"update","content-state":{}}"#
+            try await queue.run(
+                "select pushq.send('\(Self.name)', '{\(update)}', array['a1'], push_type => 'liveactivity')")
+            let arguments = "user_key => 'ann', push_type => 'liveactivity', replace_waiting => true"
+            let root = try await queue.number(
+                "select pushq.send('\(Self.name)', '{\(update)}', \(arguments), run_at => now() + interval '1 day')")
+            try await queue.run("update pushq.job set run_at = now() where root_id = \(root)")
+            try await queue.run("update pushq.message set due_at = now() where root_id = \(root)")
+            let jobs = try await queue.claim(lane: .normal)
+            try await queue.connection.findRecipients(
+                of: jobs.filter(\.awaitsRecipients).map(\.key), owner: 1)
+            let other = try #require(jobs.first { !$0.awaitsRecipients })
+            #expect(other.activeIDs.count == 1, "the newer one was not known yet")
+            try await queue.connection.yield(
+                [YieldedLease(progress: LeaseProgress(key: other.key, dispatched: 0, outcomes: [0]))], owner: 1)
+            let again = try await queue.claim(lane: .normal)
+            #expect(again.map { $0.rootID == Int64(root) ? $0.activeIDs.count : -$0.activeIDs.count } == [0, 1])
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `An update of a Live Activity for later` {
+    private static let name = QueueFixture.name
+
+    /// Queues an update, or the end, that takes the place of those before it. Returns its root.
+    private func send(_ event: String, in queue: QueueFixture, after delay: String = "0 s") async throws -> Int64 {
+        let payload = #"'{"aps":{"timestamp":1,"event":"\#(event)","content-state":{}}}'"#
+        let options = "push_type => 'liveactivity', replace_waiting => true, run_at => now() + interval '\(delay)'"
+        return Int64(
+            try await queue.number("select pushq.send('\(Self.name)', \(payload), array['ac01'], \(options))"))
+    }
+
+    /// Moves the clock of what waits on.
+    private func pass(_ time: String, _ queue: QueueFixture) async throws {
+        for column in ["job set run_at = run_at", "newest_update set due_at = due_at", "message set due_at = due_at"] {
+            try await queue.run("update pushq.\(column) - interval '\(time)'")
+        }
+    }
+
+    /// Claims what is due, and returns the roots of what may be sent and of what is suppressed.
+    private func claimed(_ queue: QueueFixture) async throws -> (sent: [Int64], suppressed: [Int64]) {
+        let jobs = try await queue.claim(lane: .normal)
+        _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+        return (
+            jobs.filter { !$0.activeIDs.isEmpty }.map(\.rootID), jobs.filter(\.activeIDs.isEmpty).map(\.rootID)
+        )
+    }
+
+    @Test func `takes nobody's place before it is due, and is not replaced by what was due before it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let first = try await send("update", in: queue)
+            let end = try await send("end", in: queue, after: "2 hours")
+            #expect(try await claimed(queue) == ([first], []))
+            try await pass("30 minutes", queue)
+            let second = try await send("update", in: queue)
+            #expect(try await claimed(queue) == ([second], []))
+            try await pass("2 hours", queue)
+            #expect(try await claimed(queue) == ([end], []))
+        }
+    }
+
+    @Test func `takes the place of what still waits when it is due`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let end = try await send("end", in: queue, after: "2 hours")
+            let first = try await send("update", in: queue)
+            let second = try await send("update", in: queue)
+            try await pass("3 hours", queue)
+            #expect(try await claimed(queue) == ([end], [first, second]))
+            #expect(try await queue.number("select count(*) from pushq.newest_update") == 2, "the first is not needed")
+        }
+    }
+
+    @Test func `waits for no other transaction, and none for it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await send("update", in: queue)
+            let producer = try await database.connect()
+            let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
+            try await producer.runScript(
+                """
+                begin;
+                select pushq.send('\(Self.name)', '\(payload)', array['ac01'], push_type => 'liveactivity', replace_waiting => true)
+                """)
+            try await queue.run("set lock_timeout = '5s'")
+            let last = try await send("update", in: queue)
+            try await producer.runScript("commit")
+            #expect(try await claimed(queue).sent == [last])
+        }
+    }
+}
