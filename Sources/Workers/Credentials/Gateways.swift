@@ -110,15 +110,12 @@ final class Gateways {
     /// Takes the answers of all gateways, and hears when one has room again.
     weak var handler: (any PushGatewayHandler)?
 
-    init(
-        loop: EventLoop, store: EngineStore, settings: EngineSettings, masterKey: MasterKey?,
-        report: @escaping (EngineEvent) -> Void
-    ) {
-        self.loop = loop
-        self.store = store
-        self.settings = settings
-        self.masterKey = masterKey
-        self.report = report
+    init(_ context: EngineContext) {
+        loop = context.loop
+        store = context.stores.claims
+        settings = context.settings
+        masterKey = context.masterKey
+        report = context.report
         budget = ConnectionBudget(limit: settings.mostConnections, loop: loop)
         signal = Signal(loop: loop)
     }

@@ -17,6 +17,11 @@ final class Dispatcher {
     private let loop: EventLoop
     private let settings: EngineSettings
     private let jobs: HeldJobs
+    private let settler: Settler
+    private let queues: Queues
+    private let gateways: Gateways
+    private let mayHaveWork: Signal
+    private let lacksPermits: Signal
     private var share = FairShare()
     /// The largest weight among the active queues.
     private var heaviest = 1.0
@@ -34,28 +39,15 @@ final class Dispatcher {
     /// Wakes this worker when a push may try whether an outage of APNs is over.
     private var tryTimers: [ObjectIdentifier: Timer] = [:]
 
-    /// Called when a job has nothing in flight and is finished or closed.
-    var jobIsThrough: (HeldJob) -> Void = { _ in }
-    /// Called when a queue runs out of permits, or a queue or the dispatcher could do with more jobs.
-    var wantsPermits: () -> Void = {}
-    var wantsJobs: () -> Void = {}
-    /// Called when a job stands still until its mark is moved.
-    var wantsFlush: () -> Void = {}
-    /// Called when an answer says that a queue's credential is at fault, or its provider token too old.
-    var credentialIsAtFault: (QueueState, Refusal) -> Void = { _, _ in }
-    var tokenHasExpired: (any PushGateway) -> Void = { _ in }
-    /// Called when an answer says that provider tokens are replaced too often.
-    var tokenMustStay: (any PushGateway) -> Void = { _ in }
-    /// Called when answers say that APNs has an outage, for a gateway that everything was sent over before; and that it is over.
-    var outageHasBegun: (any PushGateway, _ reason: String) -> Void = { _, _ in }
-    var outageIsOver: (any PushGateway) -> Void = { _ in }
-    /// Called when a push may try whether an outage is over.
-    var mayTryAgain: () -> Void = {}
-
-    init(loop: EventLoop, settings: EngineSettings, jobs: HeldJobs) {
-        self.loop = loop
-        self.settings = settings
+    init(_ context: EngineContext, jobs: HeldJobs, settler: Settler, queues: Queues, gateways: Gateways) {
+        loop = context.loop
+        settings = context.settings
+        mayHaveWork = context.mayHaveWork
+        lacksPermits = context.lacksPermits
         self.jobs = jobs
+        self.settler = settler
+        self.queues = queues
+        self.gateways = gateways
     }
 
     /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
@@ -185,7 +177,7 @@ final class Dispatcher {
             job.noteSent()
             sent += 1
         }
-        if job.awaitsMark { wantsFlush() }
+        if job.awaitsMark { settler.hurryFlush() }
         return sent
     }
 
@@ -202,18 +194,18 @@ final class Dispatcher {
     /// Asks for jobs and permits where they run low, and sets the alarm for the next permit.
     private func askForMore(now: ContinuousClock.Instant) {
         var alarm: ContinuousClock.Instant?
-        var lacksPermits = false
+        var isShortOfPermits = false
         for queue in active where queue.mayWork && queue.settings.rate != nil && queue.unsent > 0 {
             // One that is due already waits for room, and answers bring that.
             if let next = queue.permits.first?.next, next > now { alarm = min(alarm ?? next, next) }
-            lacksPermits = lacksPermits || queue.permitsLeft < queue.unsent
+            isShortOfPermits = isShortOfPermits || queue.permitsLeft < queue.unsent
         }
-        if lacksPermits { wantsPermits() }
+        if isShortOfPermits { lacksPermits.raise() }
         permitTimer?.cancel()
         permitTimer = alarm.map { next in
             loop.schedule(after: now.duration(to: next)) { [self] in dispatch() }
         }
-        wantsJobs()
+        if active.contains(where: \.runsLow) { mayHaveWork.raise() }
     }
 
     // MARK: Answers
@@ -267,9 +259,9 @@ final class Dispatcher {
     ) {
         switch consequence {
         case .none: break
-        case .pauseQueue: credentialIsAtFault(queue, refusal)
-        case .renewToken: tokenHasExpired(gateway)
-        case .keepToken: tokenMustStay(gateway)
+        case .pauseQueue: queues.noteFault(of: queue, refusal)
+        case .renewToken: gateways.noteExpiredToken(of: gateway)
+        case .keepToken: gateways.noteTooManyTokens(of: gateway)
         }
     }
 
@@ -285,10 +277,12 @@ final class Dispatcher {
         case .none: return
         case .opened(let reason):
             // Jobs are given back, and an answer is in the middle of being recorded.
-            loop.atEndOfTurn { [self] in outageHasBegun(gateway, reason) }
+            loop.atEndOfTurn { [queues] in queues.noteOutage(of: gateway, reason: reason) }
             awaitNextTry(of: circuit, gateway)
         case .stayedOpen: awaitNextTry(of: circuit, gateway)
-        case .closed: outageIsOver(gateway)
+        case .closed:
+            queues.noteEndOfOutage(of: gateway)
+            mayHaveWork.raise()
         }
     }
 
@@ -300,13 +294,13 @@ final class Dispatcher {
             tryTimers[id] = nil
             // The server may have asked for more time meanwhile.
             if circuit.isOpen(now: loop.now) { return awaitNextTry(of: circuit, gateway) }
-            mayTryAgain()
+            mayHaveWork.raise()
             schedule()
         }
     }
 
     /// Passes a job on when nothing of it is in flight and nothing more will be sent.
     func finishIfThrough(_ job: HeldJob) {
-        if job.inFlight == 0, job.waiting == 0 || job.isClosed { jobIsThrough(job) }
+        if job.inFlight == 0, job.waiting == 0 || job.isClosed { settler.take(job) }
     }
 }

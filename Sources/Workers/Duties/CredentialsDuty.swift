@@ -6,8 +6,13 @@ struct CredentialsDuty: Duty {
     let name = "credentials"
     let pause = Duration.seconds(600)
 
-    let store: EngineStore
-    let report: (EngineEvent) -> Void
+    private let store: EngineStore
+    private let report: (EngineEvent) -> Void
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        report = context.report
+    }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         for credential in try await store.connection().noteExpiringCredentials() {

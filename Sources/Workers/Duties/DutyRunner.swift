@@ -35,17 +35,14 @@ final class DutyRunner {
     private let signal: Signal
     private var isStopping = false
 
-    init(
-        loop: EventLoop, store: EngineStore, owner: Int64, duties: [any Duty], retry: Duration,
-        lease: Duration = lease, report: @escaping (EngineEvent) -> Void
-    ) {
-        self.store = store
-        self.owner = owner
+    init(_ context: EngineContext, duties: [any Duty], lease: Duration = lease) {
+        store = context.stores.upkeep
+        owner = context.owner
+        retry = context.settings.dutyRetry
+        report = context.report
         self.duties = duties
-        self.retry = retry
         self.lease = lease
-        self.report = report
-        signal = Signal(loop: loop)
+        signal = Signal(loop: context.loop)
     }
 
     func stop() {

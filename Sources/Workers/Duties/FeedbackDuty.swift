@@ -28,15 +28,12 @@ final class FeedbackDuty: Duty {
     private let report: (EngineEvent) -> Void
     private var service: FeedbackService?
 
-    init(
-        store: EngineStore, settings: EngineSettings, masterKey: MasterKey?, loop: EventLoop,
-        report: @escaping (EngineEvent) -> Void
-    ) {
-        self.store = store
-        self.settings = settings
-        self.masterKey = masterKey
-        self.loop = loop
-        self.report = report
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        settings = context.settings
+        masterKey = context.masterKey
+        loop = context.loop
+        report = context.report
     }
 
     /// Ends a list that is being read, when what has come of it is written.

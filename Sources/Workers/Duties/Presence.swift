@@ -11,20 +11,18 @@ final class Presence {
     private let settings: EngineSettings
     private let owner: Int64
     private let signal: Signal
-    /// What the worker is at: requests in flight, and queues for which APNs is out of reach.
-    private let look: () -> (inFlight: Int, unreachable: [Int32])
+    private let dispatcher: Dispatcher
+    private let queues: Queues
     private var isDraining = false
     private var isStopping = false
 
-    init(
-        loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64,
-        look: @escaping () -> (inFlight: Int, unreachable: [Int32])
-    ) {
-        self.look = look
-        self.store = store
-        self.settings = settings
-        self.owner = owner
-        signal = Signal(loop: loop)
+    init(_ context: EngineContext, dispatcher: Dispatcher, queues: Queues) {
+        store = context.stores.upkeep
+        settings = context.settings
+        owner = context.owner
+        self.dispatcher = dispatcher
+        self.queues = queues
+        signal = Signal(loop: context.loop)
     }
 
     /// Shows that the worker takes nothing more.
@@ -52,7 +50,7 @@ final class Presence {
         sign.version = settings.version
         sign.queues = settings.queues
         sign.isDraining = isDraining
-        (sign.inFlight, sign.unreachable) = look()
+        (sign.inFlight, sign.unreachable) = (dispatcher.inFlight, queues.unreachable)
         await store.attempt { try await $0.showWorker(owner, sign) }
     }
 }

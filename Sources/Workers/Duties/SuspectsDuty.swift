@@ -5,8 +5,13 @@ struct SuspectsDuty: Duty {
     let name = "suspects"
     let pause = Duration.seconds(5)
 
-    let store: EngineStore
-    let report: (EngineEvent) -> Void
+    private let store: EngineStore
+    private let report: (EngineEvent) -> Void
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        report = context.report
+    }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         while true {

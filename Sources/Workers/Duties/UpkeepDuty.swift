@@ -5,8 +5,13 @@ struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)
 
-    let store: EngineStore
-    let report: (EngineEvent) -> Void
+    private let store: EngineStore
+    private let report: (EngineEvent) -> Void
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        report = context.report
+    }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
         let changed: Result<[String], PostgresError>

@@ -50,20 +50,20 @@ package actor Engine {
         loop = EventLoop(name: "engine")
     }
 
-    /// Works until ``drain()`` has been called and is through. Throws if PostgreSQL cannot be reached at the start.
-    package func run() async throws(PostgresError) {
-        let parts = EngineParts(
-            loop: loop, settings: settings, database: database, masterKey: masterKey, owner: incarnation, report: report
-        )
+    /// Works until ``drain()`` has been called and is through.
+    /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `EngineError` if a part ended or failed before it was
+    ///   drained, after everything else was drained.
+    package func run() async throws {
+        let stores = EngineStores(to: database, on: loop, report: report)
+        defer { stores.close() }
+        let context = EngineContext(
+            loop: loop, settings: settings, owner: incarnation, masterKey: masterKey, stores: stores, report: report)
+        let parts = EngineParts(context, database: database)
         self.parts = parts
-        try await parts.start(database)
+        try await parts.start()
         if isDraining { parts.stopIntake() }
-        // Preferring the loop, they resume there at once and not by way of the global pool.
-        let running = EngineParts.Part.allCases.map { part in
-            Task(executorPreference: loop) { await self.run(part) }
-        }
-        for task in running { await task.value }
-        parts.leave()
+        try await LoopGroup.run(
+            parts.loops, on: loop, { try await self.run($0) }, mayEnd: { isDraining }, endAll: { drain() })
         report(.stopped(sent: parts.dispatcher.sent))
     }
 
@@ -80,7 +80,7 @@ package actor Engine {
         (parts?.dispatcher.sent ?? 0, parts?.dispatcher.inFlight ?? 0)
     }
 
-    private func run(_ part: EngineParts.Part) async {
-        await parts?.run(part)
+    private func run(_ loop: EngineParts.Loop) async throws {
+        await parts?.run(loop)
     }
 }

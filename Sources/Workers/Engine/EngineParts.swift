@@ -3,105 +3,72 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The parts of an engine and the wires between them.
+/// The parts of an engine, and what connects them.
+///
+/// A part gets the parts that it calls when it is made, so the order below is the order of the layers. A part that has something to say
+/// to a layer above it raises a signal of the context, or tells its delegate, which is this object.
 ///
 /// Belongs to the engine's event loop.
 final class EngineParts {
     /// What runs for as long as the engine does.
-    enum Part: CaseIterable {
+    enum Loop: CaseIterable {
         case intake, fanOut, permits, retiring, flushing, audit, queues, tokens, rescue, duties, feedback, presence,
             notifications, drain
     }
 
-    let loop: EventLoop
-    let settings: EngineSettings
-    let owner: Int64
-    let report: (EngineEvent) -> Void
-    /// What looks and claims; what renews leases and ends jobs, which nothing may hold up; fan-out, whose steps take 25 ms; and upkeep,
-    /// whose statements may wait for others. Each has a connection of its own.
-    let store: EngineStore
-    let leaseStore: EngineStore
-    let fanOutStore: EngineStore
-    let upkeepStore: EngineStore
-    private let connections: [StoreConnection]
-    /// How many of the first two connections are lost.
-    private var lostConnections = 0
-    private let notifications: NotificationListener
-
-    let jobs = HeldJobs()
-    let gateways: Gateways
-    let queues: Queues
+    private let context: EngineContext
+    private let database: DatabaseAddress
+    private let jobs = HeldJobs()
+    private let audit: LeaseAudit
+    private let settler: Settler
+    private let gateways: Gateways
+    private let queues: Queues
     let dispatcher: Dispatcher
-    let settler: Settler
-    let audit: LeaseAudit
-    let intake: Intake
-    let permits: PermitTaker
-    let rescuer: Rescuer
-    let duties: DutyRunner
-    /// Nil where this worker could not ask the feedback service.
-    let feedback: DutyRunner?
+    private let intake: Intake
+    private let permits: PermitTaker
+    private let rescuer: Rescuer
+    private let duties: DutyRunner
+    /// Nil if this worker cannot ask the feedback service.
+    private let feedback: DutyRunner?
     private let presence: Presence
+    private let notifications: NotificationListener
     private let drainSignal: Signal
     /// Gateways of which it was said that they are out of reach.
     private var unreachable: Set<ObjectIdentifier> = []
 
-    init(
-        loop: EventLoop, settings: EngineSettings, database: DatabaseAddress, masterKey: MasterKey?, owner: Int64,
-        report: @escaping (EngineEvent) -> Void
-    ) {
-        self.loop = loop
-        self.settings = settings
-        self.owner = owner
-        self.report = report
-        let session = WorkerSession(report: report)
-        connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
-            StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
-        }
-        let stores = connections.map { EngineStore($0, loop: loop, report: report) }
-        (store, leaseStore, fanOutStore, upkeepStore) = (stores[0], stores[1], stores[2], stores[3])
-        notifications = NotificationListener(loop: loop, database: database, owner: owner)
-
-        dispatcher = Dispatcher(loop: loop, settings: settings, jobs: jobs)
-        settler = Settler(loop: loop, store: leaseStore, settings: settings, owner: owner, jobs: jobs, report: report)
-        gateways = Gateways(loop: loop, store: store, settings: settings, masterKey: masterKey, report: report)
-        queues = Queues(
-            loop: loop, store: store, settings: settings, jobs: jobs, gateways: gateways, settler: settler,
-            report: report)
-        audit = LeaseAudit(
-            loop: loop, store: fanOutStore, settings: settings, owner: owner, jobs: jobs, report: report)
+    init(_ context: EngineContext, database: DatabaseAddress) {
+        self.context = context
+        self.database = database
+        audit = LeaseAudit(context, jobs: jobs)
+        settler = Settler(context, jobs: jobs, audit: audit)
+        gateways = Gateways(context)
+        queues = Queues(context, jobs: jobs, gateways: gateways, settler: settler)
+        dispatcher = Dispatcher(context, jobs: jobs, settler: settler, queues: queues, gateways: gateways)
         intake = Intake(
-            loop: loop, store: store, fanOutStore: fanOutStore, settings: settings, owner: owner, jobs: jobs,
-            queues: queues, dispatcher: dispatcher, settler: settler, audit: audit)
-        permits = PermitTaker(loop: loop, store: store, settings: settings, dispatcher: dispatcher)
-        rescuer = Rescuer(loop: loop, store: store, settings: settings, report: report)
-        let all: [any Duty] = [
-            SuspectsDuty(store: upkeepStore, report: report), UpkeepDuty(store: upkeepStore, report: report),
-            CredentialsDuty(store: upkeepStore, report: report),
-        ]
+            context, jobs: jobs, queues: queues, dispatcher: dispatcher, settler: settler, audit: audit)
+        permits = PermitTaker(context, dispatcher: dispatcher)
+        rescuer = Rescuer(context)
         duties = DutyRunner(
-            loop: loop, store: upkeepStore, owner: owner, duties: all, retry: settings.dutyRetry, report: report)
-        // A worker that does not know whom to ask, or has no key to the certificates, leaves it to those that do.
-        let canAsk = settings.feedbackEndpoint(.production) != nil && masterKey != nil
-        feedback = canAsk ? Self.feedback(upkeepStore, owner, settings, masterKey, loop, report) : nil
-        presence = Presence(loop: loop, store: upkeepStore, settings: settings, owner: owner) { [dispatcher, queues] in
-            (dispatcher.inFlight, queues.unreachable)
-        }
-        drainSignal = Signal(loop: loop)
-        connectParts()
+            context, duties: [SuspectsDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
+        // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that do.
+        let canAsk = context.settings.feedbackEndpoint(.production) != nil && context.masterKey != nil
+        feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
+        presence = Presence(context, dispatcher: dispatcher, queues: queues)
+        notifications = NotificationListener(
+            context, database: database, intake: intake, queues: queues, settler: settler)
+        drainSignal = Signal(loop: context.loop)
+
+        gateways.handler = self
+        settler.delegate = self
+        context.stores.delegate = self
     }
 
-    private static func feedback(
-        _ store: EngineStore, _ owner: Int64, _ settings: EngineSettings, _ masterKey: MasterKey?, _ loop: EventLoop,
-        _ report: @escaping (EngineEvent) -> Void
-    ) -> DutyRunner {
-        let duty = FeedbackDuty(store: store, settings: settings, masterKey: masterKey, loop: loop, report: report)
-        return DutyRunner(
-            loop: loop, store: store, owner: owner, duties: [duty], retry: settings.dutyRetry, report: report)
-    }
+    /// What this engine runs.
+    var loops: [Loop] { Loop.allCases.filter { $0 != .feedback || feedback != nil } }
 
-    /// Runs one part until ``stopIntake()`` and what follows from it have ended it.
-    func run(_ part: Part) async {
-        switch part {
+    /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
+    func run(_ loop: Loop) async {
+        switch loop {
         case .intake: await intake.run()
         case .fanOut: await intake.runFanOut()
         case .permits: await permits.run()
@@ -119,73 +86,18 @@ final class EngineParts {
         }
     }
 
-    private func connectParts() {
-        gateways.handler = self
-        dispatcher.jobIsThrough = { [settler] in settler.take($0) }
-        dispatcher.wantsPermits = { [permits] in permits.hurry() }
-        dispatcher.wantsJobs = { [intake] in intake.noteStocks() }
-        dispatcher.wantsFlush = { [settler] in settler.hurryFlush() }
-        dispatcher.credentialIsAtFault = { [queues] queue, refusal in
-            let isKnown = refusal.reason != .otherCredential
-            queues.noteFault(
-                of: queue, isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")")
-        }
-        dispatcher.tokenHasExpired = { [gateways] in gateways.noteExpiredToken(of: $0) }
-        dispatcher.tokenMustStay = { [gateways] in gateways.noteTooManyTokens(of: $0) }
-        dispatcher.outageHasBegun = { [queues, report] gateway, reason in
-            report(.outageBegun(queue: queues.names(using: gateway), reason: reason))
-            queues.yieldJobs(using: gateway)
-        }
-        dispatcher.outageIsOver = { [queues, intake, report] gateway in
-            report(.outageOver(queue: queues.names(using: gateway)))
-            intake.hurry()
-        }
-        dispatcher.mayTryAgain = { [intake] in intake.hurry() }
-        settler.mayGoOn = { [dispatcher] in dispatcher.goOn(with: $0) }
-        settler.hasAbandoned = { [audit] in audit.hurry() }
-        for connection in connections[..<2] {
-            connection.onLost = { [unowned self] error in
-                lostConnections += 1
-                if lostConnections == 1 { report(.storeLost(error.description)) }
-            }
-            connection.onBack = { [unowned self] in
-                lostConnections -= 1
-                guard lostConnections == 0 else { return }
-                intake.noteInterruption()
-                rescuer.holdOff()
-                report(.storeBack)
-            }
-        }
-        rescuer.hasRescued = { [intake] in intake.hurry() }
-        notifications.hear = { [unowned self] in hear($0) }
-        notifications.listens = { [intake] in intake.noteInterruption() }
-        settler.isHalted = { [queues] in queues.halt($0) }
-    }
-
-    /// Connects to PostgreSQL for the first time: what is wrong with the address shows at once. Says what it is that starts.
-    func start(_ database: DatabaseAddress) async throws(PostgresError) {
-        let names = try await connections[0].current(within: .seconds(10)).queueNames()
-        // From here on an outage of PostgreSQL is waited out.
-        report(
+    /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL is waited out.
+    func start() async throws(PostgresError) {
+        let names = try await context.stores.start()
+        let settings = context.settings
+        context.report(
             .started(
                 name: settings.name, version: settings.version, database: database.description, queues: settings.queues)
         )
         let pattern = QueuePattern(settings.queues)
-        // One may be made at any time, so the worker goes on.
-        if !names.contains(where: { pattern.matches($0) }) { report(.noQueueMatches(pattern: settings.queues)) }
-    }
-
-    /// Closes the connections to PostgreSQL.
-    func leave() {
-        for connection in connections { connection.close() }
-    }
-
-    private func hear(_ notice: Notice) {
-        switch notice {
-        case .work: intake.noteNotification()
-        case .queue(let id): queues.hurry([id])
-        case .tenant(let id): queues.hurryAll(ofTenant: id)
-        case .root(let id): settler.lookAfter(root: id)
+        // A queue that matches may be made at any time, so the worker goes on.
+        if !names.contains(where: { pattern.matches($0) }) {
+            context.report(.noQueueMatches(pattern: settings.queues))
         }
     }
 
@@ -193,7 +105,7 @@ final class EngineParts {
 
     /// Begins to drain: nothing more is claimed or sent.
     func stopIntake() {
-        report(.draining)
+        context.report(.draining)
         intake.stop()
         dispatcher.stop()
         presence.noteDraining()
@@ -203,10 +115,9 @@ final class EngineParts {
     /// Waits for the drain to begin, for what is in flight, and then has everything written or given back.
     private func drain() async {
         while !(await drainSignal.wait(atMost: .seconds(3600))) {}
-        let deadline = ContinuousClock.now + settings.drain
+        let deadline = ContinuousClock.now + context.settings.drain
         // What cannot be written by then is left to the leases' end.
-        store.giveUp(after: deadline)
-        leaseStore.giveUp(after: deadline)
+        context.stores.giveUp(after: deadline)
         permits.stop()
         rescuer.stop()
         duties.stop()
@@ -220,7 +131,7 @@ final class EngineParts {
             await drainSignal.wait(atMost: min(.milliseconds(50), ContinuousClock.now.duration(to: deadline)))
         }
         audit.stop()
-        if dispatcher.inFlight > 0 { report(.leftInFlight(dispatcher.inFlight, drain: settings.drain)) }
+        if dispatcher.inFlight > 0 { context.report(.leftInFlight(dispatcher.inFlight, drain: context.settings.drain)) }
         gateways.closeAll()
         settler.stop()
         presence.stop()
@@ -239,11 +150,12 @@ extension EngineParts: PushGatewayHandler {
     }
 
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {
-        report(.deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: settings.binary.grace))
+        context.report(
+            .deliveredTooSoon(queue: queues.names(using: gateway), count: count, grace: context.settings.binary.grace))
     }
 
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway) {
-        report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
+        context.report(.pushesUncertain(queue: queues.names(using: gateway), count: count, reason: reason))
     }
 
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway) {
@@ -255,7 +167,7 @@ extension EngineParts: PushGatewayHandler {
         case .reconnectOnce:
             // A connection that ends so has taken nothing: the next one that does so, too, is not to blame.
             for queue in queues.using(gateway)
-            where queue.unrelatedKey.noteRefused(sentAt: loop.now, now: loop.now) == .keyIsWrong {
+            where queue.unrelatedKey.noteRefused(sentAt: context.loop.now, now: context.loop.now) == .keyIsWrong {
                 queues.noteFault(of: queue, reason.text)
             }
         default: for queue in queues.using(gateway) { queues.noteFault(of: queue, reason.text) }
@@ -268,14 +180,27 @@ extension EngineParts: PushGatewayHandler {
             // Of an outage that its answers told of, everything has been said.
             guard gateways.circuit(of: gateway)?.isClosed != false else { return queues.yieldJobs(using: gateway) }
             guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }
-            report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: outage.error))
+            context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: outage.error))
             queues.yieldJobs(using: gateway)
         } else if gateway.state == .idle {
             // At rest: nobody waits for it to come back.
             unreachable.remove(ObjectIdentifier(gateway))
         } else if gateway.state == .open, unreachable.remove(ObjectIdentifier(gateway)) != nil {
-            report(.gatewayReachable(queue: queues.names(using: gateway)))
-            intake.hurry()
+            context.report(.gatewayReachable(queue: queues.names(using: gateway)))
+            context.mayHaveWork.raise()
         }
+    }
+}
+
+extension EngineParts: SettlerDelegate {
+    func mayGoOn(with job: HeldJob) { dispatcher.goOn(with: job) }
+
+    func queueIsHalted(_ id: Int32) { queues.halt(id) }
+}
+
+extension EngineParts: EngineStoresDelegate {
+    func storesAreBack() {
+        intake.noteInterruption()
+        rescuer.holdOff()
     }
 }

@@ -57,26 +57,23 @@ final class Intake {
     private var looksAtAll = false
 
     init(
-        loop: EventLoop, store: EngineStore, fanOutStore: EngineStore, settings: EngineSettings, owner: Int64,
-        jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler, audit: LeaseAudit
+        _ context: EngineContext, jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler,
+        audit: LeaseAudit
     ) {
-        self.loop = loop
-        self.store = store
-        self.fanOutStore = fanOutStore
-        self.settings = settings
-        self.owner = owner
+        loop = context.loop
+        store = context.stores.claims
+        fanOutStore = context.stores.fanOut
+        settings = context.settings
+        owner = context.owner
         self.jobs = jobs
         self.queues = queues
         self.dispatcher = dispatcher
         self.settler = settler
         self.audit = audit
         wakefulness = Wakefulness(busyLook: settings.busyLook, idleLook: settings.idleLook)
-        signal = Signal(loop: loop)
-        fanOutSignal = Signal(loop: loop)
+        signal = context.mayHaveWork
+        fanOutSignal = Signal(loop: context.loop)
     }
-
-    /// Looks for work now: stocks run low, or something can be claimed again.
-    func hurry() { signal.raise() }
 
     /// A producer says that there is work.
     func noteNotification() {
@@ -95,14 +92,6 @@ final class Intake {
         isStopping = true
         signal.raise()
         fanOutSignal.raise()
-    }
-
-    /// Whether some queue could send more than it holds.
-    func noteStocks() {
-        let isLow = dispatcher.active.contains { queue in
-            queue.mayWork && queue.hasMoreWaiting && queue.unsent < target(of: queue) / 2
-        }
-        if isLow { signal.raise() }
     }
 
     // MARK: Claiming
@@ -178,6 +167,7 @@ final class Intake {
             }
             guard let queue = queues[lane.queueID], queue.mayWork, queue.canReachAPNs(now: now) else { continue }
             queue.hasMoreWaiting = true
+            queue.lowWater = target(of: queue) / 2
             // Held by thousands of queues that wait for a connection: further ones wait in the database, until some are through.
             if isFull, lane.lane != .urgent, !queue.isConnected { continue }
             let missing = Double(min(target(of: queue) - queue.unsent(in: lane.lane), part))
@@ -232,7 +222,7 @@ final class Intake {
     private func findRecipients(of keys: [LeaseKey]) async {
         guard !keys.isEmpty else { return }
         let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, owner: owner) }
-        if isDone == nil { audit.hurry() } else { hurry() }
+        if isDone == nil { audit.hurry() } else { signal.raise() }
     }
 
     /// Lets a job be sent, or ends it where it may not be.

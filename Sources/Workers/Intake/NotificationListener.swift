@@ -10,20 +10,21 @@ final class NotificationListener {
     private let loop: EventLoop
     private let database: DatabaseAddress
     private let owner: Int64
+    private let intake: Intake
+    private let queues: Queues
+    private let settler: Settler
     private let signal: Signal
     private var isStopping = false
     private var generator = SystemRandomNumberGenerator()
 
-    /// Called for each notification.
-    var hear: (Notice) -> Void = { _ in }
-    /// Called when it listens, for the first time or again: what was said while it did not, it has not heard.
-    var listens: () -> Void = {}
-
-    init(loop: EventLoop, database: DatabaseAddress, owner: Int64) {
-        self.loop = loop
+    init(_ context: EngineContext, database: DatabaseAddress, intake: Intake, queues: Queues, settler: Settler) {
+        loop = context.loop
+        owner = context.owner
         self.database = database
-        self.owner = owner
-        signal = Signal(loop: loop)
+        self.intake = intake
+        self.queues = queues
+        self.settler = settler
+        signal = Signal(loop: context.loop)
     }
 
     func stop() {
@@ -56,7 +57,17 @@ final class NotificationListener {
         connection.onClose = { [self] _ in signal.raise() }
         try await connection.listen(to: Notice.channel)
         try await connection.listen(to: Notice.channel(of: owner))
-        listens()
+        // What was said before, nobody here has heard.
+        intake.noteInterruption()
         return connection
+    }
+
+    private func hear(_ notice: Notice) {
+        switch notice {
+        case .work: intake.noteNotification()
+        case .queue(let id): queues.hurry([id])
+        case .tenant(let id): queues.hurryAll(ofTenant: id)
+        case .root(let id): settler.lookAfter(root: id)
+        }
     }
 }

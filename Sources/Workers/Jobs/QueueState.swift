@@ -44,6 +44,8 @@ final class QueueState {
 
     /// Jobs were seen that nobody has claimed.
     var hasMoreWaiting = false
+    /// With fewer recipients held than this, it could soon send more than it holds.
+    var lowWater = 0
     /// Messages in the form in which they are sent, the few that are in use.
     private var pushes: [Int64: PreparedPush] = [:]
     /// Messages kept prepared: campaigns that run at one time are few, and single pushes are sent once.
@@ -206,6 +208,9 @@ final class QueueState {
     /// Recipients held and not sent to, of one lane or of all.
     func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].unsent + broadcasts[Int(lane.rawValue)].unsent }
     var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
+
+    /// Whether jobs wait that it could soon send.
+    var runsLow: Bool { hasMoreWaiting && mayWork && unsent < lowWater }
 
     /// Permits that may be used at `now`; lapsed ones are dropped.
     func permits(at now: ContinuousClock.Instant) -> Int {

@@ -28,17 +28,14 @@ final class LeaseAudit {
     /// The claims that were known of at the last audit.
     private var claimsAudited = 0
 
-    init(
-        loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64, jobs: HeldJobs,
-        report: @escaping (EngineEvent) -> Void
-    ) {
-        self.store = store
-        self.settings = settings
-        self.owner = owner
+    init(_ context: EngineContext, jobs: HeldJobs) {
+        store = context.stores.fanOut
+        settings = context.settings
+        owner = context.owner
         self.jobs = jobs
-        self.report = report
-        signal = Signal(loop: loop)
-        claimSignal = Signal(loop: loop)
+        report = context.report
+        signal = Signal(loop: context.loop)
+        claimSignal = Signal(loop: context.loop)
     }
 
     /// Notes that a claim is sent.

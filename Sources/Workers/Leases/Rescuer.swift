@@ -10,20 +10,19 @@ final class Rescuer {
     private let store: EngineStore
     private let settings: EngineSettings
     private let report: (EngineEvent) -> Void
+    private let mayHaveWork: Signal
     private let signal: Signal
     private var isStopping = false
     /// Until then leases are left alone: PostgreSQL was away, and those that hold them have to be able to renew them first.
     private var holdUntil = ContinuousClock.now
 
-    init(loop: EventLoop, store: EngineStore, settings: EngineSettings, report: @escaping (EngineEvent) -> Void) {
-        self.store = store
-        self.settings = settings
-        self.report = report
-        signal = Signal(loop: loop)
+    init(_ context: EngineContext) {
+        store = context.stores.claims
+        settings = context.settings
+        report = context.report
+        mayHaveWork = context.mayHaveWork
+        signal = Signal(loop: context.loop)
     }
-
-    /// Called when rescued jobs may be claimed.
-    var hasRescued: () -> Void = {}
 
     /// PostgreSQL is back: whoever held leases when it went has as long as a holder trusts its lease to renew them.
     func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
@@ -53,7 +52,7 @@ final class Rescuer {
                 count = try await connection.rescue(grace: settings.rescueGrace)
                 guard count > 0 else { return }
                 report(.jobsRescued(count))
-                hasRescued()
+                mayHaveWork.raise()
             }
         } catch {
             holdOff()

@@ -13,15 +13,12 @@ final class PermitTaker {
     private let signal: Signal
     private var isStopping = false
 
-    init(loop: EventLoop, store: EngineStore, settings: EngineSettings, dispatcher: Dispatcher) {
-        self.store = store
-        self.settings = settings
+    init(_ context: EngineContext, dispatcher: Dispatcher) {
+        store = context.stores.claims
+        settings = context.settings
         self.dispatcher = dispatcher
-        signal = Signal(loop: loop)
+        signal = context.lacksPermits
     }
-
-    /// Some queue has fewer permits than recipients.
-    func hurry() { signal.raise() }
 
     func stop() {
         isStopping = true

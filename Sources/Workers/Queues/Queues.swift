@@ -57,18 +57,15 @@ final class Queues {
 
     private var allReadAt = ContinuousClock.now
 
-    init(
-        loop: EventLoop, store: EngineStore, settings: EngineSettings, jobs: HeldJobs, gateways: Gateways,
-        settler: Settler, report: @escaping (EngineEvent) -> Void
-    ) {
-        self.store = store
-        self.settings = settings
+    init(_ context: EngineContext, jobs: HeldJobs, gateways: Gateways, settler: Settler) {
+        store = context.stores.claims
+        settings = context.settings
         self.jobs = jobs
         self.gateways = gateways
         self.settler = settler
-        self.report = report
+        report = context.report
         pattern = QueuePattern(settings.queues)
-        signal = Signal(loop: loop)
+        signal = Signal(loop: context.loop)
     }
 
     /// The queue with this id, if it is this worker's to serve.
@@ -166,6 +163,13 @@ final class Queues {
     func stop() {
         isStopping = true
         signal.raise()
+    }
+
+    /// Stops sending for a queue whose credential an answer refuses.
+    func noteFault(of queue: QueueState, _ refusal: Refusal) {
+        let isKnown = refusal.reason != .otherCredential
+        noteFault(
+            of: queue, isKnown ? refusal.reason.text : "\(refusal.status) \(refusal.text ?? "without a reason")")
     }
 
     /// Stops sending for a queue whose credential APNs refuses; soon the queue is paused for the fleet.
@@ -307,6 +311,17 @@ final class Queues {
         }
         queue.isHeld = true
         yieldJobs(of: queue)
+    }
+
+    /// APNs has an outage, as the answers over a gateway tell: the jobs that would be sent over it wait in the database.
+    func noteOutage(of gateway: any PushGateway, reason: String) {
+        report(.outageBegun(queue: names(using: gateway), reason: reason))
+        yieldJobs(using: gateway)
+    }
+
+    /// The outage is over.
+    func noteEndOfOutage(of gateway: any PushGateway) {
+        report(.outageOver(queue: names(using: gateway)))
     }
 
     /// Gives back all jobs that would be sent through a gateway.

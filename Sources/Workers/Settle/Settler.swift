@@ -2,6 +2,14 @@ import PostgresStore
 import QueueCore
 import Transport
 
+/// Acts on what the settler learns of jobs and queues.
+protocol SettlerDelegate: AnyObject {
+    /// The lease of a job was renewed, and its mark may have been moved: it may be sent on.
+    func mayGoOn(with job: HeldJob)
+    /// A queue was paused, or its tenant suspended.
+    func queueIsHalted(_ id: Int32)
+}
+
 /// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent here. What is
 /// written when, ``Settlement`` decides.
 ///
@@ -13,6 +21,7 @@ final class Settler {
     private let store: EngineStore
     private let settings: EngineSettings
     private let owner: Int64
+    private let audit: LeaseAudit
     private let report: (EngineEvent) -> Void
     private let retireSignal: Signal
     private let flushSignal: Signal
@@ -22,24 +31,17 @@ final class Settler {
     /// The maximum number of leases that this worker may hold now.
     var maximumLeases: Int { settlement.maximumLeases }
 
-    /// Called for a queue that was paused, or whose tenant was suspended.
-    var isHalted: (Int32) -> Void = { _ in }
-    /// Called when the end of a job could not be written: its lease is one that nobody knows of.
-    var hasAbandoned: () -> Void = {}
-    /// Called for each job whose lease is renewed and whose mark has perhaps been moved: it may go on.
-    var mayGoOn: (HeldJob) -> Void = { _ in }
+    weak var delegate: (any SettlerDelegate)?
 
-    init(
-        loop: EventLoop, store: EngineStore, settings: EngineSettings, owner: Int64, jobs: HeldJobs,
-        report: @escaping (EngineEvent) -> Void
-    ) {
-        self.store = store
-        self.settings = settings
-        self.owner = owner
-        self.report = report
+    init(_ context: EngineContext, jobs: HeldJobs, audit: LeaseAudit) {
+        store = context.stores.leases
+        settings = context.settings
+        owner = context.owner
+        self.audit = audit
+        report = context.report
         settlement = Settlement(settings, jobs: jobs, now: .now)
-        retireSignal = Signal(loop: loop)
-        flushSignal = Signal(loop: loop)
+        retireSignal = Signal(loop: context.loop)
+        flushSignal = Signal(loop: context.loop)
     }
 
     /// Takes a job that is through: every recipient has an outcome, or it was closed; and nothing is in flight.
@@ -77,8 +79,8 @@ final class Settler {
 
     private func follow(_ consequences: Settlement.Consequences) {
         if consequences.lost > 0 { report(.leasesLost(consequences.lost)) }
-        if consequences.hasAbandoned { hasAbandoned() }
-        for job in consequences.renewed { mayGoOn(job) }
+        if consequences.hasAbandoned { audit.hurry() }
+        for job in consequences.renewed { delegate?.mayGoOn(with: job) }
         if consequences.wantsRound { flushSignal.raise() }
         if settlement.hasEnough { retireSignal.raise() }
     }
@@ -127,7 +129,7 @@ final class Settler {
     private func carryOut(_ step: Renewals.Step) async {
         switch step {
         case .askForHalts(let ids):
-            for id in await store.attempt({ try await $0.haltedQueues(ids) }) ?? [] { isHalted(id) }
+            for id in await store.attempt({ try await $0.haltedQueues(ids) }) ?? [] { delegate?.queueIsHalted(id) }
         case .flush(let batch):
             let answer = await ask {
                 try await $0.flush(batch.progress, owner: owner, lease: settings.lease, number: batch.number)

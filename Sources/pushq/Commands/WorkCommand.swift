@@ -52,18 +52,15 @@ struct WorkCommand: Terminal.Command {
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
         let masterKey = try MasterKeySetting().key()
-        let crew = (0..<engines).map { _ in
-            Engine(settings: settings, database: address, masterKey: masterKey) { event in
-                console.note(LogLine.text(event.description))
-            }
-        }
+        let crew = EngineCrew(
+            (0..<engines).map { _ in
+                Engine(settings: settings, database: address, masterKey: masterKey) { event in
+                    console.note(LogLine.text(event.description))
+                }
+            })
         let stopping = Task { await Self.stop(crew, on: console) }
         defer { stopping.cancel() }
-        try await withThrowingTaskGroup { group in
-            for engine in crew { group.addTask { try await engine.run() } }
-            try await group.waitForAll()
-        }
-        for engine in crew { engine.loop.shutDown() }
+        try await crew.run()
     }
 
     private func settings() throws -> EngineSettings {
@@ -100,7 +97,7 @@ struct WorkCommand: Terminal.Command {
     }
 
     /// The first signal drains, the second ends.
-    private static func stop(_ crew: [Engine], on console: Console) async {
+    private static func stop(_ crew: EngineCrew, on console: Console) async {
         var isDraining = false
         for await _ in Signals.stream() {
             guard !isDraining else {
@@ -108,7 +105,7 @@ struct WorkCommand: Terminal.Command {
                 exit(ExitCode.failed.rawValue)
             }
             isDraining = true
-            for engine in crew { await engine.drain() }
+            await crew.drain()
         }
     }
 }

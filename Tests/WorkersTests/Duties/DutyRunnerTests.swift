@@ -26,10 +26,8 @@ import Transport
     }
 
     private func runner(_ duty: LongDuty, owner: Int64, of database: TestDatabase, on loop: EventLoop) -> DutyRunner {
-        let connection = StoreConnection(to: database.address, as: "duty test", on: loop)
-        return DutyRunner(
-            loop: loop, store: EngineStore(connection, loop: loop, report: { _ in }), owner: owner, duties: [duty],
-            retry: .seconds(30), lease: .seconds(3), report: { _ in })
+        let context = EngineContext.testing(over: database.address, on: loop, owner: owner)
+        return DutyRunner(context, duties: [duty], lease: .seconds(3))
     }
 
     private func look(_ sql: String, in database: TestDatabase) async throws -> Int64 {

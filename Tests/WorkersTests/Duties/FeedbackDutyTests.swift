@@ -83,18 +83,17 @@ import Transport
 extension EngineFixture {
     /// A hold on the duty that nobody disputes.
     fileprivate func lease(on loop: EventLoop) -> DutyLease {
-        let connection = StoreConnection(to: database.address, as: "feedback test", on: loop)
-        return DutyLease(
-            name: "feedback", owner: 1, length: .seconds(60),
-            store: EngineStore(connection, loop: loop, report: { [events] in events.append($0) }), takenAt: .now,
+        DutyLease(
+            name: "feedback", owner: 1, length: .seconds(60), store: context(on: loop).stores.upkeep, takenAt: .now,
             isStopping: { false })
     }
 
     /// The duty as a new worker has it.
-    fileprivate func duty(on loop: EventLoop) -> FeedbackDuty {
-        let connection = StoreConnection(to: database.address, as: "feedback test", on: loop)
-        return FeedbackDuty(
-            store: EngineStore(connection, loop: loop, report: { [events] in events.append($0) }), settings: settings,
-            masterKey: masterKey, loop: loop, report: { [events] in events.append($0) })
+    fileprivate func duty(on loop: EventLoop) -> FeedbackDuty { FeedbackDuty(context(on: loop)) }
+
+    private func context(on loop: EventLoop) -> EngineContext {
+        .testing(
+            over: database.address, on: loop, settings: settings, masterKey: masterKey,
+            report: { [events] in events.append($0) })
     }
 }

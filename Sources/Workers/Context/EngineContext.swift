@@ -1,0 +1,36 @@
+import PostgresStore
+import Transport
+
+/// What every part of an engine gets when it is made.
+///
+/// Belongs to the engine's event loop.
+final class EngineContext {
+    /// The event loop that the engine lives on.
+    let loop: EventLoop
+    let settings: EngineSettings
+    /// The engine's incarnation, under which it holds leases and duties.
+    let owner: Int64
+    /// Opens credentials; nil if this worker has none.
+    let masterKey: MasterKey?
+    /// Tells whoever runs the engine what has happened.
+    let report: (EngineEvent) -> Void
+    let stores: EngineStores
+    /// Raised when there may be something to claim. Only `Intake` waits for it.
+    let mayHaveWork: Signal
+    /// Raised when a queue has fewer permits than recipients. Only `PermitTaker` waits for it.
+    let lacksPermits: Signal
+
+    init(
+        loop: EventLoop, settings: EngineSettings, owner: Int64, masterKey: MasterKey?, stores: EngineStores,
+        report: @escaping (EngineEvent) -> Void
+    ) {
+        self.loop = loop
+        self.settings = settings
+        self.owner = owner
+        self.masterKey = masterKey
+        self.stores = stores
+        self.report = report
+        mayHaveWork = Signal(loop: loop)
+        lacksPermits = Signal(loop: loop)
+    }
+}

@@ -1,0 +1,75 @@
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Acts on what happens to the engine's connections to PostgreSQL.
+protocol EngineStoresDelegate: AnyObject {
+    /// PostgreSQL is back after an outage.
+    func storesAreBack()
+}
+
+/// The engine's ways to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind that takes
+/// longer.
+///
+/// Belongs to the engine's event loop.
+final class EngineStores {
+    /// Looks for work, claims it, and reads settings.
+    let claims: EngineStore
+    /// Renews leases and ends jobs. Nothing may delay these.
+    let leases: EngineStore
+    /// Fans out and audits leases: each step takes 25 ms or more.
+    let fanOut: EngineStore
+    /// Does duties, whose statements may wait for others.
+    let upkeep: EngineStore
+
+    weak var delegate: (any EngineStoresDelegate)?
+
+    private let connections: [StoreConnection]
+    private let report: (EngineEvent) -> Void
+    /// How many of the connections for claims and leases are lost.
+    private var lostConnections = 0
+
+    /// Stores that connect when they are first asked.
+    init(to database: DatabaseAddress, on loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
+        self.report = report
+        let session = WorkerSession(report: report)
+        connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
+            StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
+        }
+        let stores = connections.map { EngineStore($0, loop: loop, report: report) }
+        (claims, leases, fanOut, upkeep) = (stores[0], stores[1], stores[2], stores[3])
+        // An outage is reported once. Without the other two connections a worker still sends.
+        for connection in connections[..<2] {
+            connection.onLost = { [unowned self] in noteLost($0) }
+            connection.onBack = { [unowned self] in noteBack() }
+        }
+    }
+
+    /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once.
+    func start() async throws(PostgresError) -> [String] {
+        try await connections[0].current(within: .seconds(10)).queueNames()
+    }
+
+    /// From `deadline` on, claims are not repeated, and what could not be written is left to the end of its lease.
+    func giveUp(after deadline: ContinuousClock.Instant) {
+        claims.giveUp(after: deadline)
+        leases.giveUp(after: deadline)
+    }
+
+    /// Closes the connections.
+    func close() {
+        for connection in connections { connection.close() }
+    }
+
+    private func noteLost(_ error: PostgresError) {
+        lostConnections += 1
+        if lostConnections == 1 { report(.storeLost(error.description)) }
+    }
+
+    private func noteBack() {
+        lostConnections -= 1
+        guard lostConnections == 0 else { return }
+        delegate?.storesAreBack()
+        report(.storeBack)
+    }
+}

@@ -1,0 +1,49 @@
+import Transport
+
+/// Why an engine ended although nobody drained it.
+package enum EngineError: Error, CustomStringConvertible {
+    /// A loop ended on its own, without an error or with one.
+    case loopEnded(name: String, error: (any Error)?)
+
+    package var description: String {
+        switch self {
+        case .loopEnded(let name, let error?): "the engine ended, because its loop '\(name)' failed: \(error)"
+        case .loopEnded(let name, nil): "the engine ended, because its loop '\(name)' ended before it was told to"
+        }
+    }
+}
+
+/// Loops that run side by side until all of them have ended. They depend on each other, so if one ends before it is told to, the others
+/// are told to end, too.
+enum LoopGroup {
+    /// Runs the loops, each as a child task that prefers the event loop as its executor: it resumes there at once, and not by way of
+    /// the global pool.
+    /// - Parameters:
+    ///   - names: those of the loops, each of which runs once.
+    ///   - mayEnd: whether the loops were told to end.
+    ///   - endAll: tells the loops to end. Called once, and only if one of them ended too soon or failed.
+    /// - Throws: what the first such loop ended with, when all others have ended.
+    static func run<Name: Sendable>(
+        _ names: [Name], on loop: EventLoop, isolation: isolated (any Actor)? = #isolation,
+        _ body: @escaping @Sendable (Name) async throws -> Void, mayEnd: () -> Bool, endAll: () -> Void
+    ) async throws(EngineError) {
+        var failure: EngineError?
+        await withTaskGroup(of: (Name, (any Error)?).self) { group in
+            for name in names {
+                group.addTask(executorPreference: loop) {
+                    do {
+                        try await body(name)
+                        return (name, nil)
+                    } catch {
+                        return (name, error)
+                    }
+                }
+            }
+            for await (name, error) in group where failure == nil && (error != nil || !mayEnd()) {
+                failure = .loopEnded(name: "\(name)", error: error)
+                if !mayEnd() { endAll() }
+            }
+        }
+        if let failure { throw failure }
+    }
+}
