@@ -76,8 +76,10 @@ def decide(seed, mood, environment, target, payload, attempt, is_broadcast=False
     name = f"{seed}|{environment}|{target}|{hashlib.sha256(payload).hexdigest()}"
     dice = random.Random(f"{name}|{attempt}")
     delay = dice.random() * mood.slow
-    # Not for ever: some of these alone are an outage, in which no attempts are spent.
-    if attempt <= 4 and random.Random(f"{name}|stubborn").random() < mood.stubborn:
+    # Not for ever, nor all for equally long: what has failed and is sent again by hand would be half of it such pushes,
+    # and that is an outage, in which no attempts are spent and a push a minute is tried.
+    stubborn = random.Random(f"{name}|stubborn")
+    if stubborn.random() < mood.stubborn and attempt <= stubborn.randint(1, 3):
         return Decision("answer", 503, "ServiceUnavailable", delay=delay)
     point = dice.random()
 

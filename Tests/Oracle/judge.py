@@ -5,7 +5,7 @@ import dataclasses
 import re
 
 from .books import KINDS
-from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT
+from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
@@ -469,7 +469,7 @@ class Judge:
         for sending in self.model.sendings:
             for target in () if sending.is_broadcast else sending.may:
                 for entry in self.books.entries.get((sending.root, target), []):
-                    if entry.kind == "rejected" and entry.reason in DEAD | SUSPECT:
+                    if entry.kind == "rejected" and concerns_device(entry.reason, sending.message.push_type):
                         # Of two reports that are written down together, one row tells.
                         if not any(
                             row.reason == entry.reason or abs(row.recorded_at - entry.ended_at) < 0.001

@@ -42,6 +42,13 @@ SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
 GONE = "ChannelNotRegistered"
 
 
+def concerns_device(reason, push_type):
+    """Whether a refusal says something of the device. A push type with a topic of its own has tokens of its own: one that
+    is not for that topic is none for alerts, too, as far as anybody knows."""
+    return reason in DEAD or reason in SUSPECT and not (reason == "DeviceTokenNotForTopic" and push_type in SUFFIXES)
+
+
+
 @dataclasses.dataclass
 class Change:
     """Something that was done to a device. `registers`: yes, no, or perhaps, where the documentation leaves it open."""
@@ -226,6 +233,7 @@ class Model:
     def note_answers(self):
         """What the recording APNs said of tokens is part of what happened to devices."""
         by_payload = {self.payload_of(operation): operation.queue for operation in self.episode.messages}
+        types = {self.payload_of(operation): operation.message.push_type for operation in self.episode.messages}
         made = {}
         for event in self.history.events if self.history.faults else ():
             if getattr(event.operation, "message", None) is not None:
@@ -237,6 +245,8 @@ class Model:
             if arrival.is_broadcast:
                 if arrival.decision.reason == GONE:
                     self.gone.setdefault((by_payload[arrival.body], arrival.target), arrival.answered_at)
+                continue
+            if not concerns_device(arrival.decision.reason, types[arrival.body]):
                 continue
             given = arrival.dead_since if arrival.dead_since is not None else arrival.at
             report = Report(
