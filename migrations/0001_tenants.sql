@@ -14,6 +14,10 @@ create table pushq.tenant (
   name         text        not null,
   suspended_at timestamptz,                               -- set: nothing of this tenant is sent
   created_at   timestamptz not null default now(),
+  history_days  int,                                      -- how long results, recipients and messages are kept; null: as long as is usual
+  feedback_days int,                                      -- the same of feedback
+  constraint tenant_history_days_range check (history_days between 1 and 3650),
+  constraint tenant_feedback_days_range check (feedback_days between 1 and 3650),
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$')
@@ -112,17 +116,22 @@ create table pushq.pace (
   constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
 ) with (fillfactor = 50);
 
+-- What operators and producers call a queue: `name` is `tenant/app/environment`.
+create view pushq.queue_name as
+select q.id as queue_id, t.name as tenant, a.bundle_id as app, q.environment, t.name || '/' || a.bundle_id || '/' || q.environment as name
+from pushq.queue q
+join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+join pushq.tenant t on t.id = q.tenant_id;
+
 -- Reads `tenant/app/environment`. Raises an error that names what is missing.
 create function pushq.queue_id(name text) returns int
 language plpgsql stable as $$
 declare
   found_id int;
 begin
-  select q.id into found_id
-  from pushq.queue q
-  join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-  join pushq.tenant t on t.id = q.tenant_id
-  where t.name = split_part($1, '/', 1) and a.bundle_id = split_part($1, '/', 2) and q.environment = split_part($1, '/', 3)
+  select n.queue_id into found_id
+  from pushq.queue_name n
+  where n.tenant = split_part($1, '/', 1) and n.app = split_part($1, '/', 2) and n.environment = split_part($1, '/', 3)
     and split_part($1, '/', 4) = '' and right($1, 1) <> '/';
   if found_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),

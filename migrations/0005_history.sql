@@ -95,6 +95,60 @@ language sql stable as $$
   order by d.day, d.parent
 $$;
 
+-- For how many days partitions have to be kept: as long as any tenant wants, and no shorter than is usual.
+create function pushq.longest_retention(inout keep int, inout keep_feedback int)
+language sql stable as $$
+  select greatest($1, max(history_days)), greatest($2, max(feedback_days)) from pushq.tenant
+$$;
+
+-- Days whose partitions are kept for other tenants, with the queues of those who keep them no longer. `keep` and `keep_feedback` are
+-- what is usual. Recipients come before messages, which go when none of theirs is left.
+create function pushq.days_to_clear(today date, keep int, keep_feedback int) returns table (parent text, day date, queues int[])
+language sql stable as $$
+  select p.parent, p.day, array_agg(q.id order by q.id)
+  from (
+    select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    where i.inhparent in ('pushq.body'::regclass, 'pushq.feedback'::regclass, 'pushq.message'::regclass, 'pushq.result'::regclass)) p
+  cross join pushq.longest_retention($2, $3) longest
+  join pushq.tenant t on p.day < $1 - case p.parent when 'feedback' then coalesce(t.feedback_days, $3) else coalesce(t.history_days, $2) end
+  join pushq.queue q on q.tenant_id = t.id
+  where p.day >= $1 - case p.parent when 'feedback' then longest.keep_feedback else longest.keep end
+  group by p.parent, p.day
+  order by p.parent, p.day
+$$;
+
+-- Deletes up to `step` rows of these queues from a day, but for what still waits: the recipients of jobs, and the messages of these and
+-- of campaigns that are still to be fanned out. Returns how many.
+create function pushq.clear_day(from_parent text, from_day date, queues int[], step int) returns bigint
+language plpgsql as $$
+declare
+  needed text := case from_parent
+    when 'body' then
+      'exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.job_id)
+         or exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.job_id)'
+    when 'message' then
+      'exists (select from pushq.body b where b.day = r.day and b.queue_id = r.queue_id and b.root_id = r.root_id)
+         or exists (
+           select from pushq.fan_out f
+           where f.queue_id = r.queue_id and f.campaign_id = r.root_id and f.message_day = r.day and not f.done)'
+    else 'false' end;
+  gone   bigint;
+begin
+  execute format(
+    'with old as materialized (
+       select r.ctid as spot
+       from pushq.%1$I r
+       where r.day = $1 and r.queue_id = any ($2) and not (%2$s)
+       limit $3)
+     delete from pushq.%1$I r
+     where r.day = $1 and r.ctid = any (array(select spot from old))', from_parent, needed)
+  using from_day, queues, step;
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
 -- Copies a message to a day on which something for it gets a body. Nearly always it is there.
 create function pushq.bring_message(q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$

@@ -53,11 +53,7 @@ begin
   for sleeper in select * from pushq.sleeper loop
     if sleeper.queues is not null and queue is not null then
       if name is null then
-        select t.name || '/' || a.bundle_id || '/' || q.environment into name
-        from pushq.queue q
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        join pushq.tenant t on t.id = q.tenant_id
-        where q.id = wake.queue;
+        select n.name into name from pushq.queue_name n where n.queue_id = wake.queue;
       end if;
       continue when name not like sleeper.queues;
     end if;

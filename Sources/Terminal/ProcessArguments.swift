@@ -5,15 +5,16 @@ enum ProcessArguments {
     /// The words after the executable's name.
     static var words: [String] { Array(CommandLine.arguments.dropFirst()) }
 
-    /// Overwrites passwords in the memory from which `ps` and `/proc` read a command line, so that the machine's other
-    /// users do not see them. The standard library copies the arguments when they are first asked for, so that is done
-    /// before.
-    static func hidePasswords() {
+    /// Overwrites passwords, and device tokens but for their beginning, in the memory from which `ps` and `/proc` read a command line,
+    /// so that the machine's other users do not see them. The standard library copies the arguments when they are first asked for, so
+    /// that is done before. Until then, for a few milliseconds, they can be seen.
+    static func hideSecrets() {
         _ = CommandLine.arguments
         for index in 1..<max(1, Int(CommandLine.argc)) {
             guard let word = unsafe CommandLine.unsafeArgv[index] else { continue }
             let bytes = unsafe UnsafeMutableBufferPointer(start: word, count: strlen(word))
-            for position in ConnectionPassword.positions(in: unsafe bytes.map(UInt8.init(bitPattern:))) {
+            let text = unsafe bytes.map(UInt8.init(bitPattern:))
+            for position in ConnectionPassword.positions(in: text) + TokenDigits.positions(in: text) {
                 unsafe bytes[position] = CChar(UInt8(ascii: "*"))
             }
         }
@@ -38,8 +39,47 @@ package enum ConnectionPassword {
     }
 
     private static func inParameter(of word: [UInt8]) -> Range<Int> {
-        guard let key = word.firstRange(of: Array("password=".utf8)) else { return 0..<0 }
-        let value = word[key.upperBound...].prefix { $0 != UInt8(ascii: "&") && $0 != UInt8(ascii: " ") }
-        return value.startIndex..<value.endIndex
+        guard let key = word.firstRange(of: Array("password".utf8)) else { return 0..<0 }
+        let space = UInt8(ascii: " ")
+        let rest = word[key.upperBound...].drop { $0 == space }
+        guard rest.first == UInt8(ascii: "=") else { return 0..<0 }
+        let value = rest.dropFirst().drop { $0 == space }
+        if value.first == UInt8(ascii: "'") { return quoted(value) }
+        let plain = value.prefix { $0 != UInt8(ascii: "&") && $0 != space }
+        return plain.startIndex..<plain.endIndex
+    }
+
+    /// A value between quotation marks, in which a backslash stands before one that belongs to it.
+    private static func quoted(_ value: ArraySlice<UInt8>) -> Range<Int> {
+        var end = value.startIndex + 1
+        while end < value.endIndex, value[end] != UInt8(ascii: "'") { end += value[end] == UInt8(ascii: "\\") ? 2 : 1 }
+        return value.startIndex + 1..<min(end, value.endIndex)
+    }
+}
+
+/// Finds device tokens: whatever has 40 hexadecimal digits in a row, which is 20 bytes.
+package enum TokenDigits {
+    private static let fewest = 40
+    /// What a redacted token shows, too.
+    private static let shown = 8
+
+    /// The positions of the digits of `word` that are not to be shown.
+    package static func positions(in word: [UInt8]) -> [Int] {
+        var positions: [Int] = []
+        var start = 0
+        for (index, byte) in (word + [0]).enumerated() where !isDigit(byte) {
+            if index - start >= fewest { positions += start + shown..<index }
+            start = index + 1
+        }
+        return positions
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+            UInt8(ascii: "A")...UInt8(ascii: "F"):
+            true
+        default: false
+        }
     }
 }

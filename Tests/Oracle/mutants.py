@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant(
         "a retry without its last member",
         "min(run_at) as run_at, is_stopped,\n                 array_agg(device_id order by device_id) as ids",
-        "min(run_at) as run_at, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
+        "min(run_at) as run_at, is_stopped, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
     ),
     Mutant(
         "a retry at the next device",

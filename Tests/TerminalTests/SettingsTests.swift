@@ -10,12 +10,29 @@ import Testing
         ("--database-url=postgres://me:secret@host", "--database-url=postgres://me:******@host"),
         ("postgres://host/db?password=secret&x=1", "postgres://host/db?password=******&x=1"),
         ("host=a password=secret user=b", "host=a password=****** user=b"),
+        ("host=a password = secret user=b", "host=a password = ****** user=b"),
+        (#"password='a \'secret' host=a"#, #"password='**********' host=a"#),
+        ("password='a", "password='*"), ("passwords=1", "passwords=1"),
         ("postgres://me@host:5432/db", "postgres://me@host:5432/db"),
         ("acme/shop/production", "acme/shop/production"),
     ])
     func `are found`(word: String, expected: String) {
         var bytes = Array(word.utf8)
         for position in ConnectionPassword.positions(in: bytes) { bytes[position] = UInt8(ascii: "*") }
+        #expect(String(decoding: bytes, as: UTF8.self) == expected)
+    }
+}
+
+@Suite struct `Device tokens on a command line` {
+    @Test(arguments: [
+        (String(repeating: "0aF1", count: 16), "0aF10aF1" + String(repeating: "*", count: 56)),
+        ("--token=" + String(repeating: "ab", count: 20), "--token=abababab" + String(repeating: "*", count: 32)),
+        (String(repeating: "ab", count: 19), String(repeating: "ab", count: 19)),
+        ("acme/com.acme.shop/production", "acme/com.acme.shop/production"),
+    ])
+    func `are found, but for their beginning`(word: String, expected: String) {
+        var bytes = Array(word.utf8)
+        for position in TokenDigits.positions(in: bytes) { bytes[position] = UInt8(ascii: "*") }
         #expect(String(decoding: bytes, as: UTF8.self) == expected)
     }
 }

@@ -7,7 +7,7 @@ extension Statement {
     static let campaigns = Statement(
         "campaigns",
         #"""
-        select t.name, a.bundle_id, q.environment, c.key, c.campaign_id,
+        select n.tenant, n.app, n.environment, c.key, c.campaign_id,
                case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
                     when c.paused_at is not null then 'paused' else 'running' end,
                c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
@@ -31,9 +31,7 @@ extension Statement {
            from (select case when $1 is not null and $3 is not null then pushq.queue_id($1) end as id) q
            join pushq.campaign c on c.queue_id = q.id and c.key = $3)) k
         join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
-        join pushq.queue q on q.id = c.queue_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.queue_name n on n.queue_id = c.queue_id
         order by c.campaign_id desc
         """#)
 

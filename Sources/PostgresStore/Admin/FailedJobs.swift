@@ -7,7 +7,7 @@ extension Statement {
     static let failedJobs = Statement(
         "failed_jobs",
         #"""
-        select t.name, a.bundle_id, q.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed,
+        select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed,
                why.codes, why.counts
         from (
           select queue_id, job_id, root_id, attempt, ended_at, failed, outcomes
@@ -23,9 +23,7 @@ extension Statement {
             where get_byte(r.outcomes, i) between 128 and 191
             group by 1) w) why
         left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
-        join pushq.queue q on q.id = r.queue_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.queue_name n on n.queue_id = r.queue_id
         order by r.job_id desc
         """#)
 

@@ -9,7 +9,7 @@ extension Statement {
     static let jobs = Statement(
         "jobs",
         #"""
-        select t.name, a.bundle_id, q.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues,
+        select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues,
                j.campaign_id, j.root_id, w.name
         from (
           (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
@@ -32,9 +32,7 @@ extension Statement {
            limit $2)
           order by queue_id, lane, run_at, id
           limit $2) j
-        join pushq.queue q on q.id = j.queue_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        join pushq.tenant t on t.id = q.tenant_id
+        join pushq.queue_name n on n.queue_id = j.queue_id
         left join pushq.worker w on w.incarnation = j.owner
         order by j.queue_id, j.lane, j.run_at, j.id
         """#)

@@ -23,7 +23,7 @@ extension Statement {
     static let queues = Statement(
         "queues",
         #"""
-        select t.name, a.bundle_id, q.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
+        select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
                q.gateway,
                case when q.paused_at is not null then q.paused_reason
                     when t.suspended_at is not null then 'the tenant is suspended' end,
@@ -31,21 +31,14 @@ extension Statement {
                (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = q.id)::bigint
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        join pushq.queue_name n on n.queue_id = q.id
         left join pushq.pace p on p.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where $1::text is null or t.name = $1
-        order by t.name, a.bundle_id, q.environment
+        order by n.tenant, n.app, n.environment
         """#)
 
-    static let queueNames = Statement(
-        "queue_names",
-        #"""
-        select t.name || '/' || a.bundle_id || '/' || q.environment
-        from pushq.queue q
-        join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        """#)
+    static let queueNames = Statement("queue_names", "select name from pushq.queue_name")
 
     /// $1 queue; $2 reason.
     static let pauseQueue = Statement(

@@ -5,29 +5,27 @@ extension Statement {
     static let statistics = Statement(
         "statistics",
         #"""
-        select t.name, a.bundle_id, q.environment, d.active, d.inactive, j.jobs, j.recipients, l.jobs, l.recipients,
+        select n.tenant, n.app, n.environment, d.active, d.inactive, j.jobs, j.recipients, l.jobs, l.recipients,
                r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried
-        from pushq.queue q
-        join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        from pushq.queue_name n
         cross join lateral (
           select count(*) filter (where active) as active, count(*) filter (where not active) as inactive
-          from pushq.device where queue_id = q.id) d
+          from pushq.device where queue_id = n.queue_id) d
         cross join lateral (
           select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
-          from pushq.job where queue_id = q.id) j
+          from pushq.job where queue_id = n.queue_id) j
         cross join lateral (
           select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
-          from pushq.lease where queue_id = q.id) l
+          from pushq.lease where queue_id = n.queue_id) l
         cross join lateral (
           select coalesce(sum(delivered), 0)::bigint as delivered, coalesce(sum(rejected), 0)::bigint as rejected,
                  coalesce(sum(failed) filter (where retried_at is null), 0)::bigint as failed, coalesce(sum(suppressed), 0)::bigint as suppressed,
                  coalesce(sum(expired), 0)::bigint as expired, coalesce(sum(cancelled), 0)::bigint as cancelled,
                  coalesce(sum(unknown), 0)::bigint as unknown, coalesce(sum(retried + case when retried_at is null then 0 else failed end), 0)::bigint as retried
           from pushq.result
-          where queue_id = q.id and day >= pushq.today() - 1 and ended_at > now() - interval '24 hours') r
-        where $1::text is null or t.name = $1
-        order by t.name, a.bundle_id, q.environment
+          where queue_id = n.queue_id and day >= pushq.today() - 1 and ended_at > now() - interval '24 hours') r
+        where $1::text is null or n.tenant = $1
+        order by n.tenant, n.app, n.environment
         """#)
 }
 

@@ -14,7 +14,8 @@ extension Statement {
                (select count(*) from pushq.queue q where q.tenant_id = t.id),
                (select count(*) from pushq.credential c where c.tenant_id = t.id),
                t.suspended_at is not null,
-               t.created_at
+               t.created_at,
+               t.history_days, t.feedback_days
         from pushq.tenant t
         order by t.name
         """#)
@@ -27,6 +28,17 @@ extension Statement {
         where name = $1
         returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
+
+    /// $1 name; $2, $3 days, null for what stays, 0 for what is usual.
+    static let setTenantRetention = Statement(
+        "set_tenant_retention",
+        #"""
+        update pushq.tenant
+        set history_days = case when $2::int is null then history_days else nullif($2, 0) end,
+            feedback_days = case when $3::int is null then feedback_days else nullif($3, 0) end
+        where name = $1
+        returning id
+        """#)
 }
 
 /// A tenant as an operator sees it.
@@ -37,6 +49,24 @@ package struct TenantSummary: Sendable {
     package let credentialCount: Int
     package let isSuspended: Bool
     package let createdAt: Date
+    /// Days that its results, recipients and messages are kept, and its feedback; nil: as long as is usual.
+    package let historyDays: Int?
+    package let feedbackDays: Int?
+}
+
+/// For how long something of a tenant is kept.
+package enum RetentionDays: Equatable, Sendable {
+    /// As long as workers keep everything: ``Retention``.
+    case usual
+    /// So many days after the one in which it was written: 1 to 3650.
+    case days(Int)
+
+    fileprivate var stored: Int32 {
+        switch self {
+        case .usual: 0
+        case .days(let count): Int32(clamping: count)
+        }
+    }
 }
 
 extension PostgresConnection {
@@ -50,12 +80,20 @@ extension PostgresConnection {
         try await execute(.tenants, []).map { row in
             TenantSummary(
                 name: row.text(0), appCount: Int(row.int8(1)), queueCount: Int(row.int8(2)),
-                credentialCount: Int(row.int8(3)), isSuspended: row.bool(4), createdAt: row.time(5))
+                credentialCount: Int(row.int8(3)), isSuspended: row.bool(4), createdAt: row.time(5),
+                historyDays: row.optionalInt4(6).map(Int.init), feedbackDays: row.optionalInt4(7).map(Int.init))
         }
     }
 
     /// Suspends a tenant, of which nothing is sent then, or lets it go on. False if there is none of that name.
     package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool {
         try await execute(.suspendTenant, [.text(name), .bool(isSuspended)]).count > 0
+    }
+
+    /// Sets for how long a tenant's history and feedback are kept; nil leaves a setting as it is. False if there is no such tenant.
+    package func setRetention(
+        ofTenant name: String, history: RetentionDays?, feedback: RetentionDays?
+    ) async throws(PostgresError) -> Bool {
+        try await execute(.setTenantRetention, [.text(name), .int4(history?.stored), .int4(feedback?.stored)]).count > 0
     }
 }

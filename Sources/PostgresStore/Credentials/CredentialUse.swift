@@ -41,12 +41,11 @@ extension Statement {
     static let queuesOfCredential = Statement(
         "queues_of_credential",
         #"""
-        select t.name, a.bundle_id, q.environment
+        select n.tenant, n.app, n.environment
         from pushq.queue q
-        join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        join pushq.queue_name n on n.queue_id = q.id
         where q.tenant_id = $1 and q.credential_id = $2
-        order by a.bundle_id, q.environment
+        order by n.app, n.environment
         """#)
 
     static let timeOfDatabase = Statement("time_of_database", "select now()")

@@ -5,6 +5,12 @@ extension Statement {
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
         "select parent, name, state from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int, $3::int)")
+    static let longestRetention = Statement(
+        "longest_retention", "select keep, keep_feedback from pushq.longest_retention($1::int, $2::int)")
+    static let daysToClear = Statement(
+        "days_to_clear",
+        "select parent, day, queues from pushq.days_to_clear(coalesce($1::date, pushq.today()), $2::int, $3::int)")
+    static let clearDay = Statement("clear_day", "select pushq.clear_day($1, $2::date, $3::int[], 5000)")
     static let hasOldDays = Statement(
         "has_old_days", "select pushq.has_old_days(coalesce($1::date, pushq.today()), $2::int)")
     static let moveWaiting = Statement(
@@ -19,7 +25,7 @@ extension Statement {
 
 extension PostgresConnection {
     /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what cannot be
-    /// had soon is left to the next round.
+    /// had soon is left to the next round. From days that some tenants keep longer than others, the rows of these are deleted.
     ///
     /// Needs a connection outside of a transaction, since `detach … concurrently` runs in none, and one that may be lost by it.
     /// - Parameters:
@@ -37,6 +43,8 @@ extension PostgresConnection {
             try await change(statement)
             changed.append(statement)
         }
+        let usual = retention
+        let retention = try await longest(retention)
         try await moveOutOfOldDays(retention, today: today, while: goesOn)
         let dropping = try await execute(
             .partitionsToDrop,
@@ -54,7 +62,33 @@ extension PostgresConnection {
             try await change("drop table pushq.\(partition.name)")
             changed.append("drop table pushq.\(partition.name)")
         }
+        try await clearDays(usual, today: today, while: goesOn)
         return changed
+    }
+
+    /// As long as any tenant keeps what is its own.
+    private func longest(_ usual: Retention) async throws(PostgresError) -> Retention {
+        let period: [Parameter] = [.int4(Int32(usual.days)), .int4(Int32(usual.feedbackDays))]
+        var longest = usual
+        if let row = try await execute(.longestRetention, period).first {
+            (longest.days, longest.feedbackDays) = (Int(row.int4(0)), Int(row.int4(1)))
+        }
+        return longest
+    }
+
+    /// Deletes what tenants keep no longer from days that others keep.
+    private func clearDays(
+        _ usual: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) {
+        let period: [Parameter] = [.date(today), .int4(Int32(usual.days)), .int4(Int32(usual.feedbackDays))]
+        let days = try await execute(.daysToClear, period).map { ($0.text(0), $0.date(1), $0.int4Array(2)) }
+        for (parent, day, queues) in days {
+            var gone: Int64 = 5000
+            while gone == 5000, try await goesOn() {
+                let parameters: [Parameter] = [.text(parent), .date(day), .int4Array(queues)]
+                gone = try await execute(.clearDay, parameters).first?.int8(0) ?? 0
+            }
+        }
     }
 
     /// Moves what still waits to today, if its day is past retention.

@@ -6,13 +6,13 @@ extension Statement {
     static let queueSettings = Statement(
         "queue_settings",
         #"""
-        select q.id, t.name, a.bundle_id, q.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
+        select q.id, n.tenant, n.app, n.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
                p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
                c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id, c.not_after, now(),
                q.gateway
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+        join pushq.queue_name n on n.queue_id = q.id
         left join pushq.pace p on p.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.id = any ($1::int[])

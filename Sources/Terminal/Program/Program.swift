@@ -18,7 +18,7 @@ package struct Program: Sendable {
 
     /// Carries out this process's command line and ends the process.
     package func main() async -> Never {
-        ProcessArguments.hidePasswords()
+        ProcessArguments.hideSecrets()
         let code = await run(ProcessArguments.words, console: Console.standard)
         exit(Self.closeOutput(after: code).rawValue)
     }

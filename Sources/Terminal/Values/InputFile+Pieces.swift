@@ -1,5 +1,6 @@
 import Foundation
 package import PostgresStore
+package import QueueCore
 
 extension InputFile {
     /// Pieces of this size cost few system calls and stay in the processor's cache.
@@ -10,6 +11,21 @@ extension InputFile {
         let handle = try open()
         return DeviceFile(name: name) {
             try handle.read(upToCount: Self.pieceBytes).map { [UInt8]($0) }
+        }
+    }
+
+    /// The tokens of a file that has one a line.
+    ///
+    /// - Throws: ``UnreadableFile``, or ``Failure`` with the first line that is none. It does not repeat the line.
+    package func tokens() throws -> [DeviceToken] {
+        let lines = String(decoding: try contents(), as: UTF8.self).split(
+            omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        return try lines.enumerated().filter { !$0.element.allSatisfy(\.isWhitespace) }.map { index, line in
+            do throws(DeviceTokenError) {
+                return try DeviceToken(hex: String(line))
+            } catch {
+                throw Failure("\(name):\(index + 1): \(error)")
+            }
         }
     }
 }

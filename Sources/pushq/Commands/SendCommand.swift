@@ -12,11 +12,13 @@ struct SendCommand: Command {
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
         "send acme/com.acme.shop/production --user 4711 --payload payload.json --wait",
+        "send acme/com.acme.shop/production --tokens tokens.txt --payload payload.json",
     ]
     private static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Option("A device token, in hexadecimal.") var token: [DeviceToken]
+    @Option("Device tokens, one a line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("An alert of this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
@@ -56,12 +58,16 @@ struct SendCommand: Command {
         var refusals: [(Reason, Int)] = []
     }
 
-    private func recipients() throws(UsageError) -> Recipients {
-        switch (token.isEmpty, user) {
-        case (false, nil): .tokens(token)
-        case (true, let user?): .user(user)
-        case (true, nil): throw UsageError("--token HEX or --user KEY is missing")
-        case (false, _?): throw UsageError("--token and --user do not go together")
+    private func recipients() throws -> Recipients {
+        guard tokens?.path != "-" || payload?.path != "-" else {
+            throw UsageError("only one of --payload and --tokens can be standard input")
+        }
+        switch (token.isEmpty, tokens, user) {
+        case (false, nil, nil): return .tokens(token)
+        case (true, let file?, nil): return .tokens(try file.tokens())
+        case (true, nil, let user?): return .user(user)
+        case (true, nil, nil): throw UsageError("--token HEX, --tokens FILE or --user KEY is missing")
+        default: throw UsageError("--token, --tokens and --user do not go together")
         }
     }
 

@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func `is over with exit 1 when what is waited for was cancelled, however early`() async throws {
+    @Test func `is over with exit 1 when what is waited for is cancelled, which is not started again`() async throws {
         try await Shop.open { shop in
             let payload = try shop.folder.write(#"{"aps":{"alert":"hi"}}"#, to: "payload.json")
             let tokens = try shop.folder.write("ab\ncd\n", to: "tokens.csv")
@@ -117,16 +117,24 @@ import Testing
                 ("all", ["--audience", "all"], "and nobody of those who were in no job yet"),
             ] {
                 let start = ["campaign", Shop.queue, "--key", key, "--payload", payload] + audience
-                #expect(try await Executable.pushq.run(start, environment: shop.environment).code == 0)
+                let (output, errors) = ("\(key).out", "\(key).err")
+                let process = try Executable.pushq.start(
+                    start + ["--wait"], environment: shop.environment, output: shop.folder.path(output),
+                    errors: shop.folder.path(errors))
+                try await eventually("it waits", within: .seconds(60)) {
+                    shop.folder.read(errors).contains("waiting for the end")
+                }
                 for changed in ["cancelled", "is already cancelled"] {
                     let cancelled = try await shop.admin("campaign", "cancel", Shop.queue, key)
                     #expect(cancelled.code == 0)
                     #expect(cancelled.output.contains(changed))
                 }
-                let ended = try await wait(start + ["--wait"], in: shop)
-                #expect(ended.code == 1)
-                #expect(ended.errors.contains(words), "\(ended.errors)")
-                #expect(ended.output.contains(/state +cancelled\n/), "\(ended.output)")
+                #expect(await process.waitForExit(within: .seconds(60)) == .code(1))
+                #expect(shop.folder.read(errors).contains(words), "\(shop.folder.read(errors))")
+                #expect(shop.folder.read(output).contains(/state +cancelled\n/), "\(shop.folder.read(output))")
+                let again = try await wait(start + ["--wait"], in: shop)
+                expectFailure(
+                    again, code: 1, saying: "campaign “\(key)” was cancelled; start another one under a new key")
                 let shown = try await shop.admin("campaign", "show", Shop.queue, key)
                 #expect(shown.output.contains("recipients were not sent to"), "\(shown.output)")
             }

@@ -1,0 +1,49 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(3))) struct `Secrets on a command line` {
+    private static let token = String(repeating: "0f1e2d3c", count: 8)
+
+    @Test func `are not shown to other users by ps: neither a password nor a whole token`() async throws {
+        try await Shop.open { shop in
+            let url = try #require(shop.environment["PUSHQ_DATABASE_URL"])
+            let process = try Executable.pushq.start(
+                [
+                    "send", Shop.queue, "--token", Self.token, "--alert", "hi", "--wait", "--timeout", "120s",
+                    "--database-url", url + (url.contains("://") ? "&" : " ") + "password=sesame",
+                ],
+                environment: [:], output: shop.folder.path("out"), errors: shop.folder.path("err"))
+            try await eventually("it waits", within: .seconds(60)) {
+                shop.folder.read("err").contains("waiting for the end")
+            }
+            let arguments = try String(contentsOfFile: "/proc/\(process.processID)/cmdline", encoding: .utf8)
+            #expect(arguments.contains(Shop.queue))
+            #expect(arguments.contains("password=******"))
+            #expect(!arguments.contains("sesame"))
+            #expect(arguments.contains("0f1e2d3c" + String(repeating: "*", count: 56)))
+            process.signal(SIGKILL)
+            _ = await process.waitForExit()
+        }
+    }
+
+    @Test func `need not be there: tokens are read from a file or from standard input`() async throws {
+        try await Shop.open { shop in
+            let file = try shop.folder.write("\(Self.token)\n\n00ff\r\n", to: "tokens.txt")
+            for (words, input) in [([file], nil), (["-"], "00fe\n\(Self.token)")] {
+                let ended = try await Executable.pushq.run(
+                    ["send", Shop.queue, "--alert", "hi", "--tokens"] + words, environment: shop.environment,
+                    input: input)
+                #expect(ended.code == 0)
+                #expect(ended.output.contains(/recipients +2\n/))
+            }
+            let wrong = try shop.folder.write("00ff\nhello\n", to: "wrong.txt")
+            let ended = try await shop.pushq("send", Shop.queue, "--alert", "hi", "--tokens", wrong)
+            expectFailure(ended, code: 1, saying: "wrong.txt:2: ")
+            #expect(!ended.errors.contains("hello"))
+            let both = try await shop.pushq("send", Shop.queue, "--payload", "-", "--tokens", "-")
+            #expect(both.code == 2)
+        }
+    }
+}
