@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import math
 import os
 import signal
 import time
@@ -284,6 +285,19 @@ class Driver:
 
     def resumecampaign(self, operation, event):
         self.sql(event, "select pushq.resume_campaign(%s, %s)", (operation.queue, operation.key))
+        if event.error == "PQ409" and self.is_over(operation):
+            # Its time ended while it was paused: whoever wants to be rid of it cancels it.
+            event.error, event.operation = None, s.CancelCampaign(operation.queue, operation.key)
+            self.cancelcampaign(event.operation, event)
+
+    def is_over(self, operation):
+        """Whether the time to send a campaign has passed."""
+        return any(
+            min(event.send_by or math.inf, event.expiration or math.inf) <= time.time()
+            for event in self.history.events
+            if isinstance(event.operation, s.Campaign)
+            and (event.operation.queue, event.operation.key) == (operation.queue, operation.key)
+        )
 
     def cancelcampaign(self, operation, event):
         self.admin(event, "campaign", "cancel", operation.queue, operation.key)

@@ -298,6 +298,8 @@ class Model:
                 self.accept(event, operation)
             case s.CancelCampaign():
                 self.note_cancellation(event, operation)
+            case s.ResumeCampaign():
+                self.expect(event, None)
             case s.RetryFailed():
                 for sending in self.sendings:
                     sending.retried += sending.root == event.root
@@ -452,7 +454,7 @@ class Model:
             place = (getattr(operation, "queue", getattr(operation, "tenant", None)), getattr(operation, "key", None))
             if isinstance(operation, (s.PauseQueue, s.PauseCampaign, s.SuspendTenant)) and event.error is None:
                 open_since[place] = event.ended + HEEDING
-            elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign, s.ResumeTenant)):
+            elif isinstance(operation, (s.ResumeQueue, s.ResumeCampaign, s.ResumeTenant, s.CancelCampaign)):
                 since = open_since.pop(place, math.inf)
                 if since < event.began:
                     self.note_pause(place, since, event.began)
