@@ -131,7 +131,7 @@ extension Statement {
 }
 
 /// How many jobs to claim of one lane.
-package struct ClaimQuota: Sendable {
+package struct ClaimQuota: Equatable, Sendable {
     package let queueID: Int32
     package let lane: Lane
     package let jobs: Int32

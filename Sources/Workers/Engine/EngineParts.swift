@@ -24,6 +24,7 @@ final class EngineParts {
     private let gateways: Gateways
     private let queues: Queues
     let dispatcher: Dispatcher
+    private let fanOut: FanOut
     private let intake: Intake
     private let permits: PermitTaker
     private let rescuer: Rescuer
@@ -44,8 +45,9 @@ final class EngineParts {
         gateways = Gateways(context)
         queues = Queues(context, jobs: jobs, gateways: gateways, settler: settler)
         dispatcher = Dispatcher(context, jobs: jobs, settler: settler, queues: queues, gateways: gateways)
+        fanOut = FanOut(context, queues: queues)
         intake = Intake(
-            context, jobs: jobs, queues: queues, dispatcher: dispatcher, settler: settler, audit: audit)
+            context, jobs: jobs, queues: queues, dispatcher: dispatcher, settler: settler, audit: audit, fanOut: fanOut)
         permits = PermitTaker(context, dispatcher: dispatcher)
         rescuer = Rescuer(context)
         duties = DutyRunner(
@@ -70,7 +72,7 @@ final class EngineParts {
     func run(_ loop: Loop) async {
         switch loop {
         case .intake: await intake.run()
-        case .fanOut: await intake.runFanOut()
+        case .fanOut: await fanOut.run()
         case .permits: await permits.run()
         case .retiring: await settler.runRetiring()
         case .flushing: await settler.runFlushing()
@@ -107,6 +109,7 @@ final class EngineParts {
     func stopIntake() {
         context.report(.draining)
         intake.stop()
+        fanOut.stop()
         dispatcher.stop()
         presence.noteDraining()
         drainSignal.raise()

@@ -2,20 +2,20 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Takes permits from the rate limits for queues that have somebody to send to: for all of them in one statement, no further
-/// ahead than the horizon, and no more than there are recipients.
+/// Takes permits from the rate limits for queues that have somebody to send to, as ``PermitPlan`` decides: for all of them in one
+/// statement.
 ///
 /// Belongs to the engine's event loop.
 final class PermitTaker {
     private let store: EngineStore
-    private let settings: EngineSettings
     private let dispatcher: Dispatcher
     private let signal: Signal
+    private let plan: PermitPlan
     private var isStopping = false
 
     init(_ context: EngineContext, dispatcher: Dispatcher) {
         store = context.stores.claims
-        settings = context.settings
+        plan = PermitPlan(horizon: context.settings.permitHorizon)
         self.dispatcher = dispatcher
         signal = context.lacksPermits
     }
@@ -28,55 +28,37 @@ final class PermitTaker {
     /// Takes permits whenever they are short, until ``stop()``.
     func run() async {
         while !isStopping {
-            let (short, pause) = shortQueues()
-            if short.isEmpty {
-                await signal.wait(atMost: pause)
-                continue
+            let queues = dispatcher.active.lazy.filter(\.mayWork).compactMap(PermitPlan.Queue.init)
+            switch plan.next(queues, now: .now) {
+            case .wait(let pause): await signal.wait(atMost: pause)
+            case .take(let requests): await take(requests)
             }
-            await take(for: short)
         }
     }
 
-    /// The queues to ask for now with the permits each wants; and how long to wait where there is none.
-    private func shortQueues() -> (queues: [(queue: QueueState, permits: Int)], pause: Duration) {
+    private func take(_ requests: [PermitPlan.Request]) async {
+        let asked = dispatcher.active.reduce(into: [Int32: QueueState]()) { $0[$1.id] = $1 }
+        let wanted = requests.map { (queueID: $0.queueID, permits: $0.permits) }
+        let granted = await store.attempt { try await $0.takePermits(wanted, horizon: plan.horizon) }
         let now = ContinuousClock.now
-        var short: [(queue: QueueState, permits: Int)] = []
-        var pause = Duration.seconds(1)
-        for queue in dispatcher.active where queue.mayWork {
-            guard let rate = queue.settings.rate else { continue }
-            let wanted = min(queue.unsent - queue.permitsLeft, Self.most(rate, horizon: settings.permitHorizon))
-            guard wanted > 0 else { continue }
-            if now >= queue.nextTake {
-                short.append((queue, wanted))
-            } else {
-                pause = min(pause, now.duration(to: queue.nextTake))
-            }
+        for request in requests {
+            asked[request.queueID]?.nextTake = plan.nextTake(afterNoGrant: granted != nil, now: now)
         }
-        return (short, pause)
-    }
-
-    private func take(for short: [(queue: QueueState, permits: Int)]) async {
-        let wanted = short.map { (queueID: $0.queue.id, permits: $0.permits) }
-        let granted = await store.attempt { try await $0.takePermits(wanted, horizon: settings.permitHorizon) }
-        // The database's moment lies between sending and now; taking now for it makes permits late by the way back, never early.
-        let now = ContinuousClock.now
-        // Without an answer: PostgreSQL is away, or another worker is taking permits of that queue at this moment.
-        for (queue, _) in short { queue.nextTake = now + settings.permitHorizon / (granted == nil ? 2 : 16) }
-        for grant in granted ?? [] {
-            guard let queue = short.first(where: { $0.queue.id == grant.queueID })?.queue else { continue }
-            if grant.count > 0 {
-                queue.permits.append(
-                    PermitRun(start: now + grant.startsIn, granted: now, rate: grant.rate, count: grant.count))
-            }
-            // A slow queue sleeps until its next permit comes within the horizon.
-            let nextStart = now + grant.startsIn + .seconds(Double(grant.count) / grant.rate)
-            queue.nextTake = max(nextStart - settings.permitHorizon / 2, now + .milliseconds(5))
+        for row in granted ?? [] {
+            guard let queue = asked[row.queueID] else { continue }
+            let grant = PermitPlan.Grant(count: row.count, startsIn: row.startsIn, rate: row.rate)
+            if let run = plan.run(of: grant, now: now) { queue.permits.append(run) }
+            queue.nextTake = plan.nextTake(after: grant, now: now)
         }
         dispatcher.schedule()
     }
+}
 
-    /// Permits that a rate has within the horizon; below four a second, one at a time.
-    private static func most(_ rate: Double, horizon: Duration) -> Int {
-        max(1, Int(rate * (horizon / .seconds(1))))
+extension PermitPlan.Queue {
+    /// Nil for a queue without a rate limit.
+    init?(_ queue: QueueState) {
+        guard let rate = queue.settings.rate else { return nil }
+        self.init(
+            id: queue.id, unsent: queue.unsent, permits: queue.permitsLeft, rate: rate, nextTake: queue.nextTake)
     }
 }

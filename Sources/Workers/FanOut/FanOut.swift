@@ -1,0 +1,69 @@
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Has campaigns make jobs, as ``FanOutPlan`` decides. It has a connection of its own, since a step takes some 25 ms.
+///
+/// Belongs to the engine's event loop.
+final class FanOut {
+    /// Jobs of a campaign made by one step: 20,000 recipients.
+    private static let jobsOfStep = 40
+    /// Devices looked at by one step.
+    private static let devicesOfStep = 50_000
+
+    private let store: EngineStore
+    private let queues: Queues
+    private let mayHaveWork: Signal
+    private let interval: Duration
+    private let signal: Signal
+    private var plan = FanOutPlan()
+
+    init(_ context: EngineContext, queues: Queues) {
+        store = context.stores.fanOut
+        mayHaveWork = context.mayHaveWork
+        interval = context.settings.idleLook
+        self.queues = queues
+        signal = Signal(loop: context.loop)
+    }
+
+    /// Takes the campaigns that a look found. Returns whether one of them has to make jobs now.
+    func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
+        plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Queue.init) }
+        if plan.hasWork { signal.raise() }
+        return plan.hasWork
+    }
+
+    /// Makes no more jobs, and ends ``run()``.
+    func stop() {
+        plan.stop()
+        signal.raise()
+    }
+
+    /// Makes jobs of campaigns whose queues run dry, until ``stop()``.
+    func run() async {
+        while !plan.isStopping {
+            await signal.wait(atMost: interval)
+            while let queueID = plan.next() {
+                await step(of: queueID)
+                plan.noteDone()
+            }
+        }
+    }
+
+    private func step(of queueID: Int32) async {
+        let made = await store.attempt {
+            try await $0.fanOutStep(
+                queueID: queueID, jobLimit: Self.jobsOfStep, scanLimit: Self.devicesOfStep)
+        }
+        if let made, made ?? 0 > 0 { mayHaveWork.raise() }
+    }
+}
+
+extension FanOutPlan.Queue {
+    init(_ queue: QueueState) {
+        maySend = queue.mayWork
+        isPaced = queue.settings.rate != nil
+        sendRate = queue.sendRate
+        jobSize = queue.jobSize[Int(Lane.bulk.rawValue)]
+    }
+}

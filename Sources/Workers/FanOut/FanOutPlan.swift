@@ -1,0 +1,62 @@
+import PostgresStore
+
+/// Decides which campaigns make jobs now: those whose queue would run dry.
+struct FanOutPlan {
+    /// Ready jobs of a queue that a look counts, and the most that fan-out keeps ahead.
+    static let mostReadyJobs = 400
+    /// The least that it keeps ahead: of a queue with a rate limit, whose jobs are of two seconds each, and of others.
+    private static let leastPaced = 4
+    private static let least = 80
+
+    /// What the worker knows of a campaign's queue.
+    struct Queue {
+        /// Whether the queue may send.
+        var maySend = true
+        var isPaced = false
+        /// In recipients per second.
+        var sendRate = 0.0
+        /// Recipients in a job of a campaign, on average.
+        var jobSize = 500.0
+    }
+
+    /// The campaigns of which a step is due, in their order.
+    private var due: [ReadyWork.FanOut] = []
+    /// The queue of the step that is under way.
+    private var current: Int32?
+    private(set) var isStopping = false
+
+    /// Whether a step is due.
+    var hasWork: Bool { !due.isEmpty }
+
+    /// Takes what a look found. Steps that were due and are not any more are dropped.
+    /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
+    mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Queue?) {
+        // How many jobs are ready of the queue that has a step under way will be known after it.
+        due = campaigns.filter { campaign in
+            campaign.dueIn <= .zero && campaign.queueID != current
+                && queue(campaign.queueID).map { Self.runsDry($0, readyJobs: campaign.readyJobs) } == true
+        }
+    }
+
+    /// The next step, for a queue; nil if none is due. The step before has to be through.
+    mutating func next() -> Int32? {
+        precondition(current == nil, "the step before is not through")
+        guard !isStopping, !due.isEmpty else { return nil }
+        current = due.removeFirst().queueID
+        return current
+    }
+
+    /// The step is through.
+    mutating func noteDone() { current = nil }
+
+    /// Makes no more jobs.
+    mutating func stop() { isStopping = true }
+
+    /// Whether a queue's ready jobs last for less than two seconds of what the fleet sends.
+    static func runsDry(_ queue: Queue, readyJobs: Int) -> Bool {
+        guard queue.maySend else { return false }
+        let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize, 1))
+        let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), mostReadyJobs)
+        return readyJobs < lowWater
+    }
+}

@@ -1,0 +1,38 @@
+import PostgresStore
+import QueueCore
+
+/// What becomes of a job when it has been claimed.
+enum ClaimedJobRules {
+    enum Fate: Equatable {
+        /// It is sent.
+        case send
+        /// It cannot be read: nothing of it is sent.
+        case quarantine(damage: String)
+        /// Every recipient has an outcome already.
+        case end
+        /// Nothing of it is sent, for this reason.
+        case close(HeldJob.Closing)
+    }
+
+    /// What the worker knows of the job's queue at that moment.
+    struct Circumstances {
+        /// Whether the queue may send, and the worker is not draining.
+        var maySend = true
+        /// How long the job has to wait, if its gateway is out of reach while that of other jobs of the queue is not.
+        var delay: Duration?
+    }
+
+    /// Decides over a job whose recipients are not sent to yet. Those that may not be sent to again get their outcome.
+    static func decide(over job: HeldJob, _ circumstances: Circumstances) -> Fate {
+        let claim = job.claim
+        if let damage = claim.damage { return .quarantine(damage: damage) }
+        if claim.isStopped { return .close(.cancelled) }
+        if claim.sendWithin <= .zero { return .close(.expired) }
+        RescuedJobRules.apply(to: job)
+        if job.waiting == 0 { return .end }
+        if claim.isPaused { return .close(.yielded(after: Settlement.pausedDelay)) }
+        if !circumstances.maySend { return .close(.yielded(after: .zero)) }
+        if let delay = circumstances.delay { return .close(.yielded(after: delay)) }
+        return .send
+    }
+}

@@ -1,0 +1,82 @@
+import Testing
+
+@testable import PostgresStore
+@testable import Workers
+
+@Suite struct `When campaigns make jobs` {
+    private func campaign(_ queue: Int32, readyJobs: Int = 0, dueIn: Duration = .zero) -> ReadyWork.FanOut {
+        .init(queueID: queue, campaignID: Int64(queue), readyJobs: readyJobs, dueIn: dueIn)
+    }
+
+    private let queue = FanOutPlan.Queue()
+
+    @Test func `is when what is ready lasts for less than two seconds`() {
+        var fast = queue
+        fast.sendRate = 50_000
+        #expect(FanOutPlan.runsDry(fast, readyJobs: 199))
+        #expect(!FanOutPlan.runsDry(fast, readyJobs: 200))
+        fast.sendRate = 1_000_000
+        #expect(FanOutPlan.runsDry(fast, readyJobs: 399))
+        #expect(!FanOutPlan.runsDry(fast, readyJobs: 400), "look no further ahead than is counted")
+    }
+
+    @Test func `is when fewer than 80 jobs are ready, however slow the queue is sent, or four under a rate limit`() {
+        #expect(FanOutPlan.runsDry(queue, readyJobs: 79))
+        #expect(!FanOutPlan.runsDry(queue, readyJobs: 80))
+        var paced = queue
+        (paced.isPaced, paced.sendRate) = (true, 50_000)
+        #expect(FanOutPlan.runsDry(paced, readyJobs: 3))
+        #expect(!FanOutPlan.runsDry(paced, readyJobs: 4))
+    }
+
+    @Test func `is never while their queue is paused, is another worker's, or before they start`() {
+        var paused = queue
+        paused.maySend = false
+        var plan = FanOutPlan()
+        plan.note([campaign(1), campaign(2), campaign(3, dueIn: .milliseconds(1))]) { id in
+            id == 1 ? paused : id == 2 ? nil : queue
+        }
+        #expect(!plan.hasWork)
+        let step = plan.next()
+        #expect(step == nil)
+    }
+
+    @Test func `is in the order in which they were found, one after the other`() {
+        var plan = FanOutPlan()
+        plan.note([campaign(2), campaign(1)]) { _ in queue }
+        let first = plan.next()
+        plan.noteDone()
+        let second = plan.next()
+        plan.noteDone()
+        let third = plan.next()
+        #expect([first, second, third] == [2, 1, nil])
+    }
+
+    @Test func `is not told anew of a queue that has a step under way, whose jobs are not counted yet`() {
+        var plan = FanOutPlan()
+        plan.note([campaign(1)]) { _ in queue }
+        _ = plan.next()
+        plan.note([campaign(1), campaign(2)]) { _ in queue }
+        plan.noteDone()
+        let next = plan.next()
+        #expect(next == 2)
+        plan.noteDone()
+        #expect(!plan.hasWork)
+    }
+
+    @Test func `is not any more for those that the next look does not find`() {
+        var plan = FanOutPlan()
+        plan.note([campaign(1), campaign(2)]) { _ in queue }
+        plan.note([campaign(2)]) { _ in queue }
+        let next = plan.next()
+        #expect(next == 2)
+    }
+
+    @Test func `is never after the order to stop`() {
+        var plan = FanOutPlan()
+        plan.note([campaign(1)]) { _ in queue }
+        plan.stop()
+        let next = plan.next()
+        #expect(next == nil)
+    }
+}

@@ -1,0 +1,115 @@
+import PostgresStore
+import QueueCore
+import Testing
+
+@testable import Workers
+
+@Suite struct `What one claim takes` {
+    private let worker = ClaimPlan.Worker(mostHeld: 400_000, mostLeases: 20_000)
+
+    private func lane(_ queue: Int32, _ lane: Lane = .bulk) -> ClaimPlan.Candidate {
+        ClaimPlan.Candidate(place: LanePlace(queue, lane), head: nil, jobSize: 500)
+    }
+
+    /// Jobs claimed of each queue.
+    private func jobs(
+        _ lanes: [ClaimPlan.Candidate], from place: LanePlace = .start, _ worker: ClaimPlan.Worker
+    ) -> [Int32: Int32] {
+        let plan = ClaimPlan(for: lanes, from: place, worker: worker)
+        return Dictionary(plan.quotas.map { ($0.queueID, $0.jobs) }, uniquingKeysWith: +)
+    }
+
+    @Test func `is what a queue sends in half a second, within bounds`() {
+        var (new, fast, faster) = (lane(1), lane(2), lane(3))
+        new.demand.sendRate = 10
+        fast.demand.sendRate = 20_000
+        faster.demand.sendRate = 1_000_000
+        #expect(jobs([new], worker) == [1: 4])
+        #expect(jobs([fast], worker) == [2: 20])
+        #expect(jobs([faster], worker) == [3: 80])
+    }
+
+    @Test func `is what the rate allows in one second, and one job at least`() {
+        var (paced, slow) = (lane(1), lane(2))
+        paced.demand.rate = 5000
+        slow.demand.rate = 0.1
+        #expect(jobs([paced, slow], worker) == [1: 10, 2: 1])
+    }
+
+    @Test func `leaves out what is held already`() {
+        var (full, half) = (lane(1), lane(2))
+        full.unsent = 2000
+        half.unsent = 1000
+        #expect(jobs([full, half], worker) == [2: 2])
+    }
+
+    @Test func `is nothing of a queue that may not send, or of jobs that are not due`() {
+        var (paused, later) = (lane(1), lane(2))
+        paused.mayClaim = false
+        later.dueIn = .milliseconds(1)
+        #expect(jobs([paused, later, lane(3)], worker) == [3: 4])
+    }
+
+    @Test func `is no more than 200 jobs of a lane`() {
+        var single = lane(1)
+        single.jobSize = 1
+        #expect(jobs([single], worker) == [1: 200])
+    }
+
+    @Test func `is 100,000 recipients in all, where many lanes share it`() {
+        let lanes = (1...400 as ClosedRange<Int32>).map { number in
+            var lane = lane(number, .normal)
+            (lane.jobSize, lane.demand.sendRate) = (10, 100_000)
+            return lane
+        }
+        #expect(jobs(lanes, worker).values.allSatisfy { $0 == 25 })
+    }
+
+    @Test func `is no more than what can be renewed in time, and something for each while there is room`() {
+        var tight = worker
+        (tight.leases, tight.mostLeases) = (180, 200)
+        let lanes = (1...3 as ClosedRange<Int32>).map { number in
+            var lane = lane(number)
+            lane.jobSize = 1
+            return lane
+        }
+        let claimed = jobs(lanes, tight)
+        #expect(claimed == [1: 16, 2: 3, 3: 1])
+        tight.leases = 200
+        #expect(jobs(lanes, tight).isEmpty)
+    }
+
+    @Test func `begins behind the last lane that was served, where the leases do not suffice for all`() {
+        var tight = worker
+        (tight.leases, tight.mostLeases) = (198, 200)
+        let lanes = (1...4).map { lane($0) }
+        let first = ClaimPlan(for: lanes, worker: tight)
+        #expect(first.quotas.map(\.queueID) == [1, 2])
+        #expect(first.lastServed == LanePlace(2, .bulk))
+        let second = ClaimPlan(for: lanes, from: LanePlace(2, .bulk), worker: tight)
+        #expect(second.quotas.map(\.queueID) == [3, 4])
+    }
+
+    @Test func `comes to a bounded number of lanes, and the next one goes on behind them`() {
+        let lanes = (1...12).map { lane($0) }
+        let first = ClaimPlan(for: lanes, mostLanes: 5, worker: worker)
+        #expect(first.quotas.map(\.queueID) == [1, 2, 3, 4, 5])
+        #expect(first.lastServed == LanePlace(5, .bulk))
+        let third = ClaimPlan(for: lanes, from: LanePlace(10, .bulk), mostLanes: 5, worker: worker)
+        #expect(third.quotas.map(\.queueID) == [11, 12, 1, 2, 3])
+    }
+
+    @Test func `is urgent jobs alone, where thousands of queues without a connection hold a lot`() {
+        var full = worker
+        full.unsent = 1_600_000
+        var (connected, urgent, waiting) = (lane(1), lane(2, .urgent), lane(3))
+        (connected.isConnected, urgent.isConnected, waiting.isConnected) = (true, false, false)
+        #expect(Set(jobs([connected, urgent, waiting], full).keys) == [1, 2])
+    }
+
+    @Test func `is bounded during an outage by what its gateway takes`() {
+        var open = lane(1)
+        (open.demand.stock, open.jobSize) = (2, 1)
+        #expect(jobs([open], worker) == [1: 2])
+    }
+}

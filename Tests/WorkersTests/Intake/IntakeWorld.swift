@@ -1,0 +1,343 @@
+import QueueCore
+import TestSupport
+
+@testable import PostgresStore
+@testable import Workers
+
+/// What intake promises, whatever happens in whatever order.
+enum IntakePromise: String, CaseIterable {
+    case renewableLeases = "no more leases are held than could be renewed in time when they were claimed"
+    case boundedClaims = "a claim takes a bounded number of jobs from a bounded number of lanes, each named once"
+    case everyLaneHasItsTurn = "no lane with work and room is passed over again and again"
+    case everyJobIsSeen = "a look comes to each job within seconds, also if it was committed late"
+    case sleepersAreNotified = "a worker that waits long has its row written, and has looked since"
+    case noSpinning = "between two looks that found nothing there is a pause"
+    case drainsEnd = "after the order to stop nothing is claimed, and the next step is the end"
+    case noRowIsLeft = "a worker that has ended has no row"
+}
+
+/// An intake with everything around it: producers that commit, other workers that take jobs, a dispatcher that ends jobs, a PostgreSQL
+/// that fails and forgets, and a clock. Chance decides what happens next; after each step the promises are checked.
+struct IntakeWorld {
+    /// What is done wrong on purpose, to see that it is found.
+    enum Sabotage: CaseIterable {
+        case claimsMoreThanPlanned, claimsALaneTwice, forgetsALane, looksAtFloorsOnly, writesNoRow, looksWithoutPause,
+            claimsAfterStop, leavesItsRow
+
+        var breaks: IntakePromise {
+            switch self {
+            case .claimsMoreThanPlanned: .renewableLeases
+            case .claimsALaneTwice: .boundedClaims
+            case .forgetsALane: .everyLaneHasItsTurn
+            case .looksAtFloorsOnly: .everyJobIsSeen
+            case .writesNoRow: .sleepersAreNotified
+            case .looksWithoutPause: .noSpinning
+            case .claimsAfterStop: .drainsEnd
+            case .leavesItsRow: .noRowIsLeft
+            }
+        }
+    }
+
+    private struct Job {
+        let runAt: Int64
+        let id: Int64
+        let committedAt: ContinuousClock.Instant
+        var isSeen = false
+    }
+
+    private static let mostLanes: Int32 = 5
+    private static let busyLook = Duration.milliseconds(10)
+    /// Leases that can be renewed in time: for a part of the lanes, or for all.
+    private static let limits = [2, 3, 5, 60, 200]
+
+    /// The first promise that was broken, and how.
+    private(set) var violation: (promise: IntakePromise, details: String)?
+    /// How often each kind of step was taken.
+    private(set) var reached: [String: Int] = [:]
+
+    private let sabotage: Sabotage?
+    private var chance: SeededGenerator
+    private var state = IntakeState(busyLook: busyLook, idleLook: .milliseconds(500), mostLanes: mostLanes)
+    private let start = ContinuousClock.now
+    private var now: ContinuousClock.Instant
+    private var nextID: Int64 = 0
+
+    /// Jobs in the database by lane, and those held by queue.
+    private var waiting: [LanePlace: [Job]] = [:]
+    private var held: [Int32: Int] = [:]
+    private var pausedQueues: Set<Int32> = []
+    private var mostLeases: Int
+    private var hasRow = false
+    private var isSignalled = false
+
+    /// What the last look found, and how things stood then.
+    private var lastFound = ReadyWork(jobs: [], fanOuts: [], end: nil)
+    private var heldThen: [Int32: Int] = [:]
+    private var pausedThen: Set<Int32> = []
+    private var limitThen = 0
+    private var lookTook = Duration.zero
+    private var passedOver: [LanePlace: Int] = [:]
+    private var looksSincePause = 0
+    private var hasToLook = false
+    /// Whether there is a lot of work, or so little that the worker sleeps.
+    private let isBusy: Bool
+    private var isAboutToStop = false
+    private var isStopped = false
+    private var hasFailed = false
+    private var lastFloors: [LaneHead] = []
+
+    init(seed: UInt64, sabotage: Sabotage? = nil) {
+        chance = SeededGenerator(seed: seed)
+        self.sabotage = sabotage
+        now = start
+        mostLeases = Self.limits.randomElement(using: &chance)!
+        isBusy = !seed.isMultiple(of: 3)
+    }
+
+    private var heldInAll: Int { held.values.reduce(0, +) }
+
+    /// Takes so many steps, with events between them, and then drains.
+    mutating func run(steps: Int) {
+        for _ in 0..<steps where violation == nil {
+            for _ in 0..<Int.random(in: 0...3, using: &chance) { happen() }
+            step()
+        }
+        isAboutToStop = true
+        while violation == nil, !state.hasEnded {
+            mayStop()
+            step()
+        }
+        if violation == nil, hasRow { violation = (.noRowIsLeft, "its row is still there") }
+    }
+
+    private mutating func mayStop() {
+        guard isAboutToStop, !isStopped, isLikely(0.3, &chance) else { return }
+        isStopped = true
+        if sabotage != .claimsAfterStop { state.stop() }
+    }
+
+    // MARK: What happens around it
+
+    private func isLikely(_ share: Double, _ chance: inout SeededGenerator) -> Bool {
+        Double.random(in: 0..<1, using: &chance) < share
+    }
+
+    private mutating func happen() {
+        now += .milliseconds(Int.random(in: 0...5, using: &chance))
+        switch Int.random(in: 0..<20, using: &chance) {
+        case 0..<6:
+            if isBusy || isLikely(0.1, &chance) { commit() }
+        case 6..<12: endJobs()
+        case 12: takeAsAnotherWorker()
+        case 13:
+            let queue = Int32.random(in: 1...6, using: &chance)
+            if pausedQueues.remove(queue) == nil { pausedQueues.insert(queue) }
+        case 14: mostLeases = Self.limits.randomElement(using: &chance)!
+        case 15 where isLikely(0.2, &chance):
+            // PostgreSQL has crashed, and its unlogged table is empty.
+            hasRow = false
+            state.noteRowInDoubt()
+            isSignalled = true
+        case 16...17: held = [:]
+        default: break
+        }
+    }
+
+    /// A producer commits jobs of one lane, some of which are due later, and some of which were made a while ago.
+    private mutating func commit() {
+        let lane = LanePlace(
+            Int32.random(in: 1...6, using: &chance), Lane.allCases.randomElement(using: &chance)!)
+        let delay = Int64([0, 0, -400, -400, 300].randomElement(using: &chance)!)
+        let runAt = (start.duration(to: now) / .milliseconds(1)).rounded()
+        for _ in 0..<Int.random(in: 1...8, using: &chance) {
+            nextID += 1
+            waiting[lane, default: []].append(Job(runAt: Int64(runAt) + delay, id: nextID, committedAt: now))
+        }
+        waiting[lane]?.sort { ($0.runAt, $0.id) < ($1.runAt, $1.id) }
+        guard hasRow else { return }
+        state.noteNotified()
+        isSignalled = true
+    }
+
+    private mutating func endJobs() {
+        for queue in held.keys.sorted() where isLikely(0.5, &chance) {
+            held[queue]! -= Int.random(in: 0...held[queue]!, using: &chance)
+        }
+    }
+
+    private mutating func takeAsAnotherWorker() {
+        guard let lane = waiting.keys.sorted().randomElement(using: &chance) else { return }
+        waiting[lane] = Array(waiting[lane]!.dropFirst(3))
+    }
+
+    // MARK: What intake does
+
+    private mutating func step() {
+        var step = state.next(at: now)
+        if isStopped, !state.hasEnded { return fail(.drainsEnd, "it goes on with \(step)") }
+        if sabotage == .looksWithoutPause, case .wait = step { step = state.next(at: now) }
+        switch step {
+        case .takeRowAway:
+            reached["woken", default: 0] += 1
+            hasRow = false
+        case .look(let look): self.look(look)
+        case .claim(let quotas): claim(quotas)
+        case .fallAsleep:
+            reached["asleep", default: 0] += 1
+            let isWritten = isLikely(0.7, &chance)
+            if isWritten, sabotage != .writesNoRow { hasRow = true }
+            hasToLook = isWritten
+            state.noteRow(isWritten: isWritten)
+        case .wait(let pause): wait(pause)
+        case .end(let hadRow):
+            if hadRow, sabotage != .leavesItsRow { hasRow = false }
+        }
+    }
+
+    private mutating func fail(_ promise: IntakePromise, _ details: String) {
+        violation = violation ?? (promise, details)
+    }
+
+    private mutating func wait(_ pause: Duration) {
+        looksSincePause = 0
+        if hasToLook { return fail(.sleepersAreNotified, "it has not looked since the row was written") }
+        if isSignalled {
+            isSignalled = false
+            now += .milliseconds(1)
+        } else {
+            let mayLast = hasFailed ? .milliseconds(500) : max(Self.busyLook, lookTook * 10)
+            if pause > mayLast, !hasRow { return fail(.sleepersAreNotified, "it waits \(pause) without its row") }
+            now += pause
+        }
+        hasFailed = false
+    }
+
+    private func isDue(_ job: Job) -> Bool { Double(job.runAt) <= start.duration(to: now) / .milliseconds(1) }
+
+    private mutating func look(_ look: LookPlan.Look) {
+        reached[look.isAtFloors ? "look at floors" : "look", default: 0] += 1
+        hasToLook = false
+        looksSincePause += 1
+        // After the row was written it looks once more at once.
+        if looksSincePause > 2 { return fail(.noSpinning, "\(looksSincePause) looks in a row") }
+        let begun = now
+        for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }
+        mayStop()
+        if isLikely(0.03, &chance) {
+            hasFailed = true
+            return state.noteFailed()
+        }
+        let found = carryOut(look)
+        now += .milliseconds([0, 1, 3, 20, 60].randomElement(using: &chance)!)
+        lookTook = begun.duration(to: now)
+        (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, mostLeases)
+        state.noteFound(
+            found, lanes: found.jobs.map(candidate),
+            worker: .init(mostHeld: 400_000, leases: heldInAll, mostLeases: mostLeases),
+            needsFanOut: isLikely(0.02, &chance), now: now)
+        checkThatJobsAreSeen()
+    }
+
+    private func candidate(_ lane: ReadyWork.Jobs) -> ClaimPlan.Candidate {
+        ClaimPlan.Candidate(
+            place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
+            mayClaim: !pausedQueues.contains(lane.queueID), heldJobs: held[lane.queueID] ?? 0)
+    }
+
+    /// What PostgreSQL answers.
+    private mutating func carryOut(_ look: LookPlan.Look) -> ReadyWork {
+        let lanes = waiting.filter { !$0.value.isEmpty }.keys.sorted()
+        var (order, end): ([LanePlace], LanePlace?) = (lanes, nil)
+        var floors: [LanePlace: LaneHead] = [:]
+        switch sabotage == .looksAtFloorsOnly && !lastFloors.isEmpty ? .floors(lastFloors) : look {
+        case .lanes(let place, let most):
+            order = lanes.filter { $0 > place } + lanes.filter { $0 <= place }
+            if order.count > Int(most) {
+                order = Array(order.prefix(Int(most)))
+                end = order.last
+            }
+        case .floors(let heads):
+            for head in heads { floors[head.place] = head }
+            lastFloors = heads
+        }
+        var found: [ReadyWork.Jobs] = []
+        for place in order {
+            let floor = floors[place]
+            let isFound = { (job: Job) in floor.map { (job.runAt, job.id) >= ($0.runAt, $0.jobID) } ?? true }
+            guard let first = waiting[place]!.firstIndex(where: isFound) else { continue }
+            let head = waiting[place]![first]
+            for index in waiting[place]!.indices where isFound(waiting[place]![index]) {
+                waiting[place]![index].isSeen = true
+            }
+            let dueIn = Duration.milliseconds(head.runAt) - start.duration(to: now)
+            found.append(
+                .init(
+                    queueID: place.queueID, lane: place.lane, dueIn: dueIn,
+                    head: LaneHead(place, runAt: head.runAt, jobID: head.id)))
+        }
+        return ReadyWork(jobs: found, fanOuts: [], end: end)
+    }
+
+    private mutating func checkThatJobsAreSeen() {
+        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a look takes.
+        for (place, jobs) in waiting {
+            if let job = jobs.first(where: { !$0.isSeen }), job.committedAt.duration(to: now) > .seconds(12) {
+                fail(.everyJobIsSeen, "job \(job.id) of \(place)")
+            }
+        }
+    }
+
+    private mutating func claim(_ quotas: [ClaimQuota]) {
+        reached["claim", default: 0] += 1
+        var quotas = quotas
+        if sabotage == .claimsMoreThanPlanned {
+            quotas = quotas.map { ClaimQuota(queueID: $0.queueID, lane: $0.lane, jobs: $0.jobs * 2, head: $0.head) }
+        }
+        if sabotage == .claimsALaneTwice { quotas.append(quotas[0]) }
+        if sabotage == .forgetsALane { quotas.removeAll { $0.queueID == 3 } }
+        check(quotas)
+        for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }
+        mayStop()
+        if isLikely(0.03, &chance) {
+            hasFailed = true
+            return state.noteFailed()
+        }
+        var lanes: [LanePlace] = []
+        for quota in quotas {
+            let place = LanePlace(quota.queueID, quota.lane)
+            let due = (waiting[place] ?? []).filter { job in
+                isDue(job) && quota.head.map { (job.runAt, job.id) >= ($0.runAt, $0.jobID) } ?? true
+            }.prefix(Int(quota.jobs))
+            waiting[place]?.removeAll { job in due.contains { $0.id == job.id } }
+            held[quota.queueID, default: 0] += due.count
+            lanes += due.map { _ in place }
+        }
+        state.noteClaimed(lanes)
+    }
+
+    private mutating func check(_ quotas: [ClaimQuota]) {
+        let asked = quotas.reduce(0) { $0 + Int($1.jobs) }
+        let places = quotas.map { LanePlace($0.queueID, $0.lane) }
+        if Set(places).count < places.count || places.count > Int(Self.mostLanes)
+            || quotas.contains(where: { !(1...200).contains($0.jobs) })
+        {
+            return fail(.boundedClaims, "\(quotas)")
+        }
+        let leases = heldThen.values.reduce(0, +)
+        if leases + asked > limitThen {
+            return fail(.renewableLeases, "\(asked) are claimed, \(leases) were held, of \(limitThen)")
+        }
+        for lane in lastFound.jobs {
+            let place = lane.head.place
+            let hasRoom =
+                lane.dueIn <= .zero && !pausedThen.contains(place.queueID) && heldThen[place.queueID, default: 0] == 0
+            passedOver[place] = hasRoom && !places.contains(place) ? passedOver[place, default: 0] + 1 : 0
+            // There are 18 lanes, and each claim serves one of them at least.
+            if passedOver[place]! > 18 { return fail(.everyLaneHasItsTurn, "\(place)") }
+        }
+    }
+}
+
+extension LookPlan.Look {
+    fileprivate var isAtFloors: Bool { if case .floors = self { true } else { false } }
+}

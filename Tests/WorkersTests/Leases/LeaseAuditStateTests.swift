@@ -1,0 +1,96 @@
+import Testing
+
+@testable import PostgresStore
+@testable import Workers
+
+@Suite struct `Auditing leases` {
+    private func make() -> LeaseAuditState {
+        LeaseAuditState(pause: .seconds(5), shortPause: .milliseconds(500))
+    }
+
+    @Test func `is done after a pause, if anything was claimed since the last time`() {
+        var state = make()
+        let steps = [state.next(), state.next()]
+        #expect(steps == [.wait(.seconds(5)), .wait(.seconds(5))])
+        state.noteClaimBegun()
+        let ask = state.next()
+        #expect(ask == .ask)
+        state.noteClaimEnded(isAnswered: true)
+        state.noteFound(0)
+        let quiet = [state.next(), state.next()]
+        #expect(quiet == [.wait(.seconds(5)), .wait(.seconds(5))])
+    }
+
+    @Test func `is done at once where a claim had no answer`() {
+        var state = make()
+        let pause = state.next()
+        #expect(pause == .wait(.seconds(5)))
+        state.noteClaimBegun()
+        state.noteClaimEnded(isAnswered: false)
+        let ask = state.next()
+        #expect(ask == .ask)
+    }
+
+    @Test func `gives nothing back before the claims have ended that it may have seen`() {
+        var state = make()
+        _ = state.next()
+        state.noteDoubt()
+        state.noteClaimBegun()
+        let ask = state.next()
+        #expect(ask == .ask)
+        state.noteFound(1)
+        let wait = state.next()
+        #expect(wait == .awaitClaim)
+        // One that begins now was not seen.
+        state.noteClaimBegun()
+        state.noteClaimEnded(isAnswered: true)
+        let back = state.next()
+        #expect(back == .giveBack)
+        state.noteGivenBack(true)
+    }
+
+    @Test func `is repeated soon while it is not answered, or what was found could not be given back`() {
+        var state = make()
+        _ = state.next()
+        state.noteDoubt()
+        _ = state.next()
+        state.noteNoAnswer()
+        let again = [state.next(), state.next()]
+        #expect(again == [.wait(.milliseconds(500)), .ask])
+        state.noteFound(1)
+        _ = state.next()
+        state.noteGivenBack(false)
+        let repeated = [state.next(), state.next()]
+        #expect(repeated == [.wait(.milliseconds(500)), .ask])
+    }
+
+    @Test func `ends at the order to stop, after one more time if there is a reason`() {
+        var idle = make()
+        _ = idle.next()
+        idle.stop()
+        let end = idle.next()
+        #expect(end == .end)
+        #expect(idle.hasEnded)
+
+        var due = make()
+        _ = due.next()
+        due.noteDoubt()
+        due.stop()
+        let ask = due.next()
+        #expect(ask == .ask)
+        due.noteNoAnswer()
+        #expect(due.hasEnded, "the lease's end will bring it back")
+    }
+
+    @Test func `gives back what was never held with its old mark, and what was held as it is`() {
+        let found = [1, 2, 3].map { id in
+            UnknownLease(
+                progress: LeaseProgress(
+                    key: LeaseKey(queueID: 1, jobID: id, epoch: 1), dispatched: 3, outcomes: [1, 0, 0]), rescues: 0)
+        }
+        let held: Set = [found[0].progress.key]
+        let back = LeaseAuditState.strangers(among: found, held: held) { $0.jobID == 3 }
+        #expect(back.map(\.progress.key.jobID) == [2, 3])
+        #expect(back.map(\.progress.dispatched) == [1, 3])
+    }
+}
