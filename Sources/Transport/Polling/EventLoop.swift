@@ -46,7 +46,8 @@ import Synchronization
     private var turnStart = ContinuousClock.now
     private let epoch = ContinuousClock.now
     private var turnStartNanoseconds: UInt64 = 0
-    let resolver = Resolver()
+    /// Whose connections wait for which host names.
+    var lookUps = PendingLookUps()
     let readBuffer: UnsafeMutableRawBufferPointer
 
     /// Starts the loop's thread.

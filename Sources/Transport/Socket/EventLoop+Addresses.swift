@@ -1,12 +1,52 @@
+import Cryptography
 import Glibc
 
 extension EventLoop {
-    /// The addresses of a host as text, for a library that connects by itself but would look names up on the caller's thread
-    /// (libpq). Every connection asks anew. To be called on the loop.
+    /// The addresses of a host in random order within each family, so that connections spread. Every call asks anew. To be called
+    /// on the loop.
+    func addresses(
+        of host: String, port: UInt16, until deadline: ContinuousClock.Instant
+    ) async throws(TransportError) -> [SocketAddress] {
+        if host.isIPAddress, let addresses = try? SocketAddress.lookUp(host: host, port: port, isNumeric: true) {
+            return addresses
+        }
+        let peer = "\(host):\(port)"
+        let waiter = Waiter<PendingLookUps.Answer>(loop: self)
+        lookUp(PendingLookUps.Name(host: host, port: port)) { waiter.resume($0) }
+        switch await waiter.wait(until: deadline) {
+        case nil: throw .timedOut(peer: peer, during: .resolving)
+        case .failure(let failure):
+            throw OpenFiles.areUsedUp ? .outOfDescriptors(peer: peer) : .unresolved(peer: peer, reason: failure.reason)
+        case .success(let addresses): return addresses.shuffledWithinFamilies
+        }
+    }
+
+    /// The same as text, for a library that connects by itself but would look names up on the caller's thread (libpq).
     package func numericAddresses(
         of host: String, port: UInt16, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [String] {
-        try await resolver.addresses(of: host, port: port, on: self, until: deadline).compactMap(\.numericHost)
+        try await addresses(of: host, port: port, until: deadline).compactMap(\.numericHost)
+    }
+
+    /// getaddrinfo blocks, so a look-up has a thread of its own.
+    private func lookUp(_ name: PendingLookUps.Name, completion: @escaping (PendingLookUps.Answer) -> Void) {
+        guard lookUps.join(name, completion) else { return }
+        Thread.start { [self] in
+            let answer = PendingLookUps.Answer { () throws(ResolverFailure) in
+                try SocketAddress.lookUp(host: name.host, port: name.port, isNumeric: false)
+            }
+            post { [self] in
+                for completion in lookUps.end(name) { completion(answer) }
+            }
+        }
+    }
+}
+
+extension [SocketAddress] {
+    /// Keeps the order of the families (RFC 6724 has decided it) and shuffles within them.
+    fileprivate var shuffledWithinFamilies: [SocketAddress] {
+        guard let first = first?.family else { return [] }
+        return filter { $0.family == first }.shuffled() + filter { $0.family != first }.shuffled()
     }
 }
 

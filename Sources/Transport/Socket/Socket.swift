@@ -8,7 +8,7 @@ final class Socket {
         let errno: CInt
         var reason: String { SystemCall.text(of: errno) }
         /// The process, or the machine, has no descriptor left.
-        var isOutOfDescriptors: Bool { [EMFILE, ENFILE].contains(errno) }
+        var isOutOfDescriptors: Bool { SystemCall.isOutOfDescriptors(errno) }
     }
 
     /// Bytes the kernel may hold unsent before the socket stops being writable: what is written later may still be passed by

@@ -22,6 +22,6 @@ package enum OpenFiles {
             close(descriptor)
             return false
         }
-        return Socket.Failure(errno: errno).isOutOfDescriptors
+        return SystemCall.isOutOfDescriptors(errno)
     }
 }

@@ -10,6 +10,9 @@ enum SystemCall {
         return result
     }
 
+    /// Whether an error number says that this process, or the machine, has no file descriptor left.
+    static func isOutOfDescriptors(_ code: CInt) -> Bool { code == EMFILE || code == ENFILE }
+
     /// The system's words for an error number, such as "Connection refused".
     static func text(of code: CInt) -> String {
         var buffer = [CChar](repeating: 0, count: 128)

@@ -8,7 +8,7 @@ extension TLSConnection {
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> TLSConnection {
-        let addresses = try await loop.resolver.addresses(of: host, port: port, on: loop, until: deadline)
+        let addresses = try await loop.addresses(of: host, port: port, until: deadline)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let race = AddressRace(addresses, peer: peer, loop: loop)
         while true {
