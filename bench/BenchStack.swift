@@ -24,7 +24,7 @@ final class BenchStack: Sendable {
         try await postgres.createDatabase("bench")
         folder = FileManager.default.temporaryDirectory.appending(path: "pushq-bench-\(UUID().uuidString)").path
         minder.mind(folder: folder)
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.rules.latency = latency...latency
         configuration.recordFile = "\(folder)/record.ndjson"
         simulator = try await Simulator.start(configuration)

@@ -16,7 +16,7 @@ enum BinaryErrors {
     private static func measure(share: Double, count: Int) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "bench-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.binaryPort = 0
         configuration.rules.latency = .milliseconds(20) ... .milliseconds(40)
         configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: share)]

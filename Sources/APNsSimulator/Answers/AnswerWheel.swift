@@ -4,7 +4,7 @@ struct AnswerWheel {
     struct Entry {
         /// Milliseconds since the simulator started.
         var dueAt: Int
-        var connection: Int
+        var session: Int
         var slot: Int
         var generation: UInt32
     }

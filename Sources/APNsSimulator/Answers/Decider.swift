@@ -5,7 +5,7 @@ final class Decider {
     /// All replies there are, by number. Those of replaced rules stay, since requests in flight and counts refer to
     /// them.
     private(set) var replies: [Reply] = [.accepted]
-    private var numbers: [Refusal: Int] = [:]
+    private var numbers: [DocumentedReason: Int] = [:]
     private(set) var rules = Rules()
     /// The prefixes that ``TokenPath`` looks for; a rule's prefix is named by its bit.
     private(set) var prefixes: [[UInt8]] = []
@@ -29,14 +29,14 @@ final class Decider {
     }
 
     init() {
-        for refusal in Refusal.allCases {
+        for refusal in DocumentedReason.allCases {
             numbers[refusal] = replies.count
             replies.append(Reply(OutcomeRule.Answer(refusal)))
         }
     }
 
     /// The number of the reply for a broken rule.
-    func number(of refusal: Refusal) -> Int { numbers[refusal]! }
+    func number(of refusal: DocumentedReason) -> Int { numbers[refusal]! }
 
     /// Takes other rules from the next request on.
     func use(_ rules: Rules, topics: TopicTable) {

@@ -28,7 +28,7 @@ struct ErrorPatience {
         }
         guard (400..<500).contains(status), status != 410 else { return .none }
         run += 1
-        weight += reason == Refusal.badDeviceToken.rawValue ? Self.weightOfBadToken : 1
+        weight += reason == DocumentedReason.badDeviceToken.rawValue ? Self.weightOfBadToken : 1
         if let most = rules.endAfterErrors, weight >= most { return .end }
         guard !isSlow, let most = rules.slowAfterErrors, run >= most else { return .none }
         isSlow = true

@@ -96,7 +96,7 @@ extension OutcomeRule {
     private static func outcome(_ place: Place, _ fields: [String: Place]) throws(SimulatorError) -> Outcome {
         if let answer = fields["answer"], try !answer.bool() { return .silence }
         let reason = try fields["reason"]?.string()
-        let known = reason.flatMap(Refusal.init(rawValue:))
+        let known = reason.flatMap(DocumentedReason.init(rawValue:))
         guard let status = try fields["status"]?.integer(200...599) ?? known?.status else {
             throw place.mistake(
                 reason == nil

@@ -53,7 +53,7 @@ package struct OutcomeRule: Sendable, Equatable {
         }
 
         /// One of Apple's, with its status.
-        package init(_ refusal: Refusal, timestamp: Int? = nil, retryAfter: String? = nil) {
+        package init(_ refusal: DocumentedReason, timestamp: Int? = nil, retryAfter: String? = nil) {
             self.init(status: refusal.status, reason: refusal.rawValue, timestamp: timestamp, retryAfter: retryAfter)
         }
     }

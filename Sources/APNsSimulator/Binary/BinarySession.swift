@@ -7,7 +7,7 @@ import Transport
 ///
 /// A push to a dead device is taken, and the device reported by the feedback service. The interface has no `apns-id`: what
 /// stands for it in counts and record is a hash of token and payload, so that a push that is sent again is known again.
-final class BinarySession {
+final class BinarySession: Session {
     let number: Int
     private let stream: TLSConnection
     private unowned let simulation: Simulation
@@ -57,9 +57,9 @@ final class BinarySession {
         count += 1
         let token = TokenPath(deviceToken: notification.token ?? [], prefixes: simulation.decider.prefixes)
         let id = RequestID(token: notification.token ?? [], payload: notification.payload ?? [])
-        simulation.tally.arrive(id, topic: topicNumber, now: simulation.now)
-        simulation.recorder?.arrived(id, topic: topic, path: token, connection: number, now: simulation.now)
-        if let status = BinaryStatus(refusing: notification, token) {
+        simulation.tally.arrive(id, topic: topicNumber, now: simulation.clock.now)
+        simulation.recorder?.arrived(id, topic: topic, path: token, connection: number, now: simulation.clock.now)
+        if let status = NotificationFault(refusing: notification, token) {
             return refuse(notification, id, status.refusal, code: status.code)
         }
         return follow(simulation.decider.reply(path: token, topic: topicNumber, channel: nil), notification, id)
@@ -76,10 +76,10 @@ final class BinarySession {
         case 200: accept(notification, id)
         case 410:
             accept(notification, id)
-            let time = answer.timestamp.map { $0 / 1000 } ?? simulation.now / 1_000_000
+            let time = answer.timestamp.map { $0 / 1000 } ?? simulation.clock.now / 1_000_000
             simulation.feedback.add(notification.token ?? [], topic: topic, at: time)
         default:
-            let code = Refusal(rawValue: answer.reason)?.binaryStatus ?? (answer.isFinal ? 255 : 1)
+            let code = DocumentedReason(rawValue: answer.reason)?.binaryStatus ?? (answer.isFinal ? 255 : 1)
             return refuse(notification, id, reply, code: code)
         }
         return applyConnectionRules()
@@ -90,7 +90,7 @@ final class BinarySession {
         note(Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: Decider.acceptance))
     }
 
-    private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ refusal: Refusal, code: UInt8) -> Bool {
+    private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ refusal: DocumentedReason, code: UInt8) -> Bool {
         refuse(notification, id, simulation.decider.number(of: refusal), code: code)
     }
 
@@ -106,10 +106,10 @@ final class BinarySession {
         simulation.tally.answer(answered.id, reply: answered.reply, isFinal: reply.isFinal)
         simulation.recorder?.answered(
             answered.id, status: reply.status, reason: reply.reason, payload: answered.payload, connection: number,
-            now: simulation.now)
+            now: simulation.clock.now)
     }
 
-    /// What the rules say about the so-many-th notification of a connection.
+    /// What the rules say about the Nth notification of a connection.
     private func applyConnectionRules() -> Bool {
         let rules = simulation.decider.rules.connections
         if count == rules.resetAfter {
@@ -127,7 +127,7 @@ final class BinarySession {
         let delay = simulation.decider.latency()
         guard delay > 0 else { return sayFarewell() }
         farewell?.timer = simulation.loop.schedule(after: .microseconds(delay)) { [self] in
-            simulation.refreshClock()
+            simulation.clock.refresh()
             sayFarewell()
         }
     }
@@ -155,7 +155,7 @@ final class BinarySession {
         farewell?.timer?.cancel()
         if let refused = farewell?.refused {
             simulation.tally.abandoned += 1
-            simulation.recorder?.abandoned(refused.id, connection: number, now: simulation.now)
+            simulation.recorder?.abandoned(refused.id, connection: number, now: simulation.clock.now)
         }
         simulation.remove(self)
     }
@@ -164,7 +164,7 @@ final class BinarySession {
 extension BinarySession: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         guard !isClosed, farewell == nil else { return }
-        simulation.refreshClock()
+        simulation.clock.refresh()
         do throws(BinaryNotification.Unreadable) {
             try parser.take(bytes) { take($0) }
         } catch {
@@ -175,28 +175,7 @@ extension BinarySession: ByteStreamHandler {
     func writable() {}
 
     func closed(_ error: TransportError?) {
-        simulation.refreshClock()
+        simulation.clock.refresh()
         end()
-    }
-}
-
-/// What tells pushes of the binary interface apart in the simulator's record.
-package enum BinaryRecord {
-    /// What stands there for the `apns-id` of a push.
-    package static func id(token: [UInt8], payload: [UInt8]) -> String {
-        var text: [UInt8] = []
-        RequestID(token: token, payload: payload).write(into: &text)
-        return String(decoding: text, as: UTF8.self)
-    }
-}
-
-extension RequestID {
-    /// What stands for the identifier of a push that has none: FNV-1a over its token and its payload, in the form of a UUID of
-    /// version 8 (RFC 9562 §5.8), as pushq's own are.
-    init(token: [UInt8], payload: [UInt8]) {
-        let hash = { (bytes: [UInt8]) in
-            bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
-        }
-        self.init(high: hash(token) & ~0xf000 | 0x8000, low: hash(payload) & ~(0xc000 << 48) | 0x8000 << 48)
     }
 }

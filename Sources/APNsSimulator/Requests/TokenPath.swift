@@ -1,7 +1,7 @@
 /// The `:path` of a push: `/3/device/` and a device token in hexadecimal.
 struct TokenPath {
     /// What is wrong with it, if anything is.
-    var refusal: Refusal?
+    var refusal: DocumentedReason?
     /// The token's first four bytes: all of it that is ever written down.
     var start: UInt32 = 0
     /// How many digits it has.
@@ -65,20 +65,5 @@ struct TokenPath {
             if index < 8 { start = start << 4 | UInt32(digit) }
         }
         return start
-    }
-}
-
-extension Span where Element == UInt8 {
-    func isEqual(toArray other: [UInt8]) -> Bool {
-        guard count == other.count else { return false }
-        for index in indices where self[index] != other[index] { return false }
-        return true
-    }
-
-    /// Whether the letters and digits begin with `prefix`, which is in lower case.
-    func hasLowerCasePrefix(_ prefix: [UInt8]) -> Bool {
-        guard count >= prefix.count else { return false }
-        for index in prefix.indices where self[index] | 0x20 != prefix[index] { return false }
-        return true
     }
 }

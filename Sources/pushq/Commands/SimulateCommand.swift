@@ -67,11 +67,11 @@ struct SimulateCommand: Command {
         console.show(token.text, json: ["token": .string(token.text)])
     }
 
-    private func configuration() throws -> Simulator.Configuration {
+    private func configuration() throws -> SimulatorConfiguration {
         guard (1...1_000_000).contains(streams) else {
             throw UsageError("--streams \(streams) is not between 1 and 1000000")
         }
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.host = host
         configuration.port = port.number
         configuration.managementPort = managementPort?.number

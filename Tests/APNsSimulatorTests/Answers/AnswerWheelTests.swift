@@ -8,7 +8,7 @@ import Testing
         var expected: [Int: Int] = [:]
         for number in 0..<5000 {
             let dueAt = Int.random(in: 1...20_000)
-            wheel.add(.init(dueAt: dueAt, connection: 0, slot: number, generation: 0))
+            wheel.add(.init(dueAt: dueAt, session: 0, slot: number, generation: 0))
             expected[number] = dueAt
         }
         var now = 0
@@ -27,7 +27,7 @@ import Testing
         var wheel = AnswerWheel()
         var due: [AnswerWheel.Entry] = []
         wheel.takeDue(at: 100, into: &due)
-        wheel.add(.init(dueAt: 50, connection: 1, slot: 2, generation: 3))
+        wheel.add(.init(dueAt: 50, session: 1, slot: 2, generation: 3))
         wheel.takeDue(at: 100, into: &due)
         #expect(due.isEmpty)
         wheel.takeDue(at: 101, into: &due)

@@ -93,7 +93,7 @@ import Transport
     }
 
     @Test func `many refusals end it, bad tokens sooner and dead ones never`() async throws {
-        for (refusal, count) in [(Refusal.badDeviceToken, 4), (.payloadTooLarge, 10)] {
+        for (refusal, count) in [(DocumentedReason.badDeviceToken, 4), (.payloadTooLarge, 10)] {
             let rules = Rules(
                 outcomes: [
                     OutcomeRule(.refuse(.init(.unregistered)), tokenPrefix: "dead"),

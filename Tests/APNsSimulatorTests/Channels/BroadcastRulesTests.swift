@@ -14,7 +14,7 @@ import Testing
 
     /// Runs `body` with a client of the API port and channels made at the other.
     private func withChannels(
-        _ configuration: Simulator.Configuration = configured(),
+        _ configuration: SimulatorConfiguration = configured(),
         _ body: @escaping @Sendable (PushClient, Channels, Simulator) async throws -> Void
     ) async throws {
         var configuration = configuration

@@ -7,7 +7,7 @@ import Testing
     private static let creation = #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#
 
     /// An app with room for two channels.
-    private static var simulator: Simulator.Configuration {
+    private static var simulator: SimulatorConfiguration {
         configured {
             $0.managementPort = 0
             $0.channelLimit = 2
@@ -41,7 +41,7 @@ import Testing
 
     struct Case: Sendable, CustomTestStringConvertible {
         var what: String
-        var refusal: Refusal
+        var refusal: DocumentedReason
         var method = "POST"
         var path = channels
         var fields: [(String, String)] = []

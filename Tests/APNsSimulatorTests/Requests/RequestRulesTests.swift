@@ -7,7 +7,7 @@ import Testing
 @Suite struct `What breaks a rule of APNs` {
     struct Case: Sendable, CustomTestStringConvertible {
         var what: String
-        var refusal: Refusal?
+        var refusal: DocumentedReason?
         var path: String?
         var method = "POST"
         var fields: [(String, String?)] = []

@@ -14,8 +14,8 @@ struct TemporaryFolder {
 }
 
 /// A configuration with a folder of its own.
-func configured(_ change: (inout Simulator.Configuration) -> Void = { _ in }) -> Simulator.Configuration {
-    var configuration = Simulator.Configuration(folder: TemporaryFolder().path)
+func configured(_ change: (inout SimulatorConfiguration) -> Void = { _ in }) -> SimulatorConfiguration {
+    var configuration = SimulatorConfiguration(folder: TemporaryFolder().path)
     change(&configuration)
     return configuration
 }
@@ -23,7 +23,7 @@ func configured(_ change: (inout Simulator.Configuration) -> Void = { _ in }) ->
 /// Starts a simulator, runs `body`, stops it and removes its folder; what it had counted.
 @discardableResult
 func withSimulator(
-    _ configuration: Simulator.Configuration = configured(), _ body: @Sendable (Simulator) async throws -> Void
+    _ configuration: SimulatorConfiguration = configured(), _ body: @Sendable (Simulator) async throws -> Void
 ) async throws -> Snapshot {
     let simulator = try await Simulator.start(configuration)
     let outcome: Result<Void, any Error>

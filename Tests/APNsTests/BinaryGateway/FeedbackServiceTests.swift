@@ -113,7 +113,7 @@ import Transport
     @Test func `P52: gets from the simulator whom a push found dead, for its own app and once`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.environment = .sandbox
         (configuration.binaryPort, configuration.feedbackPort) = (0, 0)
         // The sender puts its ticket into the token: this is the fourth.

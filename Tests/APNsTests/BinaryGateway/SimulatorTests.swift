@@ -15,7 +15,7 @@ import Transport
     ) async throws -> (tally: [String: Int], seen: Snapshot, firstAnswer: Duration) {
         let folder = FileManager.default.temporaryDirectory.appending(path: "binary-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.binaryPort = 0
         configuration.rules = rules
         let simulator = try await Simulator.start(configuration)
@@ -51,11 +51,11 @@ import Transport
     }
 
     @Test(arguments: [
-        (Refusal.badDeviceToken, "400 BadDeviceToken"), (.payloadTooLarge, "413 PayloadTooLarge"),
+        (DocumentedReason.badDeviceToken, "400 BadDeviceToken"), (.payloadTooLarge, "413 PayloadTooLarge"),
         (.topicDisallowed, "400 BadTopic"), (.tooManyRequests, "500 InternalServerError"),
     ])
     func `names the push that a rule refuses, and looks at none behind it`(
-        refusal: APNsSimulator.Refusal, result: String
+        refusal: DocumentedReason, result: String
     ) async throws {
         let rules = Rules(outcomes: [OutcomeRule(.refuse(.init(refusal)), tokenPrefix: "0000000000000007")])
         let (tally, seen, _) = try await send(20, rules: rules)

@@ -16,7 +16,7 @@ import Transport
     ) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "channels-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.managementPort = 0
         configuration.channelLimit = limit
         let simulator = try await Simulator.start(configuration)

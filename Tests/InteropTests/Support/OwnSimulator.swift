@@ -16,10 +16,10 @@ struct OwnSimulator: Sendable {
 
     /// - Parameter deadShare: so many of the tokens are dead, beside those of ``refusals``.
     static func start(
-        deadShare: Double = 0, _ change: (inout Simulator.Configuration) -> Void = { _ in }
+        deadShare: Double = 0, _ change: (inout SimulatorConfiguration) -> Void = { _ in }
     ) async throws -> OwnSimulator {
         let folder = try TemporaryFolder()
-        var configuration = Simulator.Configuration(folder: folder.path("apns"))
+        var configuration = SimulatorConfiguration(folder: folder.path("apns"))
         configuration.rules.outcomes =
             refusals.map { OutcomeRule(.refuse($0.answer), tokenPrefix: $0.prefix) }
             + [OutcomeRule(.refuse(.init(.unregistered)), share: deadShare)]

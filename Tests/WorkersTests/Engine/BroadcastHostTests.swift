@@ -138,7 +138,7 @@ extension EngineFixture {
     /// Another APNs, which has the certificates and keys of the first, and channels.
     func startSecondSimulator() async throws -> Simulator {
         let folder = URL(filePath: simulator.authority.caFile).deletingLastPathComponent().path
-        var configuration = Simulator.Configuration(folder: folder)
+        var configuration = SimulatorConfiguration(folder: folder)
         configuration.environment = .sandbox
         configuration.managementPort = 0
         return try await Simulator.start(configuration)

@@ -33,14 +33,14 @@ final class EngineFixture {
 
     /// Runs a test with a fixture whose simulator is set up by `configure`, and cleans up.
     static func run(
-        configure: @escaping @Sendable (inout Simulator.Configuration) -> Void = { _ in },
+        configure: @escaping @Sendable (inout SimulatorConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (isolated LoopActor, EngineFixture) async throws -> Void
     ) async throws {
         try await withDatabase { actor, database in
             let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-engine-\(UUID().uuidString)")
                 .path
             defer { try? FileManager.default.removeItem(atPath: folder) }
-            var configuration = Simulator.Configuration(folder: folder)
+            var configuration = SimulatorConfiguration(folder: folder)
             configuration.environment = .sandbox
             configure(&configuration)
             let simulator = try await Simulator.start(configuration)

@@ -2,8 +2,8 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// One client's connection: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the simulator's loop.
-final class SimulatedConnection {
+/// One client's connection of the provider API: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the simulator's loop.
+final class PushSession: Session, DelayedAnswering {
     let number: Int
     private let stream: TLSConnection
     private let http: HTTP2Connection
@@ -48,6 +48,7 @@ final class SimulatedConnection {
     }()
 
     func begin() {
+        simulation.dueAnswers.add(self)
         stream.handler = self
         flush()
     }
@@ -73,20 +74,20 @@ final class SimulatedConnection {
         return slot
     }
 
-    private func reply(to head: RequestHead, _ refusal: Refusal?) -> Int {
+    private func reply(to head: RequestHead, _ refusal: DocumentedReason?) -> Int {
         if let refusal { return simulation.decider.number(of: refusal) }
         guard let path = head.path else { return simulation.decider.number(of: .badPath) }
         return simulation.decider.reply(path: path, topic: head.topic, channel: head.channel)
     }
 
     private func note(_ id: RequestID, _ head: RequestHead) {
-        simulation.tally.arrive(id, topic: head.topic, now: simulation.now)
+        simulation.tally.arrive(id, topic: head.topic, now: simulation.clock.now)
         let topic = head.topic.map { simulation.topics.names[$0] } ?? ""
         if head.isBroadcast {
             simulation.recorder?.arrived(
-                id, topic: topic, channel: head.channel ?? "", connection: number, now: simulation.now)
+                id, topic: topic, channel: head.channel ?? "", connection: number, now: simulation.clock.now)
         } else {
-            simulation.recorder?.arrived(id, topic: topic, path: head.path, connection: number, now: simulation.now)
+            simulation.recorder?.arrived(id, topic: topic, path: head.path, connection: number, now: simulation.clock.now)
         }
     }
 
@@ -114,7 +115,8 @@ final class SimulatedConnection {
         guard delay > 0 else { return respond(to: slot) }
         requests[slot].isWaiting = true
         simulation.tally.waiting += 1
-        simulation.answer(after: delay, connection: number, slot: slot, generation: request.generation)
+        simulation.dueAnswers.schedule(
+            after: delay, session: number, slot: slot, generation: request.generation)
     }
 
     /// Answers a request whose time has come, if it is still there.
@@ -133,12 +135,12 @@ final class SimulatedConnection {
         request.id.write(into: &idText, isUpperCase: simulation.configuration.returnsUpperCaseIDs)
         http.add(request.isBroadcast ? .apnsRequestID : .apnsID, idText)
         if simulation.configuration.environment == .sandbox { addUniqueID() }
-        http.finish(body: reply.body(now: simulation.now))
+        http.finish(body: reply.body(now: simulation.clock.now))
         freeSlot(slot)
         simulation.tally.answer(request.id, reply: request.reply, isFinal: reply.isFinal)
         simulation.recorder?.answered(
             request.id, status: reply.status, reason: reply.reason, payload: request.payload, connection: number,
-            now: simulation.now)
+            now: simulation.clock.now)
         if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
         lookAtErrors(after: reply)
     }
@@ -186,13 +188,13 @@ final class SimulatedConnection {
     private func abandon(_ slot: Int) {
         if requests[slot].reply != Decider.silence { simulation.tally.abandoned += 1 }
         if requests[slot].isWaiting { simulation.tally.waiting -= 1 }
-        simulation.recorder?.abandoned(requests[slot].id, connection: number, now: simulation.now)
+        simulation.recorder?.abandoned(requests[slot].id, connection: number, now: simulation.clock.now)
         freeSlot(slot)
     }
 
     // MARK: Leaving
 
-    /// Applies what the rules say about the so-many-th request of a connection. Whether the connection is still there.
+    /// Applies what the rules say about the Nth request of a connection. Returns whether the connection is still there.
     private func applyConnectionRules(_ reference: StreamReference) -> Bool {
         requestCount += 1
         let rules = simulation.decider.rules.connections
@@ -243,6 +245,7 @@ final class SimulatedConnection {
         settlePassing()
         for (_, id) in passing { simulation.tally.takeBack(id) }
         for slot in requests.indices where requests[slot].streamID != 0 { abandon(slot) }
+        simulation.dueAnswers.remove(self)
         simulation.remove(self)
     }
 
@@ -277,11 +280,11 @@ final class SimulatedConnection {
     }
 }
 
-extension SimulatedConnection: ByteStreamHandler {
+extension PushSession: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         guard !isClosed else { return }
-        simulation.refreshClock()
-        http.receive(bytes, now: simulation.monotonicNow, handler: self)
+        simulation.clock.refresh()
+        http.receive(bytes, now: simulation.clock.monotonicNow, handler: self)
         flush()
     }
 
@@ -289,12 +292,12 @@ extension SimulatedConnection: ByteStreamHandler {
 
     func closed(_ error: TransportError?) {
         guard !isClosed else { return }
-        simulation.refreshClock()
+        simulation.clock.refresh()
         end()
     }
 }
 
-extension SimulatedConnection: HTTP2Handler {
+extension PushSession: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on reference: StreamReference, isLast: Bool) {
         guard !isClosed else { return }
         let slot = open(section, on: reference)

@@ -3,13 +3,13 @@ import Transport
 
 /// One client's connection to the port for channel management. Lives on the simulator's loop.
 ///
-/// Requests are few and answered at once: none of what ``SimulatedConnection`` does for thousands is needed.
-final class ManagementConnection {
+/// Requests are few and answered at once: none of what ``PushSession`` does for thousands is needed.
+final class ChannelSession {
     private let stream: TLSConnection
     private let http: HTTP2Connection
     private unowned let simulation: Simulation
     private var credential: ConnectionCredential
-    private var requests: [UInt32: ManagementRequest] = [:]
+    private var requests: [UInt32: ChannelRequest] = [:]
     private var isLeaving = false
 
     init(stream: TLSConnection, credential: ConnectionCredential, simulation: Simulation) {
@@ -43,10 +43,10 @@ final class ManagementConnection {
     }
 }
 
-extension ManagementConnection: ByteStreamHandler {
+extension ChannelSession: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
-        simulation.refreshClock()
-        http.receive(bytes, now: simulation.monotonicNow, handler: self)
+        simulation.clock.refresh()
+        http.receive(bytes, now: simulation.clock.monotonicNow, handler: self)
         flush()
     }
 
@@ -55,15 +55,15 @@ extension ManagementConnection: ByteStreamHandler {
     func closed(_ error: TransportError?) {}
 }
 
-extension ManagementConnection: HTTP2Handler {
+extension ChannelSession: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on reference: StreamReference, isLast: Bool) {
-        requests[reference.id] = ManagementRequest(section, &credential, simulation)
+        requests[reference.id] = ChannelRequest(section, &credential, simulation)
         if isLast { answer(reference.id) }
     }
 
     func received(_ body: Span<UInt8>, on reference: StreamReference, isLast: Bool) {
         // One octet beyond the limit tells that it is too long.
-        let room = ManagementRequest.maximumBodyByteCount + 1 - (requests[reference.id]?.body.count ?? 0)
+        let room = ChannelRequest.maximumBodyByteCount + 1 - (requests[reference.id]?.body.count ?? 0)
         requests[reference.id]?.body.append(body.extracting(first: max(0, min(room, body.count))))
         if isLast { answer(reference.id) }
     }

@@ -2,19 +2,21 @@ import Cryptography
 import Transport
 
 /// The actor on the simulator's loop: the way from any thread to what lives there.
-actor SimulationEngine {
+actor SimulatorActor {
     private nonisolated let home: LoopActor
     nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 
     private let simulation: Simulation
+    private let reception: Reception
     private var listeners: [Listener] = []
 
-    init(_ configuration: Simulator.Configuration, keys: [SigningKey]) throws(SimulatorError) {
+    init(_ configuration: SimulatorConfiguration, keys: [SigningKey]) throws(SimulatorError) {
         let recorder = try configuration.recordFile.map { path throws(SimulatorError) in try Recorder(path: path) }
         let loop = EventLoop(name: configuration.loopName)
         home = LoopActor(loop: loop)
         let tokens = ProviderTokens(keys: keys, updateInterval: configuration.tokenUpdateInterval)
         simulation = Simulation(configuration, loop: loop, tokens: tokens, recorder: recorder)
+        reception = Reception(simulation: simulation)
     }
 
     /// Where a simulator listens.
@@ -30,16 +32,16 @@ actor SimulationEngine {
         let configuration = simulation.configuration
         // A client may come with a certificate of this authority, or without and show tokens.
         let context = try makeContext(authority, .asked(issuedBy: authority.certificate), applicationProtocol: "h2")
-        let port = try listen(on: configuration.port, context) { [simulation] in simulation.accept($0) }
+        let port = try listen(on: configuration.port, context) { [reception] in reception.acceptPushes($0) }
         let managementPort = try configuration.managementPort.map { (port) throws(SimulatorError) in
-            try listen(on: port, context) { [simulation] in simulation.acceptManagement($0) }
+            try listen(on: port, context) { [reception] in reception.acceptChannels($0) }
         }
         let binary = try makeContext(authority, .required(issuedBy: authority.certificate), applicationProtocol: nil)
         let binaryPort = try configuration.binaryPort.map { (port) throws(SimulatorError) in
-            try listen(on: port, binary) { [simulation] in simulation.acceptBinary($0) }
+            try listen(on: port, binary) { [reception] in reception.acceptBinary($0) }
         }
         let feedbackPort = try configuration.feedbackPort.map { (port) throws(SimulatorError) in
-            try listen(on: port, binary) { [simulation] in simulation.acceptFeedback($0) }
+            try listen(on: port, binary) { [reception] in reception.acceptFeedback($0) }
         }
         simulation.flushRecord()
         return Ports(port: port, management: managementPort, binary: binaryPort, feedback: feedbackPort)
@@ -62,7 +64,7 @@ actor SimulationEngine {
         do {
             let listener = try Listener(
                 host: simulation.configuration.host, port: port, context: context, loop: simulation.loop,
-                refused: { [simulation] _ in simulation.tally.failedHandshakes += 1 }, accepted: accepted)
+                refused: { [reception] _ in reception.refused() }, accepted: accepted)
             listeners.append(listener)
             return listener.port
         } catch {
@@ -75,17 +77,19 @@ actor SimulationEngine {
     func use(_ rules: Rules) { simulation.decider.use(rules, topics: simulation.topics) }
 
     func sendGoAway(gracefully: Bool) {
-        for connection in simulation.connections.values {
-            connection.leave(gracefully: gracefully)
-            connection.flush()
+        for session in pushSessions {
+            session.leave(gracefully: gracefully)
+            session.flush()
         }
     }
 
     func dropConnections() { simulation.dropConnections() }
 
     func hold(_ isHeld: Bool) {
-        for connection in simulation.connections.values { connection.hold(isHeld) }
+        for session in pushSessions { session.hold(isHeld) }
     }
+
+    private var pushSessions: [PushSession] { simulation.sessions.values.compactMap { $0 as? PushSession } }
 
     func flushRecord() { simulation.recorder?.flush() }
 

@@ -7,7 +7,7 @@ final class ProviderTokens {
     /// What a token is worth.
     struct Verdict {
         /// What is wrong with it for good.
-        var refusal: Refusal?
+        var refusal: DocumentedReason?
         /// `iat`, seconds since 1970.
         var issuedAt = 0
         var teamID = ""
@@ -56,7 +56,7 @@ final class ProviderTokens {
 
     /// Whether a token has grown too old, or lies in the future: both mean that a clock is wrong or the token was kept
     /// too long.
-    func refusalByAge(of verdict: Verdict, now: Int) -> Refusal? {
+    func refusalByAge(of verdict: Verdict, now: Int) -> DocumentedReason? {
         abs(now - verdict.issuedAt) > Self.lifetimeSeconds ? .expiredProviderToken : nil
     }
 

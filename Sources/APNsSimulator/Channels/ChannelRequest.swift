@@ -5,7 +5,7 @@ import QueueCore
 /// A request about channels: `/1/apps/<bundle ID>/channels` or `…/all-channels`.
 ///
 /// Source of the rules: Apple, "Sending channel management requests to APNs".
-struct ManagementRequest {
+struct ChannelRequest {
     /// No request about channels is longer.
     static let maximumBodyByteCount = 4096
 
@@ -16,7 +16,7 @@ struct ManagementRequest {
         var channel: String?
         var body: [UInt8] = []
 
-        static func refused(_ refusal: Refusal) -> Answer {
+        static func refused(_ refusal: DocumentedReason) -> Answer {
             Answer(status: refusal.status, body: Array(#"{"reason":"\#(refusal.rawValue)"}"#.utf8))
         }
     }
@@ -26,7 +26,7 @@ struct ManagementRequest {
     private var path: [String] = []
     private var channel: String?
     private var id: RequestID? = .random()
-    private var refusal: Refusal?
+    private var refusal: DocumentedReason?
     var body: [UInt8] = []
 
     init(_ section: borrowing FieldSection, _ credential: inout ConnectionCredential, _ simulation: Simulation) {
@@ -46,12 +46,12 @@ struct ManagementRequest {
     private static func refusal(
         _ section: borrowing FieldSection, path: [String], id: RequestID?, _ credential: inout ConnectionCredential,
         _ simulation: Simulation
-    ) -> Refusal? {
+    ) -> DocumentedReason? {
         guard path.count == 4, path[0] == "1", path[1] == "apps", ["channels", "all-channels"].contains(path[3]) else {
             return .badPath
         }
         let field = section.fields.first { $0.name == .authorization }
-        let now = simulation.now / 1_000_000
+        let now = simulation.clock.now / 1_000_000
         let ofCredential =
             if let field {
                 section.withValue(of: field) {

@@ -1,45 +1,6 @@
 import HTTP2
 import QueueCore
 
-/// The names the simulator looks for in requests and puts into answers.
-extension FieldNames {
-    static let ofPushes = FieldNames(application: [
-        "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",
-        "authorization", "apns-unique-id", "apns-channel-id", "apns-request-id",
-    ])
-}
-
-extension FieldName {
-    static let apnsID = FieldName(application: 0)
-    static let apnsTopic = FieldName(application: 1)
-    static let apnsPushType = FieldName(application: 2)
-    static let apnsPriority = FieldName(application: 3)
-    static let apnsExpiration = FieldName(application: 4)
-    static let apnsCollapseID = FieldName(application: 5)
-    static let authorization = FieldName(application: 6)
-    static let apnsUniqueID = FieldName(application: 7)
-    static let apnsChannelID = FieldName(application: 8)
-    static let apnsRequestID = FieldName(application: 9)
-}
-
-/// A request on its way: what has to be known between its header section and its answer.
-struct PushRequest {
-    var streamID: UInt32 = 0
-    /// Tells a row from the one that had its place before.
-    var generation: UInt32 = 0
-    var id = RequestID(high: 0, low: 0)
-    /// Its id goes back as `apns-request-id`.
-    var isBroadcast = false
-    /// The number of the reply, ``Decider/silence`` for none.
-    var reply = Decider.acceptance
-    var maximumPayloadByteCount = 0
-    var payloadByteCount = 0
-    /// Of what has come of its payload; kept only where there is a record.
-    var payload = PayloadDigest()
-    /// Whether its answer is in the ``AnswerWheel``.
-    var isWaiting = false
-}
-
 /// The header section of a request, read field by field and held against APNs' rules.
 ///
 /// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in `RequestHead+Broadcast`.
@@ -55,10 +16,10 @@ struct RequestHead {
     private(set) var pushType: PushType?
     private(set) var priority: Int?
     private(set) var expiration: Int?
-    private(set) var credentialRefusal: Refusal?
+    private(set) var credentialRefusal: DocumentedReason?
     private var hasAuthorization = false
     private var seen: UInt32 = 0
-    private(set) var firstRefusal: Refusal?
+    private(set) var firstRefusal: DocumentedReason?
 
     private static let maximumCollapseByteCount = 64
 
@@ -68,7 +29,7 @@ struct RequestHead {
         for field in section.fields { read(field, section, &credential, simulation) }
         if !hasAuthorization {
             credentialRefusal = credential.check(
-                authorization: nil, identity: 0, simulation.tokens, now: simulation.now / 1_000_000)
+                authorization: nil, identity: 0, simulation.tokens, now: simulation.clock.now / 1_000_000)
         }
     }
 
@@ -92,7 +53,7 @@ struct RequestHead {
             hasAuthorization = true
             credentialRefusal = section.withValue(of: field) { value in
                 credential.check(
-                    authorization: value, identity: field.identity, simulation.tokens, now: simulation.now / 1_000_000)
+                    authorization: value, identity: field.identity, simulation.tokens, now: simulation.clock.now / 1_000_000)
             }
         default: section.withValue(of: field) { readDetail(field.name, $0) }
         }
@@ -135,7 +96,7 @@ struct RequestHead {
 
     private static let pushTypes = PushType.allCases.map { (text: Array($0.rawValue.utf8), type: $0) }
 
-    private mutating func note(_ refusal: Refusal) {
+    private mutating func note(_ refusal: DocumentedReason) {
         if firstRefusal == nil { firstRefusal = refusal }
     }
 
@@ -144,7 +105,7 @@ struct RequestHead {
 
     /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who
     /// may send, then where to, then what.
-    func refusal(_ credential: inout ConnectionCredential, _ simulation: Simulation) -> Refusal? {
+    func refusal(_ credential: inout ConnectionCredential, _ simulation: Simulation) -> DocumentedReason? {
         guard isPost else { return .methodNotAllowed }
         if isBroadcast { return refusalOfBroadcast(&credential, simulation) }
         if path?.refusal == .badPath { return .badPath }

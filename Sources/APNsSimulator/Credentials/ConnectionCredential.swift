@@ -6,14 +6,14 @@ import QueueCore
 struct ConnectionCredential {
     private enum Kind {
         /// A client certificate was shown in the handshake; `authorization` is ignored then.
-        case certificate(refusal: Refusal?, topics: [String], hasTopicList: Bool)
+        case certificate(refusal: DocumentedReason?, topics: [String], hasTopicList: Bool)
         /// Each request carries a provider token. The first valid one binds the connection to its team.
         case token(team: String?)
     }
 
     private var kind: Kind
     /// By topic number: what was found for it.
-    private var verdicts: [Int: Refusal?] = [:]
+    private var verdicts: [Int: DocumentedReason?] = [:]
     /// Bundle IDs a token may send for; nil for any.
     private let bundleIDs: [String]?
 
@@ -38,7 +38,7 @@ struct ConnectionCredential {
     }
 
     /// A certificate without any mark is let pass: passes and website push certificates carry none.
-    static func refusal(of marks: APNsExtensions, _ environment: Environment) -> Refusal? {
+    static func refusal(of marks: APNsExtensions, _ environment: Environment) -> DocumentedReason? {
         guard marks.isForSandbox || marks.isForProduction else { return nil }
         let isForThis = environment == .sandbox ? marks.isForSandbox : marks.isForProduction
         return isForThis ? nil : .badCertificateEnvironment
@@ -53,7 +53,7 @@ struct ConnectionCredential {
     ///   - now: seconds since 1970.
     mutating func check(
         authorization: Span<UInt8>?, identity: UInt64, _ tokens: ProviderTokens, now: Int
-    ) -> Refusal? {
+    ) -> DocumentedReason? {
         switch kind {
         case .certificate(let refusal, _, _): return refusal
         case .token(let team):
@@ -82,7 +82,7 @@ struct ConnectionCredential {
     // MARK: Topics
 
     /// What is wrong with a request's topic, if anything is; `topic` is nil when it names none.
-    mutating func check(topic: Int?, _ topics: TopicTable, pushType: PushType?) -> Refusal? {
+    mutating func check(topic: Int?, _ topics: TopicTable, pushType: PushType?) -> DocumentedReason? {
         guard let topic else {
             // A certificate without a topic list stands for its UID (Apple archive: "Communicating with APNs").
             if case .certificate(_, _, hasTopicList: false) = kind { return nil }
@@ -94,14 +94,24 @@ struct ConnectionCredential {
         return topics.names[topic].hasSuffix(suffix) ? nil : .topicDisallowed
     }
 
-    private mutating func verdict(on topic: Int, _ topics: TopicTable) -> Refusal? {
+    /// What is wrong with the bundle ID in the path of a broadcast, or of a request about channels: it has no suffix there.
+    mutating func refusal(ofApp app: Int?, _ topics: TopicTable) -> DocumentedReason? {
+        guard let app else { return .badPath }
+        if PushType.allCases.contains(where: { !$0.topicSuffix.isEmpty && topics.names[app].hasSuffix($0.topicSuffix) })
+        {
+            return .topicDisallowed
+        }
+        return check(topic: app, topics, pushType: nil)
+    }
+
+    private mutating func verdict(on topic: Int, _ topics: TopicTable) -> DocumentedReason? {
         if let verdict = verdicts[topic] { return verdict }
         let verdict = decide(topics.names[topic])
         verdicts[topic] = verdict
         return verdict
     }
 
-    private func decide(_ topic: String) -> Refusal? {
+    private func decide(_ topic: String) -> DocumentedReason? {
         let isWellFormed = topic.utf8.allSatisfy { octet in
             switch octet {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

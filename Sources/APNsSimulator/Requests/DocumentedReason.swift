@@ -2,7 +2,7 @@
 ///
 /// Stated here once more, independently of the client's own table, so that a mistake in one is seen by the other.
 /// Source: Apple, "Handling notification responses from APNs" and "Handling error responses from APNs" (broadcast).
-package enum Refusal: String, CaseIterable, Sendable {
+package enum DocumentedReason: String, CaseIterable, Sendable {
     case badCollapseID = "BadCollapseId"
     case badDeviceToken = "BadDeviceToken"
     case badExpirationDate = "BadExpirationDate"

@@ -1,10 +1,11 @@
-/// A status of the binary interface's error packet. Stated here once more, independently of the client's own table.
+/// What is wrong with a notification of the binary interface, as the status of an error packet. Stated here once more,
+/// independently of the client's own table.
 ///
 /// Source: Apple archive, "Binary Provider API", table A-1.
-struct BinaryStatus {
+struct NotificationFault {
     let code: UInt8
     /// What counts and record call it.
-    let refusal: Refusal
+    let refusal: DocumentedReason
 
     /// What is wrong with a notification, if anything is.
     init?(refusing notification: BinaryNotification, _ token: TokenPath) {
@@ -28,7 +29,7 @@ struct BinaryStatus {
     }
 }
 
-extension Refusal {
+extension DocumentedReason {
     /// The status that says the same; 1, a processing error, where there is none.
     var binaryStatus: UInt8 {
         switch self {

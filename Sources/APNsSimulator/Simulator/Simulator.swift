@@ -1,7 +1,7 @@
 /// A local APNs: takes pushes over TLS and HTTP/2, holds them against Apple's rules, answers as its ``Rules`` say, and
 /// counts.
 ///
-///     let simulator = try await Simulator.start(Simulator.Configuration(folder: "/tmp/apns"))
+///     let simulator = try await Simulator.start(SimulatorConfiguration(folder: "/tmp/apns"))
 ///     … pushes to 127.0.0.1, port `simulator.port`, trusting `simulator.authority.caFile` …
 ///     print(await simulator.snapshot().accepted)
 ///     await simulator.stop()
@@ -19,12 +19,12 @@ package struct Simulator: Sendable {
     package let feedbackPort: UInt16?
     /// Its certificates and keys, and the means to issue more.
     package let authority: TestAuthority
-    private let engine: SimulationEngine
+    private let engine: SimulatorActor
 
     /// Makes what the folder lacks, and listens.
-    package static func start(_ configuration: Configuration) async throws(SimulatorError) -> Simulator {
+    package static func start(_ configuration: SimulatorConfiguration) async throws(SimulatorError) -> Simulator {
         let authority = try TestAuthority(folder: configuration.folder)
-        let engine = try SimulationEngine(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
+        let engine = try SimulatorActor(configuration, keys: [authority.verificationKey] + configuration.signingKeys)
         do {
             let ports = try await engine.listen(authority)
             return Simulator(

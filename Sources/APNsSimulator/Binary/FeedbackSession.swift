@@ -1,0 +1,24 @@
+import Transport
+
+/// A connection to the feedback service: gets its topic's list, and the end. Its loop keeps it as long as it is open.
+final class FeedbackSession: ByteStreamHandler {
+    private let stream: TLSConnection
+    private var rest: ArraySlice<UInt8>
+
+    init(stream: TLSConnection, list: [UInt8]) {
+        self.stream = stream
+        rest = list[...]
+        stream.handler = self
+        writable()
+    }
+
+    func received(_ bytes: Span<UInt8>) {}
+
+    func writable() {
+        guard stream.isOpen else { return }
+        rest.removeFirst(stream.write(rest.span))
+        if rest.isEmpty { stream.close() }
+    }
+
+    func closed(_ error: TransportError?) {}
+}

@@ -1,0 +1,49 @@
+package import HTTP2
+package import QueueCore
+
+/// How a simulator is set up.
+package struct SimulatorConfiguration: Sendable {
+    /// The address to listen on; 127.0.0.1 is reached from this machine alone.
+    package var host = "127.0.0.1"
+    /// 0 lets the system choose one.
+    package var port: UInt16 = 0
+    /// Where requests about channels are taken, 0 for a port of the system's choice; nil: nowhere.
+    package var managementPort: UInt16?
+    /// Where the binary interface and its feedback service are spoken, 0 for a port of the system's choice; nil: nowhere.
+    package var binaryPort: UInt16?
+    package var feedbackPort: UInt16?
+    /// How many channels an app may have; Apple's limit is 10,000.
+    package var channelLimit = 10_000
+    /// Where certificates and keys are, or are put; see ``TestAuthority``.
+    package var folder: String
+    /// Which of Apple's installations to play: certificates must carry its mark, and the sandbox adds
+    /// `apns-unique-id`.
+    package var environment = Environment.production
+    /// What to do with requests that break no rule.
+    package var rules = Rules()
+    /// SETTINGS_MAX_CONCURRENT_STREAMS, once the client is known.
+    package var streamLimit = 1000
+    /// The same before a connection without certificate has shown a valid token. Apple's is 1.
+    package var streamLimitBeforeToken = 1
+    /// Bundle IDs for which tokens may be used; nil for any. A certificate says for which it may be used.
+    package var bundleIDs: [String]?
+    /// Signing keys to accept beside the folder's own.
+    package var signingKeys: [SigningKey] = []
+    /// How much time must lie between two new tokens of one key; Apple's is 20 minutes, 0 switches the rule off.
+    package var tokenUpdateInterval = Duration.seconds(20 * 60)
+    /// Whether `apns-id` comes back in upper case, as Apple has been seen to do.
+    package var returnsUpperCaseIDs = false
+    /// A file to record every request and answer in; see ``Recorder``.
+    package var recordFile: String?
+    /// Makes room for so many different `apns-id`s from the start; there may be more.
+    package var expectedRequestCount = 0
+    /// The SETTINGS of each connection, apart from the limit of streams: for trying a client with small windows or
+    /// without a header table.
+    package var settings = Settings()
+    /// The name of the event loop's thread.
+    package var loopName = "apns-simulator"
+
+    package init(folder: String) {
+        self.folder = folder
+    }
+}
