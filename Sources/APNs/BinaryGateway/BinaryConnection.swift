@@ -88,7 +88,8 @@ final class BinaryConnection: PooledConnection {
     func send(_ push: PreparedPush, to token: Span<UInt8>, body: [UInt8], losses: Int, ticket: UInt64) {
         if losses > 0 { awaited = nil }
         binary.command.write(
-            token: token, payload: body.span, identifier: window.next, expiration: push.binaryExpiration,
+            token: token, payload: body.span, identifier: window.next,
+            expiration: BinaryCommand.seconds(of: push.expiration),
             priority: push.effectivePriority, to: &output)
         lastRequest = loop.now
         if window.isEmpty {

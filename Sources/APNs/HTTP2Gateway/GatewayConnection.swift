@@ -121,7 +121,7 @@ final class GatewayConnection: PooledConnection {
                 headers, path: path.text.span.extracting(..<path.byteCount), tag: ticket, now: loop.nowNanoseconds)
             http.add(APNsFields.apnsID, id.span)
         }
-        let (expiration, collapseID) = (push.expiration, push.collapseID)
+        let (expiration, collapseID) = (push.expirationField, push.collapseID)
         if !expiration.isEmpty { http.add(APNsFields.expiration, expiration.span) }
         if push.isCollapsedByAPNsID {
             http.add(APNsFields.collapseID, id.span)

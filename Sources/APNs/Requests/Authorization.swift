@@ -2,19 +2,6 @@ import HTTP2
 import QueueCore
 import Synchronization
 
-/// The names of this API's fields, as numbers of the HTTP/2 layer.
-enum APNsFields {
-    static let names = FieldNames(application: [
-        "apns-id", "apns-expiration", "apns-collapse-id", "retry-after", "apns-channel-id", "apns-request-id",
-    ])
-    static let apnsID = FieldName(application: 0)
-    static let expiration = FieldName(application: 1)
-    static let collapseID = FieldName(application: 2)
-    static let retryAfter = FieldName(application: 3)
-    static let channelID = FieldName(application: 4)
-    static let requestID = FieldName(application: 5)
-}
-
 /// How a gateway names itself to the server at present, and the prepared fields that follow from it. Replaced as a whole by the
 /// next provider token.
 final class Authorization {
@@ -26,7 +13,7 @@ final class Authorization {
     let number: UInt64
     private let authority: String
     private let token: ProviderToken?
-    private var prepared: [PreparedPush.Kind: PreparedHeaders] = [:]
+    private var prepared: [PushKind: PreparedHeaders] = [:]
 
     /// - Parameter token: nil on connections that are authenticated by a certificate.
     init(authority: String, token: ProviderToken?) {
@@ -36,7 +23,7 @@ final class Authorization {
     }
 
     /// The fields that repeat, shared by all messages of a kind.
-    func headers(for kind: PreparedPush.Kind) -> PreparedHeaders {
+    func headers(for kind: PushKind) -> PreparedHeaders {
         if let known = prepared[kind] { return known }
         if prepared.count >= Self.maximumKinds { prepared.removeAll(keepingCapacity: true) }
         let headers = PreparedHeaders(fields(for: kind))
@@ -46,7 +33,7 @@ final class Authorization {
 
     /// Apple advises incremental indexing for these. That includes the token: it is good for an hour on this very connection
     /// and would otherwise cost 200 bytes a request.
-    private func fields(for kind: PreparedPush.Kind) -> [PreparedHeaders.Field] {
+    private func fields(for kind: PushKind) -> [PreparedHeaders.Field] {
         var fields = [
             PreparedHeaders.Field(":method", "POST"),
             PreparedHeaders.Field(":scheme", "https"),

@@ -17,20 +17,11 @@ package final class PreparedPush {
     /// The longest collapse identifier APNs takes, in bytes.
     package static let maximumCollapseIDBytes = 64
 
-    /// The fields that messages of one kind share, and by which their prepared form is found again.
-    struct Kind: Hashable {
-        /// Nil for broadcasts: their path names the app.
-        let topic: String?
-        let pushType: PushType
-        let priority: Priority?
-    }
-
-    let kind: Kind
+    let kind: PushKind
     let body: [UInt8]
+    let expiration: Expiration
     /// The value of `apns-expiration`, empty for none.
-    let expiration: [UInt8]
-    /// The same in the binary interface's way.
-    let binaryExpiration: UInt32
+    let expirationField: [UInt8]
     let isCollapsedByAPNsID: Bool
     let collapseID: [UInt8]
     /// The `:path` of a broadcast, whatever its channel; empty for pushes to devices, of which each has its own.
@@ -49,11 +40,11 @@ package final class PreparedPush {
         topic: String, pushType: PushType, priority: Priority?, expiration: Expiration, collapseID: CollapseID,
         body: [UInt8]
     ) {
-        kind = Kind(topic: topic, pushType: pushType, priority: priority)
+        kind = PushKind(topic: topic, pushType: pushType, priority: priority)
         broadcastPath = []
         self.body = body
-        self.expiration = Array((expiration.headerValue ?? "").utf8)
-        binaryExpiration = BinaryCommand.seconds(of: expiration)
+        self.expiration = expiration
+        expirationField = Array((expiration.headerValue ?? "").utf8)
         switch collapseID {
         case .none: (isCollapsedByAPNsID, self.collapseID) = (false, [])
         case .apnsID: (isCollapsedByAPNsID, self.collapseID) = (true, [])
@@ -67,11 +58,11 @@ package final class PreparedPush {
     /// A broadcast (Apple: "Sending broadcast push notification requests to APNs").
     /// - Parameter app: the bundle ID, without a suffix.
     package init(broadcastOf app: String, priority: Priority?, expiration: Expiration, body: [UInt8]) {
-        kind = Kind(topic: nil, pushType: .liveactivity, priority: priority)
+        kind = PushKind(topic: nil, pushType: .liveactivity, priority: priority)
         broadcastPath = Array("/4/broadcasts/apps/\(app)".utf8)
         self.body = body
-        self.expiration = Array((expiration.headerValue ?? "").utf8)
-        binaryExpiration = BinaryCommand.seconds(of: expiration)
+        self.expiration = expiration
+        expirationField = Array((expiration.headerValue ?? "").utf8)
         (isCollapsedByAPNsID, collapseID) = (false, [])
     }
 

@@ -90,7 +90,9 @@ final class BinarySession: Session {
         note(Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: Decider.acceptance))
     }
 
-    private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ refusal: DocumentedReason, code: UInt8) -> Bool {
+    private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ refusal: DocumentedReason, code: UInt8)
+        -> Bool
+    {
         refuse(notification, id, simulation.decider.number(of: refusal), code: code)
     }
 

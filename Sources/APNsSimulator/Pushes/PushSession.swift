@@ -87,7 +87,8 @@ final class PushSession: Session, DelayedAnswering {
             simulation.recorder?.arrived(
                 id, topic: topic, channel: head.channel ?? "", connection: number, now: simulation.clock.now)
         } else {
-            simulation.recorder?.arrived(id, topic: topic, path: head.path, connection: number, now: simulation.clock.now)
+            simulation.recorder?.arrived(
+                id, topic: topic, path: head.path, connection: number, now: simulation.clock.now)
         }
     }
 

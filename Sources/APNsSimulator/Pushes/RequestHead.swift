@@ -53,7 +53,8 @@ struct RequestHead {
             hasAuthorization = true
             credentialRefusal = section.withValue(of: field) { value in
                 credential.check(
-                    authorization: value, identity: field.identity, simulation.tokens, now: simulation.clock.now / 1_000_000)
+                    authorization: value, identity: field.identity, simulation.tokens,
+                    now: simulation.clock.now / 1_000_000)
             }
         default: section.withValue(of: field) { readDetail(field.name, $0) }
         }

@@ -30,7 +30,7 @@ package final class ConnectionBudget {
     private let perSecond: Double
     private let loop: EventLoop
     private let turns: ConnectionTurns
-    private var connections: [ObjectIdentifier: Place] = [:]
+    private var connections: [ObjectIdentifier: Holding] = [:]
     /// Those that were asked to give way and await their last answers.
     private var leaving: Set<ObjectIdentifier> = []
     /// Those that are open, and those that are being opened.
@@ -45,7 +45,7 @@ package final class ConnectionBudget {
     private var countedAt: ContinuousClock.Instant
 
     /// A connection and whose it is.
-    private struct Place {
+    private struct Holding {
         let connection: any PooledConnection
         let owner: any ConnectionSeeker
     }
@@ -75,7 +75,7 @@ package final class ConnectionBudget {
 
     /// The place is used by this connection.
     func note(_ connection: any PooledConnection, of owner: any ConnectionSeeker) {
-        connections[ObjectIdentifier(connection)] = Place(connection: connection, owner: owner)
+        connections[ObjectIdentifier(connection)] = Holding(connection: connection, owner: owner)
     }
 
     /// The connection is closed, or came to nothing.
@@ -144,18 +144,18 @@ package final class ConnectionBudget {
     /// The connection whose turn is over: of the gateway with the most for its weight, and of its connections the oldest.
     private func connectionToGiveWay(for seeker: any ConnectionSeeker) -> (any PooledConnection)? {
         var counts: [ObjectIdentifier: Int] = [:]
-        for place in connections.values where !leaving.contains(ObjectIdentifier(place.connection)) {
-            counts[ObjectIdentifier(place.owner), default: 0] += 1
+        for holding in connections.values where !leaving.contains(ObjectIdentifier(holding.connection)) {
+            counts[ObjectIdentifier(holding.owner), default: 0] += 1
         }
         let contender = { (owner: any ConnectionSeeker) in
             ConnectionTurns.Contender(weight: owner.weight, connections: counts[ObjectIdentifier(owner)] ?? 0)
         }
         let now = loop.now
         let waiting = contender(seeker)
-        return connections.values.lazy.filter { [leaving, turns] place in
-            !leaving.contains(ObjectIdentifier(place.connection)) && place.owner !== seeker
+        return connections.values.lazy.filter { [leaving, turns] holding in
+            !leaving.contains(ObjectIdentifier(holding.connection)) && holding.owner !== seeker
                 && turns.isOver(
-                    after: place.connection.openedAt.duration(to: now), of: contender(place.owner), for: waiting)
+                    after: holding.connection.openedAt.duration(to: now), of: contender(holding.owner), for: waiting)
         }.max { one, other in
             let (load, otherLoad) = (contender(one.owner).load, contender(other.owner).load)
             return load == otherLoad ? one.connection.openedAt > other.connection.openedAt : load < otherLoad
