@@ -102,7 +102,7 @@ final class BenchStack: Sendable {
         var environment = ProcessInfo.processInfo.environment
         environment["PUSHQ_DATABASE_URL"] = postgres.connectionString(database: "bench")
         environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
-        var command = Command(
+        var command = ProcessCommand(
             program.path,
             ["work", "--gateway", "127.0.0.1:\(simulator.port)", "--ca", simulator.authority.caFile]
                 + arguments,

@@ -29,7 +29,7 @@ enum HTTP2FramesTarget: FuzzTarget {
         var reader = InputReader(input)
         let habits = reader.bytes(2)
         let choices = reader.byte()
-        var limits = HTTP2Connection.Limits()
+        var limits = ConnectionLimits()
         limits.headerList = HPACKDecoder.Limits(drawnFrom: &reader)
         limits.headerBlockByteCount = limits.headerList.listByteCount * 2
         if choices & 2 != 0 { limits.connectionWindowSize = 65_535 + Int(reader.byte()) * 256 }

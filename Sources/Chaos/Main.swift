@@ -120,6 +120,3 @@ struct UsageError: Error, CustomStringConvertible {
 
     init(_ description: String) { self.description = description }
 }
-
-/// This machine lacks what a scenario needs.
-struct NotPossibleHere: Error {}

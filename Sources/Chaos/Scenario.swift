@@ -53,6 +53,9 @@ struct Scenario: Sendable {
     }
 }
 
+/// This machine lacks what a scenario needs.
+struct NotPossibleHere: Error {}
+
 /// A scenario that did not come to its end, with the ends of the workers' logs.
 struct Unfinished: Error, CustomStringConvertible {
     let cause: String

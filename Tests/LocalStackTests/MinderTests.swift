@@ -11,8 +11,8 @@ struct `A minder` {
         let folder = NSTemporaryDirectory() + "minded by a test \(UInt32.random(in: 0 ... .max))"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         minder.mind(folder: folder)
-        let sleeper = try minder.start(Command("/bin/sleep", ["600"]), endingWith: SIGTERM)
-        let stopped = try minder.start(Command("/bin/sleep", ["600"]), endingWith: SIGTERM)
+        let sleeper = try minder.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
+        let stopped = try minder.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
         stopped.signal(SIGSTOP)
         await minder.end()
         #expect(await sleeper.waitForExit(within: .seconds(1)) == .signal(SIGTERM))
@@ -23,7 +23,7 @@ struct `A minder` {
     @Test func `kills what does not end by itself`() async throws {
         let minder = try Minder(patience: .milliseconds(200))
         let channel = try Channel()
-        var command = Command("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
+        var command = ProcessCommand("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
         command.output = .descriptor(channel.writing.fileDescriptor)
         let deaf = try minder.start(command, endingWith: SIGTERM)
         // Not before it has told so is it deaf.
@@ -35,7 +35,7 @@ struct `A minder` {
     @Test func `ends what its processes have started in turn`() async throws {
         let minder = try Minder()
         let channel = try Channel()
-        var command = Command("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
+        var command = ProcessCommand("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
         command.output = .descriptor(channel.writing.fileDescriptor)
         _ = try minder.start(command)
         try channel.writing.close()
@@ -50,7 +50,7 @@ struct `A minder` {
 
     @Test func `leaves alone a process that has the number of one it minded`() async throws {
         // The script compares start times; a process minded under a wrong one stands for one that got a used number.
-        let bystander = try ChildProcess(Command("/bin/sleep", ["600"]))
+        let bystander = try ChildProcess(ProcessCommand("/bin/sleep", ["600"]))
         defer { bystander.signal(SIGKILL) }
         let minder = try Minder()
         minder.order("child \(bystander.processID) 1 9")
@@ -62,11 +62,11 @@ struct `A minder` {
 @Suite(.timeLimit(.minutes(1)))
 struct `A child process` {
     @Test func `reports its exit code, its signal and what it printed`() async throws {
-        #expect(try await Command("/bin/echo", ["two  words"]).run() == "two  words\n")
-        let child = try ChildProcess(Command("/bin/sh", ["-c", "exit 7"]))
+        #expect(try await ProcessCommand("/bin/echo", ["two  words"]).run() == "two  words\n")
+        let child = try ChildProcess(ProcessCommand("/bin/sh", ["-c", "exit 7"]))
         #expect(await child.waitForExit() == .code(7))
         #expect(!child.signal(SIGTERM))
-        let killed = try ChildProcess(Command("/bin/sleep", ["600"]))
+        let killed = try ChildProcess(ProcessCommand("/bin/sleep", ["600"]))
         #expect(await killed.waitForExit(within: .milliseconds(10)) == nil)
         killed.signal(SIGKILL)
         #expect(await killed.waitForExit() == .signal(SIGKILL))
@@ -74,12 +74,12 @@ struct `A child process` {
 
     @Test func `that failed is told with the end of what it printed`() async throws {
         let error = await #expect(throws: LocalStackError.self) {
-            try await Command("/bin/sh", ["-c", "echo the reason; exit 3"]).run()
+            try await ProcessCommand("/bin/sh", ["-c", "echo the reason; exit 3"]).run()
         }
         #expect(error?.description == "/bin/sh -c echo the reason; exit 3 ended with exit code 3: the reason")
     }
 
     @Test func `that does not exist is an error at once`() throws {
-        #expect(throws: LocalStackError.self) { try ChildProcess(Command("/nowhere/at/all")) }
+        #expect(throws: LocalStackError.self) { try ChildProcess(ProcessCommand("/nowhere/at/all")) }
     }
 }

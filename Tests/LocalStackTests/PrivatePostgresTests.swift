@@ -126,6 +126,6 @@ extension PrivatePostgres {
         let psql = try #require(
             ["/usr/bin/psql", "/usr/local/bin/psql"].first { FileManager.default.isExecutableFile(atPath: $0) })
         let arguments = ["-X", "-A", "-t", "-d", connectionString(database: database), "-c", sql]
-        return try await Command(psql, arguments).run().trimmingCharacters(in: .whitespacesAndNewlines)
+        return try await ProcessCommand(psql, arguments).run().trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }

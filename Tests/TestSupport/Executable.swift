@@ -65,8 +65,8 @@ package struct Executable: Sendable {
     /// The command by which it is started, for a minder of one's own.
     package func command(
         _ arguments: [String], environment: [String: String] = [:], output: String, errors: String
-    ) -> LocalStack.Command {
-        var command = LocalStack.Command(path, arguments, environment: Self.plain.merging(environment) { $1 })
+    ) -> ProcessCommand {
+        var command = ProcessCommand(path, arguments, environment: Self.plain.merging(environment) { $1 })
         command.output = .file(output)
         command.errors = .file(errors)
         return command

@@ -84,7 +84,7 @@ extension MockAPNs {
         init(_ stream: TLSConnection, server: MockAPNs, maximumStreams: Int) {
             var settings = Settings()
             settings.maximumConcurrentStreams = maximumStreams
-            var limits = HTTP2Connection.Limits()
+            var limits = ConnectionLimits()
             if let size = server.windowSize { (settings.initialWindowSize, limits.connectionWindowSize) = (size, size) }
             http = HTTP2Connection(role: .server, settings: settings, limits: limits)
             self.stream = stream

@@ -79,7 +79,7 @@ package struct TestAuthority: Sendable {
         let extensions = APNsExtensions(
             isForSandbox: isForSandbox, isForProduction: isForProduction,
             topics: kinds.map { APNsExtensions.Topic(name: topic + $0.0, kinds: [$0.1]) })
-        let subject = Certificate.Subject(
+        let subject = DistinguishedName(
             userID: topic, commonName: "Apple Push Services: \(topic)", organizationalUnit: Self.teamID)
         let files = CredentialFolder(path: folder)
         let identity = try files.identity(name) { () throws(CryptographyError) in

@@ -41,8 +41,8 @@ final class PushSession: Session, DelayedAnswering {
     }
 
     /// Requests of 4 KB come by the thousand: credit is given back by halves of a megabyte.
-    private static let limits: HTTP2Connection.Limits = {
-        var limits = HTTP2Connection.Limits()
+    private static let limits: ConnectionLimits = {
+        var limits = ConnectionLimits()
         limits.connectionWindowSize = 1024 * 1024
         return limits
     }()

@@ -104,7 +104,9 @@ enum FullDisk {
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o755])
         minder.mind(folder: folder)
         do {
-            try await Command("/bin/mount", ["-t", "tmpfs", "-o", "size=\(megabytes)m,mode=755", "tmpfs", folder]).run()
+            try await ProcessCommand(
+                "/bin/mount", ["-t", "tmpfs", "-o", "size=\(megabytes)m,mode=755", "tmpfs", folder]
+            ).run()
         } catch {
             throw NotPossibleHere()
         }
@@ -116,7 +118,7 @@ enum FullDisk {
     static func fill(beside postgres: PrivatePostgres) async throws {
         let arguments = ["if=/dev/zero", "of=\(postgres.socketFolder)/filler", "bs=64k"]
         // It ends with an error when the disk is full, as it should.
-        _ = try? await Command("/bin/dd", arguments).run()
+        _ = try? await ProcessCommand("/bin/dd", arguments).run()
     }
 
     static func free(beside postgres: PrivatePostgres) async throws {

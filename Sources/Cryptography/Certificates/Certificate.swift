@@ -6,24 +6,8 @@ package import FoundationEssentials
 /// `@unchecked Sendable` is sound because a certificate is never changed once it is made, its cached fields are filled by
 /// OpenSSL under a lock, and everything Swift reads from it is copied out in `init`.
 @safe package final class Certificate: @unchecked Sendable {
-    /// Names of the holder.
-    package struct Subject: Equatable, Sendable {
-        /// UID (0.9.2342.19200300.100.1.1): the topic of a push certificate.
-        package var userID: String?
-        /// CN, such as `Apple Push Services: com.example.App`.
-        package var commonName: String?
-        /// OU: the team's identifier.
-        package var organizationalUnit: String?
-
-        package init(userID: String? = nil, commonName: String? = nil, organizationalUnit: String? = nil) {
-            self.userID = userID
-            self.commonName = commonName
-            self.organizationalUnit = organizationalUnit
-        }
-    }
-
     let pointer: OpaquePointer
-    package let subject: Subject
+    package let subject: DistinguishedName
     /// The whole subject in one line, for messages.
     package let subjectName: String
     /// The whole issuer in one line, for messages.

@@ -17,7 +17,7 @@ package struct CertificateAuthority: Sendable {
         commonName: String, validity: Range<Date> = Self.days(3650)
     ) throws(CryptographyError) -> CertificateAuthority {
         let key = try PrivateKey.makeP256()
-        let subject = Certificate.Subject(commonName: commonName)
+        let subject = DistinguishedName(commonName: commonName)
         let draft = try CertificateDraft(subject: subject, key: key, validity: validity)
         unsafe try draft.setIssuer(draft.pointer)
         try draft.add(NID_basic_constraints, "critical,CA:TRUE")
@@ -38,7 +38,7 @@ package struct CertificateAuthority: Sendable {
 
     /// Issues a client's certificate in the form of Apple's push certificates.
     package func issueClient(
-        _ subject: Certificate.Subject, apns: APNsExtensions = .init(), validity: Range<Date> = Self.days(395)
+        _ subject: DistinguishedName, apns: APNsExtensions = .init(), validity: Range<Date> = Self.days(395)
     ) throws(CryptographyError) -> TLSIdentity {
         try issue(subject, validity: validity) { (draft) throws(CryptographyError) in
             try draft.add(NID_ext_key_usage, "clientAuth")
@@ -52,7 +52,7 @@ package struct CertificateAuthority: Sendable {
     }
 
     private func issue(
-        _ subject: Certificate.Subject, validity: Range<Date>,
+        _ subject: DistinguishedName, validity: Range<Date>,
         extending: (CertificateDraft) throws(CryptographyError) -> Void
     ) throws(CryptographyError) -> TLSIdentity {
         let key = try PrivateKey.makeP256()
@@ -79,7 +79,7 @@ extension String {
 @safe private final class CertificateDraft {
     let pointer: OpaquePointer
 
-    init(subject: Certificate.Subject, key: PrivateKey, validity: Range<Date>) throws(CryptographyError) {
+    init(subject: DistinguishedName, key: PrivateKey, validity: Range<Date>) throws(CryptographyError) {
         unsafe pointer = try OpenSSLErrors.unwrap(X509_new(), "X509_new")
         // Version 3 is written as 2.
         try OpenSSLErrors.check(unsafe X509_set_version(pointer, 2), "X509_set_version")

@@ -4,9 +4,9 @@ import Glibc
 
 /// Copies the fields of an `X509` out of OpenSSL's structures. The pointers are borrowed.
 @safe enum X509Fields {
-    static func subject(of certificate: OpaquePointer) -> Certificate.Subject {
+    static func subject(of certificate: OpaquePointer) -> DistinguishedName {
         let name = unsafe X509_get_subject_name(certificate)
-        return unsafe Certificate.Subject(
+        return unsafe DistinguishedName(
             userID: text(NID_userId, of: name), commonName: text(NID_commonName, of: name),
             organizationalUnit: text(NID_organizationalUnitName, of: name))
     }

@@ -155,7 +155,7 @@ extension HTTP2Connection {
     /// A request has got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames of their own beside each: what comes
     /// along with an answer is no flood, since nobody gets more of it than there are requests.
     func earnFrames() {
-        controlFrames.earn(Limits.controlFramesPerAnswer)
+        controlFrames.earn(ConnectionLimits.controlFramesPerAnswer)
         emptyFrames.earn(2)
         resets.earn(1)
         unreadAnswerCount = max(0, unreadAnswerCount - 1)

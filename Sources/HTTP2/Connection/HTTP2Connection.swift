@@ -17,7 +17,7 @@ package final class HTTP2Connection {
     }
 
     package let role: Role
-    let limits: Limits
+    let limits: ConnectionLimits
 
     // Stored properties are internal and what the owner may read is computed: so the compiler sees every access to them
     // and can prove that they do not overlap, instead of checking it each time.
@@ -94,7 +94,8 @@ package final class HTTP2Connection {
     ///   - names: the fields that events tell by number.
     ///   - firstStreamID: where a client starts to count; a test starts near 2^31.
     package init(
-        role: Role, settings: Settings = Settings(), limits: Limits = Limits(), names: FieldNames = FieldNames(),
+        role: Role, settings: Settings = Settings(), limits: ConnectionLimits = ConnectionLimits(),
+        names: FieldNames = FieldNames(),
         firstStreamID: UInt32 = 1
     ) {
         precondition(firstStreamID % 2 == 1, "A client's streams have odd identifiers.")

@@ -79,7 +79,7 @@ package final class PrivatePostgres: Sendable {
     }
 
     /// A program beside the server, to be run as the server's user, who owns the folder of the socket.
-    package func command(_ executable: String, _ arguments: [String]) -> Command {
+    package func command(_ executable: String, _ arguments: [String]) -> ProcessCommand {
         user.command(executable, arguments, in: folder.path)
     }
 
@@ -128,7 +128,7 @@ package final class PrivatePostgres: Sendable {
     }
 
     private func launch(
-        _ command: Command, until deadline: ContinuousClock.Instant
+        _ command: ProcessCommand, until deadline: ContinuousClock.Instant
     ) async throws(LocalStackError) -> (ChildProcess, processID: Int32) {
         while true {
             let child = try ChildProcess(command)

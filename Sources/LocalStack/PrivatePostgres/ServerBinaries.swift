@@ -50,7 +50,7 @@ struct ServerBinaries: Equatable {
 
     /// `postgres (PostgreSQL) 15.18 (Debian …)`, `postgres (PostgreSQL) 18beta1`
     private static func version(in folder: String) async -> Int? {
-        let text = try? await Command("\(folder)/postgres", ["--version"], environment: [:]).run()
+        let text = try? await ProcessCommand("\(folder)/postgres", ["--version"], environment: [:]).run()
         let number = text?.split(separator: " ").dropFirst(2).first?.prefix(while: \.isNumber)
         return number.flatMap { Int($0) }
     }

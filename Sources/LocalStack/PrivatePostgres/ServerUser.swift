@@ -37,10 +37,10 @@ struct ServerUser: Equatable {
 
     /// The command, to be run as this user. The environment is the server's own: a PGDATA or PGPORT of the person at the
     /// keyboard must not reach it.
-    func command(_ executable: String, _ arguments: [String], in folder: String) -> Command {
+    func command(_ executable: String, _ arguments: [String], in folder: String) -> ProcessCommand {
         let words = prefix + [executable] + arguments
         let environment = ["PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"]
-        var command = Command(words[0], Array(words.dropFirst()), environment: environment)
+        var command = ProcessCommand(words[0], Array(words.dropFirst()), environment: environment)
         command.folder = folder
         return command
     }

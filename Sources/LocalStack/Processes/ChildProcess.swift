@@ -7,22 +7,9 @@ import Transport
 /// It is in a process group of its own, so that Ctrl-C does not reach it: whoever started it decides how it
 /// ends, and a ``Minder`` does when that one is no more. One thread waits for its end.
 package final class ChildProcess: Sendable {
-    /// How a process ended.
-    package enum Exit: Equatable, Sendable, CustomStringConvertible {
-        case code(Int32)
-        case signal(Int32)
-
-        package var description: String {
-            switch self {
-            case .code(let code): "ended with exit code \(code)"
-            case .signal(let signal): "was ended by signal \(signal)"
-            }
-        }
-    }
-
     private struct State {
-        var exit: Exit?
-        var waiters: [Int: CheckedContinuation<Exit?, Never>] = [:]
+        var exit: ProcessExit?
+        var waiters: [Int: CheckedContinuation<ProcessExit?, Never>] = [:]
         var nextWaiter = 0
     }
 
@@ -30,13 +17,13 @@ package final class ChildProcess: Sendable {
     private let state = Locked(State())
 
     /// Starts `command`.
-    package init(_ command: Command) throws(LocalStackError) {
+    package init(_ command: ProcessCommand) throws(LocalStackError) {
         processID = try command.spawn()
         Thread.detachNewThread { [self] in reap() }
     }
 
     /// How it ended, nil while it runs.
-    package var exit: Exit? {
+    package var exit: ProcessExit? {
         state.withLock { $0.exit }
     }
 
@@ -47,7 +34,7 @@ package final class ChildProcess: Sendable {
     }
 
     /// Waits for the end. Nil only when the waiting task is cancelled.
-    package func waitForExit() async -> Exit? {
+    package func waitForExit() async -> ProcessExit? {
         let number = state.withLock { state in
             state.nextWaiter += 1
             return state.nextWaiter
@@ -60,8 +47,8 @@ package final class ChildProcess: Sendable {
     }
 
     /// Waits for the end, at most so long; nil when the process still runs then.
-    package func waitForExit(within limit: Duration) async -> Exit? {
-        await withTaskGroup(of: Exit?.self) { group in
+    package func waitForExit(within limit: Duration) async -> ProcessExit? {
+        await withTaskGroup(of: ProcessExit?.self) { group in
             group.addTask { await self.waitForExit() }
             group.addTask {
                 try? await Task.sleep(for: limit)
@@ -72,8 +59,8 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    private func wait(as number: Int, _ continuation: CheckedContinuation<Exit?, Never>) {
-        let answer: Exit?? = state.withLock { state in
+    private func wait(as number: Int, _ continuation: CheckedContinuation<ProcessExit?, Never>) {
+        let answer: ProcessExit?? = state.withLock { state in
             if let exit = state.exit { return .some(exit) }
             // Cancelled before it began to wait: the handler found nobody to resume.
             if Task.isCancelled { return .some(nil) }
@@ -90,19 +77,11 @@ package final class ChildProcess: Sendable {
         let (exit, waiters) = state.withLock { state in
             var status: Int32 = 0
             while unsafe waitpid(processID, &status, 0) < 0, errno == EINTR {}
-            let exit = Exit(waitStatus: status)
+            let exit = ProcessExit(waitStatus: status)
             state.exit = exit
             defer { state.waiters.removeAll() }
             return (exit, state.waiters.values)
         }
         for waiter in waiters { waiter.resume(returning: exit) }
-    }
-}
-
-extension ChildProcess.Exit {
-    /// wait(2): the low seven bits are the signal, the second byte the code.
-    fileprivate init(waitStatus: Int32) {
-        let signal = waitStatus & 0x7f
-        self = signal == 0 ? .code(waitStatus >> 8 & 0xff) : .signal(signal)
     }
 }

@@ -3,7 +3,7 @@ package enum LocalStackError: Error, Equatable, CustomStringConvertible {
     /// A process could not be started at all.
     case cannotStart(executable: String, reason: String)
     /// A command ended with an error; `output` is the end of what it printed.
-    case commandFailed(command: String, exit: ChildProcess.Exit, output: String)
+    case commandFailed(command: String, exit: ProcessExit, output: String)
     /// No PostgreSQL server of at least this version is installed; `found` names older ones.
     case noServerBinaries(minimumVersion: Int, found: [String])
     /// PostgreSQL refuses to run as root, and there is no other user to run it as.

@@ -17,7 +17,7 @@ package final class Minder: Sendable {
         let steps = String(Int(patience / Self.step))
         let channel = try Channel()
         orders = Locked(channel.writing)
-        var command = Command(
+        var command = ProcessCommand(
             "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
         command.input = channel.reading.fileDescriptor
         // Not the program's own output: a reader of it must not wait for the minder.
@@ -41,7 +41,9 @@ package final class Minder: Sendable {
     }
 
     /// Starts a process that does not outlive this program.
-    package func start(_ command: Command, endingWith signal: Int32 = SIGKILL) throws(LocalStackError) -> ChildProcess {
+    package func start(_ command: ProcessCommand, endingWith signal: Int32 = SIGKILL) throws(LocalStackError)
+        -> ChildProcess
+    {
         let child = try ChildProcess(command)
         mind(processID: child.processID, endingWith: signal)
         return child

@@ -49,7 +49,7 @@ package struct Program: Sendable {
     private func perform(_ request: Parser.Request, console: Console) async -> ExitCode {
         switch request {
         case .help(let path, let tree): console.print(Help(path: path, tree: tree).text)
-        case .reference: console.print(Reference(program: self).markdown)
+        case .reference: console.print(Reference(program: name, root: root).markdown)
         case .version: console.print("\(name) \(version)")
         case .run(let command, let json, let path):
             return await run(command, path: path, console: console.speaking(json: json))

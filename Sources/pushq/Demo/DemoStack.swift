@@ -99,13 +99,13 @@ struct DemoStack: Sendable {
 
     /// This very program, with other arguments. It is killed when the demo is: what it holds goes with the database.
     private func start(
-        _ arguments: [String], output: LocalStack.Command.Output, errors: LocalStack.Command.Output
+        _ arguments: [String], output: ProcessCommand.Output, errors: ProcessCommand.Output
     ) throws -> ChildProcess {
         let executable = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         var environment = ProcessInfo.processInfo.environment
         environment["PUSHQ_DATABASE_URL"] = databaseURL
         environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
-        var command = LocalStack.Command(executable, arguments, environment: environment)
+        var command = ProcessCommand(executable, arguments, environment: environment)
         command.output = output
         command.errors = errors
         return try minder.start(command)

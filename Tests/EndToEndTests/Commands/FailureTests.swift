@@ -112,7 +112,7 @@ import Testing
         -> TLSIdentity
     {
         try authority.get().issueClient(
-            Certificate.Subject(userID: topic, commonName: "Apple Push Services"),
+            DistinguishedName(userID: topic, commonName: "Apple Push Services"),
             apns: APNsExtensions(isForProduction: true), validity: validity)
     }
 
@@ -157,7 +157,7 @@ import Testing
 
     @Test func `is given to no queue that it cannot serve, whether by add, set or replace`() async throws {
         let sandbox = try authority.get().issueClient(
-            Certificate.Subject(userID: "com.acme.shop"), apns: APNsExtensions(isForSandbox: true))
+            DistinguishedName(userID: "com.acme.shop"), apns: APNsExtensions(isForSandbox: true))
         let good = try certificate(topic: "com.acme.shop")
         try await Shop.open { shop in
             let file = try shop.folder.write(sandbox.pem(), to: "sandbox.pem")

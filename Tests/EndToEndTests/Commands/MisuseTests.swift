@@ -26,7 +26,7 @@ import Testing
                 """)
             let admin = Executable.admin.command([], output: "", errors: "").executable
             let script = "'\(admin)' device export \(Shop.queue) | head -n 1; echo ${PIPESTATUS[0]}"
-            var command = LocalStack.Command("/bin/bash", ["-c", script], environment: shop.environment)
+            var command = ProcessCommand("/bin/bash", ["-c", script], environment: shop.environment)
             command.output = .file(shop.folder.path("out"))
             command.errors = .file(shop.folder.path("err"))
             let minder = try Minder()

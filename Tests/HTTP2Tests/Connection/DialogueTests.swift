@@ -35,7 +35,7 @@ private final class Wire {
     private static let refused = PreparedHeaders([.init(":status", "400")])
 
     private func connect(
-        settings: Settings = Settings(), limits: HTTP2Connection.Limits = .init()
+        settings: Settings = Settings(), limits: ConnectionLimits = .init()
     ) -> Wire {
         let server = Peer(.server, settings: settings, limits: limits)
         server.recorder.whenComplete = { [connection = server.connection] stream in
@@ -163,7 +163,7 @@ private final class Wire {
     @Test func `long header blocks travel in several frames`() {
         let wire = connect()
         _ = wire.client.recorder.take()
-        var limits = HTTP2Connection.Limits()
+        var limits = ConnectionLimits()
         limits.headerBlockByteCount = 100_000
         limits.headerList = .init(listByteCount: 100_000, fieldCount: 100)
         let server = Peer(.server, limits: limits)

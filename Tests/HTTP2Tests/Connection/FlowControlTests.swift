@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test func `more than the window is refused`() {
-        var limits = HTTP2Connection.Limits()
+        var limits = ConnectionLimits()
         limits.connectionWindowSize = 1_000_000
         var settings = Settings()
         settings.initialWindowSize = 100

@@ -7,7 +7,7 @@ final class Peer {
     var now: UInt64 = 1
 
     init(
-        _ role: HTTP2Connection.Role, settings: Settings = Settings(), limits: HTTP2Connection.Limits = .init(),
+        _ role: HTTP2Connection.Role, settings: Settings = Settings(), limits: ConnectionLimits = .init(),
         firstStreamID: UInt32 = 1
     ) {
         connection = HTTP2Connection(
@@ -25,7 +25,7 @@ final class Peer {
 
     /// A client that has seen the server's first SETTINGS and ACK, its own start taken from the output.
     static func client(
-        _ settings: [(UInt16, UInt32)] = [], limits: HTTP2Connection.Limits = .init(), firstStreamID: UInt32 = 1
+        _ settings: [(UInt16, UInt32)] = [], limits: ConnectionLimits = .init(), firstStreamID: UInt32 = 1
     ) -> Peer {
         let peer = Peer(.client, limits: limits, firstStreamID: firstStreamID)
         peer.receive(settingsFrame(settings) + frame(FrameType.settings, .ack))
@@ -35,7 +35,7 @@ final class Peer {
     }
 
     /// A server that has seen the client's preface and SETTINGS.
-    static func server(settings: Settings = Settings(), limits: HTTP2Connection.Limits = .init()) -> Peer {
+    static func server(settings: Settings = Settings(), limits: ConnectionLimits = .init()) -> Peer {
         let peer = Peer(.server, settings: settings, limits: limits)
         peer.receive(HTTP2Connection.preface + settingsFrame() + frame(FrameType.settings, .ack))
         _ = peer.sent()

@@ -39,7 +39,7 @@ struct `The page on the simulator` {
         func shell(_ script: String, _ name: String, port: String) throws -> ChildProcess {
             let text =
                 "cd '\(folder.path("."))'; PATH='\(bin)':$PATH; exec 2>&1\n" + script.replacing("2197", with: port)
-            var command = LocalStack.Command("/bin/bash", ["-c", text])
+            var command = ProcessCommand("/bin/bash", ["-c", text])
             command.output = .file(folder.path(name))
             return try minder.start(command)
         }

@@ -37,8 +37,8 @@ struct ForeignProgram: Sendable {
     private static let minder = Result { try Minder() }
 
     /// A command that starts it.
-    func command(_ more: [String]) -> LocalStack.Command {
-        LocalStack.Command(path, arguments + more)
+    func command(_ more: [String]) -> ProcessCommand {
+        ProcessCommand(path, arguments + more)
     }
 
     /// Runs it to its end and returns its output. An exit code other than 0 is thrown with what else it said.

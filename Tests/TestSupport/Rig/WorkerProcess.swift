@@ -36,7 +36,7 @@ package final class WorkerProcess: Sendable {
     }
 
     /// Tells it to drain, and waits until it has. Returns how it ended; nil if it did not.
-    package func drain(within limit: Duration = .seconds(60)) async -> ChildProcess.Exit? {
+    package func drain(within limit: Duration = .seconds(60)) async -> ProcessExit? {
         process.signal(SIGTERM)
         return await process.waitForExit(within: limit)
     }

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 
 /// What to start, and with what around it.
-package struct Command: Sendable {
+package struct ProcessCommand: Sendable {
     /// Where what a process prints goes to.
     package enum Output: Sendable {
         case inherited
@@ -33,29 +33,6 @@ package struct Command: Sendable {
         self.executable = executable
         self.arguments = arguments
         self.environment = environment
-    }
-
-    /// Runs it to its end and returns all that it printed.
-    /// - Parameter minder: ends it when this program ends before it does.
-    /// - Throws: ``LocalStackError/commandFailed(command:exit:output:)`` unless it exits with 0.
-    @discardableResult
-    package func run(mindedBy minder: Minder? = nil) async throws(LocalStackError) -> String {
-        let channel = try Channel()
-        var command = self
-        command.output = .descriptor(channel.writing.fileDescriptor)
-        command.errors = command.output
-        let child = try ChildProcess(command)
-        minder?.mind(processID: child.processID)
-        try? channel.writing.close()
-        let bytes = await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(returning: (try? channel.reading.readToEnd()) ?? Data())
-            }
-        }
-        let text = String(decoding: bytes, as: UTF8.self)
-        guard let exit = await child.waitForExit(), exit != .code(0) else { return text }
-        let words = ([executable] + arguments).joined(separator: " ")
-        throw .commandFailed(command: words, exit: exit, output: text.lastLines(6))
     }
 
     /// Starts it and returns its process number.
@@ -123,11 +100,4 @@ private func withCStrings<Result>(
     unsafe pointers.append(nil)
     defer { for index in unsafe pointers.indices { unsafe free(pointers[index]) } }
     return unsafe body(pointers)
-}
-
-extension String {
-    /// The end of a log, for an error's text.
-    func lastLines(_ count: Int) -> String {
-        split(whereSeparator: \.isNewline).suffix(count).joined(separator: " · ")
-    }
 }

@@ -1,0 +1,26 @@
+/// Divides an example into words as a shell would: at spaces, except between quotes.
+package enum ShellWords {
+    /// A word as it can be pasted into a shell.
+    package static func quoted(_ word: String) -> String {
+        let isPlain =
+            !word.isEmpty && word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_./:@%+,=".contains($0)) }
+        return isPlain ? word : "'\(word.replacing("'", with: "'\\''"))'"
+    }
+
+    static func split(_ line: String) -> [String] {
+        var words: [String] = []
+        var word: String?
+        var quote: Character?
+        for character in line {
+            switch character {
+            case quote: quote = nil
+            case "'" where quote == nil, "\"" where quote == nil: (quote, word) = (character, word ?? "")
+            case " " where quote == nil:
+                if let word { words.append(word) }
+                word = nil
+            default: word = (word ?? "") + String(character)
+            }
+        }
+        return words + (word.map { [$0] } ?? [])
+    }
+}
