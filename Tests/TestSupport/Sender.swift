@@ -39,12 +39,12 @@ package final class Sender: PushGatewayHandler {
         gateway.handler = self
     }
 
-    /// An alert with this body, or with so many spaces for one.
-    package static func push(body: String = #"{"aps":{"alert":"hello"}}"#, bytes: Int? = nil) -> PreparedPush {
-        let body = bytes.map { [UInt8](repeating: UInt8(ascii: " "), count: $0) } ?? Array(body.utf8)
+    /// An alert with this payload, or with so many spaces for one.
+    package static func push(payload: String = #"{"aps":{"alert":"hello"}}"#, bytes: Int? = nil) -> PreparedPush {
+        let payload = bytes.map { [UInt8](repeating: UInt8(ascii: " "), count: $0) } ?? Array(payload.utf8)
         return PreparedPush(
             topic: "com.example.App", pushType: .alert, priority: .immediate, expiration: .oneAttempt,
-            collapseID: .apnsID, body: body)
+            collapseID: .apnsID, payload: payload)
     }
 
     /// Sends as many pushes with tickets from `first` on.
@@ -62,7 +62,7 @@ package final class Sender: PushGatewayHandler {
                 (0..<8).map { UInt8(truncatingIfNeeded: ticket >> (56 - 8 * UInt64($0))) }
                 + [UInt8](repeating: 0xAB, count: 24)
             let id = APNsID(root: 7, key: Int64(ticket))
-            guard gateway.send(push, to: token.span, apnsID: id, body: nil, losses: losses[ticket] ?? 0, ticket: ticket)
+            guard gateway.send(push, to: token.span, apnsID: id, losses: losses[ticket] ?? 0, ticket: ticket)
             else {
                 return
             }

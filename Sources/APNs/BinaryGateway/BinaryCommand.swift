@@ -36,12 +36,12 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     ///
     /// The interface has no topic: the certificate stands for the app's own. Nor has it collapse identifiers; one that was only
     /// derived is left out.
-    func obstacle(to push: PreparedPush, payloadByteCount: Int) -> Reason? {
+    func obstacle(to push: PreparedPush) -> Reason? {
         if !push.kind.pushType.topicSuffix.isEmpty { return .named("InvalidPushType") }
         let priority = push.effectivePriority
         if priority == .passive || !hasPriority && priority != .immediate { return .named("BadPriority") }
         if !push.collapseID.isEmpty { return .named("BadCollapseId") }
-        return payloadByteCount > maximumPayloadBytes ? .payloadTooLarge : nil
+        return push.payload.count > maximumPayloadBytes ? .payloadTooLarge : nil
     }
 
     /// Writes a notification.

@@ -85,10 +85,11 @@ final class BinaryConnection: PooledConnection {
     // MARK: Sending
 
     /// Writes a notification. To be called only while there are free slots.
-    func send(_ push: PreparedPush, to token: Span<UInt8>, body: [UInt8], losses: Int, ticket: UInt64) {
+    func send(_ push: PreparedPush, to token: Span<UInt8>, losses: Int, ticket: UInt64) {
         if losses > 0 { awaited = nil }
+        let payload = push.payload
         binary.command.write(
-            token: token, payload: body.span, identifier: window.next,
+            token: token, payload: payload.span, identifier: window.next,
             expiration: BinaryCommand.seconds(of: push.expiration),
             priority: push.effectivePriority, to: &output)
         lastRequest = loop.now
@@ -241,11 +242,11 @@ final class BinaryConnection: PooledConnection {
 
     // MARK: Ending
 
-    func retire(_ ending: ConnectionEnding) {
+    func drain(_ ending: ConnectionEnding) {
         guard phase == .open else { return }
         phase = .draining
         drainTimer = loop.schedule(after: settings.drainTime) { [self] in close() }
-        gateway.retired(self, ending)
+        gateway.startedDraining(self, ending)
     }
 
     /// What has not left stays here: it can still be given back as untouched.
@@ -268,14 +269,14 @@ final class BinaryConnection: PooledConnection {
         } else {
             giveUpWindow(because: nil)
         }
-        if wasOpen { gateway.retired(self, ending) }
+        if wasOpen { gateway.startedDraining(self, ending) }
         deliverAnswers()
         gateway.closed(self)
     }
 
     private func watchClocks() {
         clockTimer = loop.schedule(after: settings.checkInterval) { [self] in
-            if window.isEmpty, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle { retire(.unneeded) }
+            if window.isEmpty, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle { drain(.unneeded) }
             endIfStalled()
             closeIfDrained()
             forgetAwaited()

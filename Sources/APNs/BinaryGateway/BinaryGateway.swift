@@ -51,10 +51,9 @@ package final class BinaryGateway: PoolingGateway {
     }
 
     package func send(
-        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to token: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool {
-        let body = body ?? push.body
-        if let reason = binary.command.obstacle(to: push, payloadByteCount: body.count) {
+        if let reason = binary.command.obstacle(to: push) {
             refuse(ticket, reason)
             return true
         }
@@ -63,7 +62,7 @@ package final class BinaryGateway: PoolingGateway {
             requestCapacity()
             return false
         }
-        connection.send(push, to: token, body: body, losses: losses, ticket: ticket)
+        connection.send(push, to: token, losses: losses, ticket: ticket)
         return true
     }
 

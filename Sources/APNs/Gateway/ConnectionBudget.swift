@@ -128,14 +128,14 @@ package final class ConnectionBudget {
             $0.inFlightCount == 0 && $0.lastRequest <= longestAgo
         }
         if let unused = idle.min(by: { $0.lastRequest < $1.lastRequest }) {
-            unused.retire(.unneeded)
+            unused.drain(.unneeded)
             unused.close()
             return true
         }
         // Places that will be free soon are for those who are first in line.
         if leaving.count < line.count, let connection = connectionToGiveWay(for: seeker) {
             leaving.insert(ObjectIdentifier(connection))
-            connection.retire(.unneeded)
+            connection.drain(.unneeded)
             if connection.inFlightCount == 0 { connection.close() }
         }
         return count < limit

@@ -54,7 +54,7 @@ struct ConnectionPool<Connection: PooledConnection> {
     }
 
     /// The connection takes no more pushes, or never did.
-    mutating func noteRetired(_ connection: Connection) {
+    mutating func noteDraining(_ connection: Connection) {
         if !open.contains(where: { $0 === connection }) { isConnecting = false }
         open.removeAll { $0 === connection }
         if !draining.contains(where: { $0 === connection }) { draining.append(connection) }

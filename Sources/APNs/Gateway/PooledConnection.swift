@@ -13,7 +13,7 @@ protocol PooledConnection: AnyObject {
     var lastRequest: ContinuousClock.Instant { get }
 
     /// Takes no more pushes, awaits what is due, and closes.
-    func retire(_ ending: ConnectionEnding)
+    func drain(_ ending: ConnectionEnding)
     /// Closes at once; pushes without an outcome are given up.
     func close()
 }

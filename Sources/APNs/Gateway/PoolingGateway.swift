@@ -60,7 +60,7 @@ extension PoolingGateway {
         guard !pool.isClosed else { return }
         pool.isClosed = true
         pool.attemptTimer?.cancel()
-        for connection in pool.open { connection.retire(.unneeded) }
+        for connection in pool.open { connection.drain(.unneeded) }
         for connection in pool.draining where connection.inFlightCount == 0 { connection.close() }
         if !pool.draining.isEmpty {
             let waiter = Waiter<Bool>(loop: loop)
@@ -175,8 +175,8 @@ extension PoolingGateway {
     }
 
     /// The connection takes no more pushes. The next one is opened before this one is gone, unless it did not last.
-    func retired(_ connection: Connection, _ ending: ConnectionEnding) {
-        pool.noteRetired(connection)
+    func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
+        pool.noteDraining(connection)
         guard !pool.isClosed else { return }
         if connection.hasAnswered { pool.refusedHandshakes = 0 }
         let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime

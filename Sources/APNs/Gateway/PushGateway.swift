@@ -19,7 +19,7 @@ package protocol PushGateway: AnyObject {
     /// Whether APNs is within reach.
     var state: GatewayState { get }
 
-    /// How many pushes ``send(_:to:apnsID:body:losses:ticket:)`` takes now.
+    /// How many pushes ``send(_:to:apnsID:losses:ticket:)`` takes now.
     var freeSlots: Int { get }
 
     /// How many pushes wait for their outcome.
@@ -29,14 +29,13 @@ package protocol PushGateway: AnyObject {
     /// - Parameters:
     ///   - recipient: the bytes of the device token; of a broadcast, those of the channel's ID.
     ///   - apnsID: goes out as `apns-id`; of a broadcast, as `apns-request-id`.
-    ///   - body: for this recipient alone; nil for the push's own.
     ///   - losses: how often it was sent and no answer came. Where one push can cost those beside it their answers, it goes in the
     ///     smaller company the more often it was lost.
     ///   - ticket: comes back with the answer, exactly once.
     /// - Returns: false when there is no free slot; then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
     ///   or an answer tells when to try again.
     func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool
 
     /// Says that there is more to send than there are free slots: opens the first connection, or another one when all are

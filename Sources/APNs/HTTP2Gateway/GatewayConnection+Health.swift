@@ -72,7 +72,7 @@ extension GatewayConnection {
         if !unanswered.isEmpty, isSetAside || isLast || unansweredCount >= settings.maximumUnanswered {
             let words = "\(stream.peer) left requests without an answer for \(settings.responseTime)"
             if let uncertainCount { gateway.lost(words, uncertain: uncertainCount) }
-            retire(.failed(words))
+            drain(.failed(words))
         }
         deliverAnswers()
         scheduleFlush()
@@ -94,7 +94,7 @@ extension GatewayConnection {
         // It was opened for somebody.
         let isNew = lastRequest == openedAt
         guard isNew || gateway.pool.lastAsked.map({ $0 > lastRoom }) == true else { return }
-        retire(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))
+        drain(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))
         closeIfDrained()
     }
 
@@ -117,7 +117,7 @@ extension GatewayConnection {
 
     private func closeWhenIdle() {
         guard phase == .open, !isBusy, lastRequest.duration(to: loop.now) >= settings.closeAfterIdle else { return }
-        retire(.unneeded)
+        drain(.unneeded)
         closeIfDrained()
     }
 }

@@ -105,7 +105,7 @@ final class GatewayConnection: PooledConnection {
 
     /// Writes a request. To be called only while there are free slots.
     func send(
-        _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8],
+        _ push: PreparedPush, _ headers: PreparedHeaders, to recipient: Span<UInt8>, apnsID: APNsID,
         ticket: UInt64
     ) {
         var id = InlineArray<36, UInt8>(repeating: 0)
@@ -128,7 +128,7 @@ final class GatewayConnection: PooledConnection {
         } else if !collapseID.isEmpty {
             http.add(APNsFields.collapseID, collapseID.span)
         }
-        http.finish(body: body)
+        http.finish(body: push.payload)
         lastRequest = loop.now
         if http.outputByteCount >= Self.flushBytes { flush() } else { scheduleFlush() }
         if http.remainingStreamIDCount == 0 { makeRoomForAnother() }
@@ -137,7 +137,7 @@ final class GatewayConnection: PooledConnection {
     /// Stream identifiers are not used again (RFC 9113 §5.1.1). At the end of the turn, since nobody is to be told anything from
     /// within a send.
     private func makeRoomForAnother() {
-        loop.atEndOfTurn { [self] in retire(.asked("the stream identifiers to \(stream.peer) are used up")) }
+        loop.atEndOfTurn { [self] in drain(.asked("the stream identifiers to \(stream.peer) are used up")) }
     }
 
     /// Sends what has been written at the end of the turn: one flush for all requests of the turn.
@@ -160,11 +160,11 @@ final class GatewayConnection: PooledConnection {
     // MARK: Ending
 
     /// Takes no more requests, awaits the answers that are due, and closes.
-    func retire(_ ending: ConnectionEnding) {
+    func drain(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
         phase = .draining
         drainTimer = loop.schedule(after: settings.drainTime) { [self] in close() }
-        gateway.retired(self, ending)
+        gateway.startedDraining(self, ending)
     }
 
     func closeIfDrained() {
@@ -186,7 +186,7 @@ final class GatewayConnection: PooledConnection {
         let wasDraining = phase == .draining
         if stream.isOpen { stream.close() }
         phase = .closed
-        if !wasDraining { gateway.retired(self, .failed(error)) }
+        if !wasDraining { gateway.startedDraining(self, .failed(error)) }
         finish(because: error)
     }
 
@@ -240,7 +240,7 @@ extension GatewayConnection: ByteStreamHandler {
     private func actOnNews() {
         let (news, nothing) = (news, News())
         self.news = nothing
-        if let ending = news.ending { retire(ending) }
+        if let ending = news.ending { drain(ending) }
         if let refused = news.refusedCredential { gateway.credentialRefused(refused.reason, refused.detail) }
     }
 

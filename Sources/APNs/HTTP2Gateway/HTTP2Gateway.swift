@@ -72,7 +72,7 @@ package final class HTTP2Gateway: PoolingGateway {
     // MARK: Sending
 
     package func send(
-        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, body: [UInt8]?, losses: Int, ticket: UInt64
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool {
         // What one connection swallowed goes over another where there is one.
         let preferred = losses > 0 ? pool.open.first { $0.freeSlots > 0 && $0.unansweredCount == 0 } : nil
@@ -81,7 +81,7 @@ package final class HTTP2Gateway: PoolingGateway {
             return false
         }
         connection.send(
-            push, push.headers(for: authorization), to: recipient, apnsID: apnsID, body: body ?? push.body,
+            push, push.headers(for: authorization), to: recipient, apnsID: apnsID,
             ticket: ticket)
         return true
     }

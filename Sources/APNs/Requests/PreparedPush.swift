@@ -1,7 +1,7 @@
 import HTTP2
 package import QueueCore
 
-/// What all recipients of a message have in common, prepared once: a request then adds its path, its identifier and the body.
+/// What all recipients of a message have in common, prepared once: a request then adds its path, its identifier and the payload.
 ///
 /// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through another.
 package final class PreparedPush {
@@ -18,7 +18,7 @@ package final class PreparedPush {
     package static let maximumCollapseIDBytes = 64
 
     let kind: PushKind
-    let body: [UInt8]
+    let payload: [UInt8]
     let expiration: Expiration
     /// The value of `apns-expiration`, empty for none.
     let expirationField: [UInt8]
@@ -35,14 +35,14 @@ package final class PreparedPush {
 
     /// - Parameters:
     ///   - topic: the bundle ID with the suffix of the push type.
-    ///   - body: the payload as it is sent, UTF-8 of JSON.
+    ///   - payload: as it is sent, UTF-8 of JSON.
     package init(
         topic: String, pushType: PushType, priority: Priority?, expiration: Expiration, collapseID: CollapseID,
-        body: [UInt8]
+        payload: [UInt8]
     ) {
         kind = PushKind(topic: topic, pushType: pushType, priority: priority)
         broadcastPath = []
-        self.body = body
+        self.payload = payload
         self.expiration = expiration
         expirationField = Array((expiration.headerValue ?? "").utf8)
         switch collapseID {
@@ -57,10 +57,10 @@ package final class PreparedPush {
 
     /// A broadcast (Apple: "Sending broadcast push notification requests to APNs").
     /// - Parameter app: the bundle ID, without a suffix.
-    package init(broadcastOf app: String, priority: Priority?, expiration: Expiration, body: [UInt8]) {
+    package init(broadcastOf app: String, priority: Priority?, expiration: Expiration, payload: [UInt8]) {
         kind = PushKind(topic: nil, pushType: .liveactivity, priority: priority)
         broadcastPath = Array("/4/broadcasts/apps/\(app)".utf8)
-        self.body = body
+        self.payload = payload
         self.expiration = expiration
         expirationField = Array((expiration.headerValue ?? "").utf8)
         (isCollapsedByAPNsID, collapseID) = (false, [])

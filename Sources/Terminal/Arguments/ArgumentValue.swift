@@ -2,7 +2,7 @@
 ///
 /// Conform a type to it to use it with `@Option` and `@Positional`. An optional type may be absent, an array may be
 /// given several times, everything else is required unless it has a default.
-package protocol ArgumentValue {
+package protocol ArgumentValue: Sendable {
     /// The word that stands for a value in help, in capitals: `DURATION`.
     static var placeholder: String { get }
 

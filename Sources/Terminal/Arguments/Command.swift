@@ -2,7 +2,7 @@
 ///
 /// Its stored properties are what it takes, marked `@Positional`, `@Option` or `@Flag`; the parser makes a command with
 /// `init()`, fills them and calls `run`.
-package protocol Command: SendableMetatype {
+package protocol Command: Sendable {
     /// What it is called on the command line.
     static var name: String { get }
 
@@ -48,22 +48,22 @@ package enum CommandTree: Sendable {
 
 /// The fields of a command, in the order in which they are declared.
 struct CommandFields {
-    let fields: [(field: any ParameterField, parameter: Parameter)]
+    let fields: [(field: any ParameterField, parameter: CommandParameter)]
 
     init(of command: any Command) {
         fields = Self.collect(from: command)
     }
 
-    var parameters: [Parameter] { fields.map(\.parameter) }
-    var positionals: [Parameter] { parameters.filter { $0.kind == .positional } }
-    var options: [Parameter] { parameters.filter { $0.kind != .positional } }
+    var parameters: [CommandParameter] { fields.map(\.parameter) }
+    var positionals: [CommandParameter] { parameters.filter { $0.kind == .positional } }
+    var options: [CommandParameter] { parameters.filter { $0.kind != .positional } }
 
     /// What is required and was not given.
-    var missing: [Parameter] {
+    var missing: [CommandParameter] {
         fields.filter { !$0.field.isFilled }.map(\.parameter)
     }
 
-    private static func collect(from value: Any) -> [(field: any ParameterField, parameter: Parameter)] {
+    private static func collect(from value: Any) -> [(field: any ParameterField, parameter: CommandParameter)] {
         Mirror(reflecting: value).children.flatMap { child in
             if let field = child.value as? any ParameterField, let label = child.label {
                 return [(field, field.parameter(label: label))]

@@ -31,7 +31,7 @@ package struct Option<Value: ArgumentValue>: ParameterField {
 
     var isFilled: Bool { box.value != nil }
 
-    func parameter(label: String) -> Parameter {
+    func parameter(label: String) -> CommandParameter {
         box.describe(.option, name: ParameterName.option(for: label), placeholder: placeholder, help: help)
     }
 }
@@ -56,7 +56,7 @@ package struct Positional<Value: ArgumentValue>: ParameterField {
 
     var isFilled: Bool { box.value != nil }
 
-    func parameter(label: String) -> Parameter {
+    func parameter(label: String) -> CommandParameter {
         box.describe(.positional, name: ParameterName.positional(for: label), placeholder: "", help: help)
     }
 }
@@ -77,7 +77,7 @@ package struct Flag: ParameterField {
 
     var isFilled: Bool { true }
 
-    func parameter(label: String) -> Parameter {
+    func parameter(label: String) -> CommandParameter {
         box.describe(.flag, name: ParameterName.option(for: label), placeholder: "", help: help)
     }
 }

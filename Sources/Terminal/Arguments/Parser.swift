@@ -74,7 +74,7 @@ private struct CommandWords {
 
     private var words: ArraySlice<String>
     private let fields: CommandFields
-    private var positionals: ArraySlice<Parameter>
+    private var positionals: ArraySlice<CommandParameter>
     private(set) var json: Bool
 
     init(_ words: ArraySlice<String>, fields: CommandFields, json: Bool) {
@@ -124,7 +124,7 @@ private struct CommandWords {
     }
 
     /// The word after an option. One that begins with two hyphens is the next option: the value was forgotten.
-    private mutating func valueAfter(_ parameter: Parameter) throws(UsageError) -> String {
+    private mutating func valueAfter(_ parameter: CommandParameter) throws(UsageError) -> String {
         guard let value = words.first, !value.hasPrefix("--") else {
             throw UsageError(Messages.valueMissing(parameter.usage))
         }
@@ -132,7 +132,7 @@ private struct CommandWords {
         return value
     }
 
-    private func read(_ word: String, into parameter: Parameter) throws(UsageError) {
+    private func read(_ word: String, into parameter: CommandParameter) throws(UsageError) {
         do throws(InvalidValue) {
             try parameter.read(word)
         } catch {

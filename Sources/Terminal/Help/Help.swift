@@ -50,7 +50,7 @@ struct Help {
         return "\(Messages.usageTitle) \(words.joined(separator: " "))"
     }
 
-    private func explanation(of option: Parameter) -> String {
+    private func explanation(of option: CommandParameter) -> String {
         let notes = [
             option.isRequired ? "required" : nil,
             option.isRepeated ? "may be repeated" : nil,

@@ -167,7 +167,7 @@ final class Dispatcher {
         while sent < most, let recipient = job.takeRecipient() {
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(recipient.token),
-                apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]), body: nil,
+                apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),
                 losses: job.losses(of: recipient.ordinal),
                 ticket: Ticket(slot: job.slot, ordinal: recipient.ordinal).rawValue)
             guard taken else {

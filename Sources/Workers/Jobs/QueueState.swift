@@ -159,12 +159,12 @@ final class QueueState {
         if message.isBroadcast {
             return PreparedPush(
                 broadcastOf: settings.name.app, priority: message.priority, expiration: message.expiration,
-                body: message.payload)
+                payload: message.payload)
         }
         return PreparedPush(
             topic: settings.name.app + message.pushType.topicSuffix, pushType: message.pushType,
             priority: message.priority, expiration: message.expiration,
-            collapseID: collapseID(of: message), body: message.payload)
+            collapseID: collapseID(of: message), payload: message.payload)
     }
 
     /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the screen.

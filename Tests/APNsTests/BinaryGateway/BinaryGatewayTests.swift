@@ -332,7 +332,7 @@ import Transport
     @Test func `writes what the interface wants`() async throws {
         let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
         let scene = try await stage.run { scene in
-            scene.sender.send(Sender.push(body: "{}"), count: 1)
+            scene.sender.send(Sender.push(payload: "{}"), count: 1)
             await scene.sender.untilAnswered(1)
         }
         let notification = try #require(scene.arrivals.first)
@@ -364,7 +364,7 @@ import Transport
         let push = { @Sendable (type: PushType, priority: Priority?, collapseID: PreparedPush.CollapseID, bytes: Int) in
             PreparedPush(
                 topic: "com.example.App", pushType: type, priority: priority, expiration: .apnsDefault,
-                collapseID: collapseID, body: [UInt8](repeating: 0x20, count: bytes))
+                collapseID: collapseID, payload: [UInt8](repeating: 0x20, count: bytes))
         }
         let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
         let scene = try await stage.run { scene in

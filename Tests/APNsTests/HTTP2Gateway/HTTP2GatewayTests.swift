@@ -34,9 +34,9 @@ import Transport
             await scene.sender.untilAnswered(1)
             let push = PreparedPush(
                 broadcastOf: "com.example.App", priority: .powerAware, expiration: .until(4_102_444_800),
-                body: Array("{}".utf8))
+                payload: Array("{}".utf8))
             let isSent = scene.gateway.send(
-                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), body: nil, losses: 0, ticket: 9)
+                push, to: channel.span, apnsID: APNsID(root: 7, key: 5), losses: 0, ticket: 9)
             #expect(isSent)
             await scene.sender.untilAnswered(2)
             let request = scene.server.requests[1]
@@ -76,28 +76,13 @@ import Transport
         #expect(byteCounts == [4096])
     }
 
-    @Test func `a body of its own for one recipient`() async throws {
-        let body = try await Stage().run { _, scene in
-            scene.sender.send(count: 1)
-            await scene.sender.untilAnswered(1)
-            let token: [UInt8] = [1, 2, 3]
-            let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: Array("{}".utf8), losses: 0,
-                ticket: 9)
-            #expect(isSent)
-            await scene.sender.untilAnswered(2)
-            return scene.server.requests[1].body
-        }
-        #expect(body == Array("{}".utf8))
-    }
-
     @Test func `P6: each of the three states of an expiration, one after the other`() async throws {
         let sent = try await Stage().run { _, scene in
             for (index, expiration) in [Expiration.apnsDefault, .oneAttempt, .until(1_900_000_000)].enumerated() {
                 let push = PreparedPush(
                     topic: "com.example.App", pushType: .alert, priority: nil, expiration: expiration,
                     collapseID: .none,
-                    body: Array("{}".utf8))
+                    payload: Array("{}".utf8))
                 scene.sender.send(push, count: 1, from: UInt64(index))
                 await scene.sender.untilAnswered(index + 1)
             }
@@ -181,7 +166,7 @@ import Transport
             await keeper.until { scene.gateway.freeSlots > 0 }
             let token: [UInt8] = [1]
             let isSent = scene.gateway.send(
-                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), body: nil, losses: 0, ticket: 3)
+                Sender.push(), to: token.span, apnsID: APNsID(root: 1, key: 1), losses: 0, ticket: 3)
             #expect(isSent)
             await keeper.until { keeper.refusal != nil }
             return keeper.refusal

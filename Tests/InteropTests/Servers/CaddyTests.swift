@@ -9,10 +9,10 @@ import Testing
 /// connections begin with as many streams as they may have.
 @Suite(.interop, .serialized, .timeLimit(.minutes(2)))
 struct `A gateway, Caddy and the simulator` {
-    @Test(arguments: Exchange.bodySizes) func `get thousands of requests across`(bodyBytes: Int) async throws {
+    @Test(arguments: Exchange.payloadSizes) func `get thousands of requests across`(payloadBytes: Int) async throws {
         let behind = try await OwnSimulator.start { $0.streamLimitBeforeToken = 1000 }
         let proxy = try await start(before: behind)
-        let exchange = Exchange(count: 2000, bodyBytes: bodyBytes, credential: .token(try behind.providerToken()))
+        let exchange = Exchange(count: 2000, payloadBytes: payloadBytes, credential: .token(try behind.providerToken()))
         let outcome = try await exchange.run(to: proxy.endpoint)
         await proxy.stop()
         let counted = await behind.simulator.stop()
@@ -30,7 +30,7 @@ struct `A gateway, Caddy and the simulator` {
             $0.streamLimitBeforeToken = 100
         }
         let proxy = try await start(before: behind)
-        let exchange = Exchange(bodyBytes: 1024, credential: .token(try behind.providerToken()))
+        let exchange = Exchange(payloadBytes: 1024, credential: .token(try behind.providerToken()))
         let outcome = try await exchange.run(to: proxy.endpoint)
         await proxy.stop()
         let counted = await behind.simulator.stop()

@@ -7,14 +7,14 @@ import Testing
 struct `A gateway and h2o` {
     /// h2o takes so many requests of a connection at one time; more are let in and wait.
     @Test(arguments: [1, 100, 256]) func `get every body across`(requests: Int) async throws {
-        for bodyBytes in Exchange.bodySizes {
+        for payloadBytes in Exchange.payloadSizes {
             let server = try await start("http2-max-concurrent-requests-per-connection: \(requests)")
-            let outcome = try await Exchange(bodyBytes: bodyBytes).run(to: server.endpoint)
+            let outcome = try await Exchange(payloadBytes: payloadBytes).run(to: server.endpoint)
             await server.stop()
-            #expect(outcome.tally == ["accepted": 1000], "\(requests) at one time, bodies of \(bodyBytes) bytes")
+            #expect(outcome.tally == ["accepted": 1000], "\(requests) at one time, bodies of \(payloadBytes) bytes")
             let arrived = server.lines(of: "access.log")
             expectEachOnce(arrived, of: 1000)
-            #expect(arrived.allSatisfy { $0.hasPrefix("200 \(bodyBytes) ") }, "a body was not read whole")
+            #expect(arrived.allSatisfy { $0.hasPrefix("200 \(payloadBytes) ") }, "a body was not read whole")
         }
     }
 

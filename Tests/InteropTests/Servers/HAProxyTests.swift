@@ -12,14 +12,14 @@ struct `A gateway, HAProxy and the simulator` {
         "tune.h2.max-concurrent-streams 10\ntune.h2.max-frame-size 65536",
     ])
     func `get thousands of requests across`(limits: String) async throws {
-        for bodyBytes in Exchange.bodySizes {
+        for payloadBytes in Exchange.payloadSizes {
             let behind = try await OwnSimulator.start()
             let proxy = try await start(limits, before: behind)
-            let exchange = Exchange(bodyBytes: bodyBytes, credential: .token(try behind.providerToken()))
+            let exchange = Exchange(payloadBytes: payloadBytes, credential: .token(try behind.providerToken()))
             let outcome = try await exchange.run(to: proxy.endpoint)
             await proxy.stop()
             let counted = await behind.simulator.stop()
-            #expect(outcome.tally == ["accepted": 1000], "\(limits), bodies of \(bodyBytes) bytes")
+            #expect(outcome.tally == ["accepted": 1000], "\(limits), bodies of \(payloadBytes) bytes")
             expectEachOnce(proxy.lines(of: "output").filter { $0.hasPrefix("200 ") }, of: 1000, "\(limits)")
             #expect(counted.accepted == 1000)
             #expect(counted.arrived == 1000)
@@ -30,7 +30,7 @@ struct `A gateway, HAProxy and the simulator` {
     @Test func `agree on refusals`() async throws {
         let behind = try await OwnSimulator.start(deadShare: 0.3) { $0.streamLimit = 20 }
         let proxy = try await start("", before: behind)
-        let exchange = Exchange(count: 2000, bodyBytes: 1024, credential: .token(try behind.providerToken()))
+        let exchange = Exchange(count: 2000, payloadBytes: 1024, credential: .token(try behind.providerToken()))
         let outcome = try await exchange.run(to: proxy.endpoint)
         await proxy.stop()
         let counted = await behind.simulator.stop()

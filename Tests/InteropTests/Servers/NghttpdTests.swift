@@ -17,15 +17,15 @@ struct `A gateway and nghttpd` {
         ["--max-concurrent-streams=200", "--window-bits=12", "--connection-window-bits=12", "--header-table-size=0"],
     ])
     func `get thousands of requests across`(options: [String]) async throws {
-        for bodyBytes in Exchange.bodySizes {
-            let count = bodyBytes > 1024 ? 500 : 1000
-            let exchange = Exchange(count: count, bodyBytes: bodyBytes)
+        for payloadBytes in Exchange.payloadSizes {
+            let count = payloadBytes > 1024 ? 500 : 1000
+            let exchange = Exchange(count: count, payloadBytes: payloadBytes)
             #expect(try await tally(exchange, options + ["--echo-upload"]) == ["accepted": count], "\(options)")
         }
     }
 
     @Test func `case 45: agree on answers with bodies that are no JSON`() async throws {
-        #expect(try await tally(Exchange(bodyBytes: 100), []) == ["404 Other": 1000])
+        #expect(try await tally(Exchange(payloadBytes: 100), []) == ["404 Other": 1000])
     }
 
     @Test func `agree on a client certificate`() async throws {
@@ -35,9 +35,9 @@ struct `A gateway and nghttpd` {
     }
 
     /// nghttpd logs what it reads and writes, field by field and frame by frame.
-    @Test(arguments: Exchange.bodySizes) func `agree on every frame`(bodyBytes: Int) async throws {
+    @Test(arguments: Exchange.payloadSizes) func `agree on every frame`(payloadBytes: Int) async throws {
         let server = try await start(["--verbose", "--echo-upload", "--max-concurrent-streams=100"])
-        let outcome = try await Exchange(bodyBytes: bodyBytes).run(to: server.endpoint)
+        let outcome = try await Exchange(payloadBytes: payloadBytes).run(to: server.endpoint)
         await server.stop()
         #expect(outcome == .init(tally: ["accepted": 1000], untouchedCount: 0))
         let log = server.lines(of: "output")

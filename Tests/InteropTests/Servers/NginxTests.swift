@@ -10,15 +10,15 @@ struct `A gateway and nginx` {
         "http2_max_concurrent_streams 1000; http2_body_preread_size 65535; http2_chunk_size 1k;",
     ])
     func `get every body across`(limits: String) async throws {
-        for bodyBytes in Exchange.bodySizes {
+        for payloadBytes in Exchange.payloadSizes {
             let server = try await start(limits, "proxy_pass http://unix:back.sock:; proxy_http_version 1.1;")
-            let outcome = try await Exchange(bodyBytes: bodyBytes).run(to: server.endpoint)
+            let outcome = try await Exchange(payloadBytes: payloadBytes).run(to: server.endpoint)
             try await server.stop(after: 1000, linesOf: "back.log")
-            #expect(outcome.tally == ["accepted": 1000], "\(limits), bodies of \(bodyBytes) bytes")
+            #expect(outcome.tally == ["accepted": 1000], "\(limits), bodies of \(payloadBytes) bytes")
             expectEachOnce(server.lines(of: "front.log"), of: 1000, "\(limits)")
             let arrived = server.lines(of: "back.log")
             expectEachOnce(arrived, of: 1000, "\(limits)")
-            #expect(arrived.allSatisfy { $0.hasPrefix("\(bodyBytes) ") }, "a body was not handed on whole")
+            #expect(arrived.allSatisfy { $0.hasPrefix("\(payloadBytes) ") }, "a body was not handed on whole")
             #expect(server.read("error.log") == "")
         }
     }
@@ -27,7 +27,7 @@ struct `A gateway and nginx` {
     @Test(arguments: [100, 7]) func `lose nothing when it sends GOAWAY in the middle`(requests: Int) async throws {
         let limits = "keepalive_requests \(requests); http2_max_concurrent_streams 100;"
         let server = try await start(limits, "proxy_pass http://unix:back.sock:; proxy_http_version 1.1;")
-        let outcome = try await Exchange(bodyBytes: 1024).run(to: server.endpoint)
+        let outcome = try await Exchange(payloadBytes: 1024).run(to: server.endpoint)
         try await server.stop(after: 1000, linesOf: "back.log")
         #expect(outcome.tally == ["accepted": 1000])
         expectEachOnce(server.lines(of: "back.log"), of: 1000)
@@ -37,7 +37,7 @@ struct `A gateway and nginx` {
     /// `return` answers at once and throws the body away as it comes.
     @Test func `agree on answers that come before the body is read`() async throws {
         let server = try await start("keepalive_requests 10000;", "return 200;")
-        let outcome = try await Exchange(count: 2000, bodyBytes: 5120).run(to: server.endpoint)
+        let outcome = try await Exchange(count: 2000, payloadBytes: 5120).run(to: server.endpoint)
         try await server.stop(after: 2000, linesOf: "front.log")
         #expect(outcome == .init(tally: ["accepted": 2000], untouchedCount: 0))
         expectEachOnce(server.lines(of: "front.log"), of: 2000)
@@ -47,7 +47,7 @@ struct `A gateway and nginx` {
         let refusal =
             #"default_type application/json; return 410 '{"reason":"Unregistered","timestamp":1458114061260}';"#
         let server = try await start("keepalive_requests 10000;", refusal)
-        let outcome = try await Exchange(bodyBytes: 1024).run(to: server.endpoint)
+        let outcome = try await Exchange(payloadBytes: 1024).run(to: server.endpoint)
         await server.stop()
         #expect(outcome == .init(tally: ["410 Unregistered": 1000], untouchedCount: 0))
     }

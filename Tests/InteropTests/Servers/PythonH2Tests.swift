@@ -49,9 +49,9 @@ struct `A gateway and Python's h2` {
         Conduct(padding: 200),
     ])
     func `get every body across`(conduct: Conduct) async throws {
-        for bodyBytes in Exchange.bodySizes {
+        for payloadBytes in Exchange.payloadSizes {
             var conduct = conduct
-            conduct.body = bodyBytes
+            conduct.body = payloadBytes
             let (outcome, summary) = try await exchange(count: 500, conduct)
             #expect(outcome == .init(tally: ["accepted": 500], untouchedCount: 0), "\(conduct)")
             #expect(summary.connections <= 4)
@@ -114,7 +114,7 @@ struct `A gateway and Python's h2` {
             conduct.certificate = site.identity
             return [String(decoding: try JSONEncoder().encode(conduct), as: UTF8.self)]
         }
-        let outcome = try await Exchange(count: count, bodyBytes: conduct.body).run(to: server.endpoint)
+        let outcome = try await Exchange(count: count, payloadBytes: conduct.body).run(to: server.endpoint)
         await server.stop()
         let summary = try JSONDecoder().decode(Summary.self, from: Data(server.read("output").utf8))
         #expect(summary.errors == [])

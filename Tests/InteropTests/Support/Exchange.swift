@@ -7,7 +7,7 @@ import Transport
 /// Many pushes through a gateway, and what became of them.
 struct Exchange: Sendable {
     /// The sizes that are tried: a small push, a usual one and the largest there is.
-    static let bodySizes = [40, 1024, 5120]
+    static let payloadSizes = [40, 1024, 5120]
 
     struct Outcome: Equatable {
         /// How many pushes came to each result.
@@ -17,7 +17,7 @@ struct Exchange: Sendable {
     }
 
     var count = 1000
-    var bodyBytes = 40
+    var payloadBytes = 40
     var credential = HTTP2Gateway.Credential.token(ProviderToken(text: "a.b.c", issuedAt: 0))
 
     /// Sends the pushes, each to another device, and waits until the last is answered.
@@ -38,7 +38,7 @@ struct Exchange: Sendable {
     private var push: PreparedPush {
         PreparedPush(
             topic: "com.example.App.voip", pushType: .voip, priority: .immediate, expiration: .oneAttempt,
-            collapseID: .none, body: [UInt8](repeating: UInt8(ascii: " "), count: bodyBytes))
+            collapseID: .none, payload: [UInt8](repeating: UInt8(ascii: " "), count: payloadBytes))
     }
 }
 

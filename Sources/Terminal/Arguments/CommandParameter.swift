@@ -1,5 +1,7 @@
+import Transport
+
 /// One thing that a command takes, whatever its type: what help says about it and how a word for it is read.
-struct Parameter {
+struct CommandParameter {
     enum Kind {
         case positional, option, flag
     }
@@ -25,34 +27,34 @@ struct Parameter {
 }
 
 /// A field of a command that the parser fills.
-protocol ParameterField {
+protocol ParameterField: Sendable {
     /// Describes the field; `label` is the name of the stored property.
-    func parameter(label: String) -> Parameter
+    func parameter(label: String) -> CommandParameter
     /// Whether a value was given or stands in for one.
     var isFilled: Bool { get }
 }
 
 /// Options that several commands share; a command includes them by having a property of this type.
-package protocol ParameterGroup {}
+package protocol ParameterGroup: Sendable {}
 
 /// Where the parser leaves what it read: a reference, so that it can be filled after the command's `init()`.
-final class ParameterBox<Value: ArgumentValue> {
+final class ParameterBox<Value: ArgumentValue>: Sendable {
     private let fallback: Value?
-    private var given: Value?
+    private let given = Locked<Value?>(nil)
 
     init(fallback: Value?) {
         self.fallback = fallback
     }
 
-    var value: Value? { given ?? fallback }
+    var value: Value? { given.withLock { $0 } ?? fallback }
 
     func read(_ text: String) throws(InvalidValue) {
-        given = try Value.parse(text, after: given)
+        try given.withLock { (given) throws(InvalidValue) in given = try Value.parse(text, after: given) }
     }
 
-    func describe(_ kind: Parameter.Kind, name: String, placeholder: String, help: String) -> Parameter {
+    func describe(_ kind: CommandParameter.Kind, name: String, placeholder: String, help: String) -> CommandParameter {
         let shown = fallback?.shown ?? ""
-        return Parameter(
+        return CommandParameter(
             kind: kind, name: name, placeholder: placeholder, help: help,
             defaultText: shown.isEmpty ? nil : shown, isRequired: fallback == nil,
             isRepeated: Value.isRepeated, isConfidential: Value.isConfidential,
