@@ -1,7 +1,7 @@
 import Cryptography
 import Testing
 
-@Suite struct `An alert` {
+@Suite struct `A TLS alert` {
     /// RFC 8446 §6.2, RFC 5246 §7.2.
     @Test(arguments: [
         (10, false), (20, false), (40, false), (42, true), (43, true), (44, true), (45, true), (46, true), (47, false),

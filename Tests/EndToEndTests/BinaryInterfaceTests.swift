@@ -32,7 +32,7 @@ extension `Real processes` {
             }
         }
 
-        @Test func `P53: between reading the feedback service's list and acting on it loses nothing`() async throws {
+        @Test func `between reading the feedback service's list and acting on it loses nothing`() async throws {
             try await withRig {
                 $0.devices = 500
                 $0.isBinary = true

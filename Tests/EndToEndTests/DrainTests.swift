@@ -5,7 +5,7 @@ import Testing
 
 extension `Real processes` {
     @Suite struct `A worker that is told to stop` {
-        @Test func `cases 73 and P34: drains: repeats nothing, gives the rest back with its attempt, and exits with 0`()
+        @Test func `drains: sends nothing twice, gives the rest back with its attempt, and exits with 0`()
             async throws
         {
             try await withRig {

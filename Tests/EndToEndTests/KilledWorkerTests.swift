@@ -12,7 +12,7 @@ extension `Real processes` {
                 {"probability": 0.02, "reason": "TooManyRequests"}]}
             """
 
-        @Test func `P35: loses nobody, and only what no flush had written is sent again`() async throws {
+        @Test func `loses nobody, and only what no flush had written is sent again`() async throws {
             try await withRig {
                 $0.devices = 10_000
                 $0.rules = Self.rules

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite struct Boundaries {
+@Suite struct `The boundaries of the code` {
     private let repository = Repository()
 
     /// Each stands behind a face that is safe; everything else is checked by the compiler.

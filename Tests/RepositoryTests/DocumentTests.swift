@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-@Suite struct Documents {
+@Suite struct `The documents` {
     private let repository = Repository()
 
     @Test func `link to what is there`() throws {

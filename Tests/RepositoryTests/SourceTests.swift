@@ -47,3 +47,39 @@ import Testing
         }
     }
 }
+
+@Suite struct `Every test` {
+    private let repository = Repository()
+
+    private func tests() throws -> [Repository.File] { try repository.files(in: "Tests", endings: ["Tests.swift"]) }
+
+    /// A number says nothing to a reader who does not have the list that it comes from.
+    @Test func `says in words what it is about`() throws {
+        for file in try tests() {
+            for match in file.text.matches(of: /`((?:cases? )?P?\d+(?:(?:, | and )P?\d+)*: [^`]+)`/) {
+                Issue.record("\(file.path) has a test “\(match.output.1)”: say the case in words")
+            }
+        }
+    }
+
+    @Test func `is found from the file that it is about`() throws {
+        var sources: [String: String] = [:]
+        for file in try repository.files(in: "Sources", endings: [".swift"]) {
+            let parts = file.path.split(separator: "/").dropFirst()
+            guard let target = parts.first, let name = parts.last?.dropLast(".swift".count) else { continue }
+            sources["\(target)/\(name)"] = parts.dropFirst().dropLast().joined(separator: "/")
+        }
+        var count = 0
+        for file in try tests() {
+            let parts = file.path.split(separator: "/").dropFirst()
+            guard let suite = parts.first, let name = parts.last?.dropLast("Tests.swift".count),
+                let folder = sources["\(suite.dropLast("Tests".count))/\(name)"]
+            else { continue }
+            count += 1
+            #expect(
+                parts.dropFirst().dropLast().joined(separator: "/") == folder,
+                "\(file.path) should lie in \(folder.isEmpty ? "the root" : folder), as \(name).swift does")
+        }
+        #expect(count >= 60)
+    }
+}

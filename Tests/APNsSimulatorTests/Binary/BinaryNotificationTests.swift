@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3, 10, 1000])
-    func `P42: is read in all three forms, however it is cut`(step: Int) throws {
+    func `is read in all three forms, however it is cut`(step: Int) throws {
         let found = try read(Self.framed + Self.simple + Self.enhanced + Self.framed, step: step)
         #expect(found.map(\.command) == [2, 0, 1, 2])
         #expect(found.allSatisfy { $0.token == [0xAA, 0xBB] })

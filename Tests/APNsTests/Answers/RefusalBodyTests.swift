@@ -63,7 +63,7 @@ import Testing
     }
 
     /// 0, a time in seconds, and the year 50,000: none of them says when a token died.
-    @Test(arguments: [0, 1_458_114_061, 1_515_731_234_567_890, -5]) func `cases 6 and P13: has no absurd timestamp`(
+    @Test(arguments: [0, 1_458_114_061, 1_515_731_234_567_890, -5]) func `has no absurd timestamp`(
         value: Int64
     ) {
         let body = RefusalBody(Array(#"{"reason":"Unregistered","timestamp":\#(value)}"#.utf8))

@@ -29,7 +29,7 @@ import Testing
     ]
 
     @Test(arguments: golden)
-    func `P42: is written to the byte as Apple's tables say`(command: BinaryCommand, bytes: [UInt8]) {
+    func `is written to the byte as Apple's tables say`(command: BinaryCommand, bytes: [UInt8]) {
         let (token, payload): ([UInt8], [UInt8]) = ([0xAA, 0xBB], Array("{ }".utf8))
         var output = ByteQueue()
         command.write(
@@ -39,7 +39,7 @@ import Testing
         #expect(written == bytes)
     }
 
-    @Test func `P9: carries 256 bytes of payload in the old forms and 2048 in the frame`() {
+    @Test func `carries 256 bytes of payload in the old forms and 2048 in the frame`() {
         #expect(BinaryCommand.allCases.map(\.maximumPayloadBytes) == [256, 256, 2048])
     }
 }

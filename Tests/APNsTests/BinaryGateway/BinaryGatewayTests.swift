@@ -8,7 +8,7 @@ import Transport
 @testable import APNsSimulator
 
 @Suite(.timeLimit(.minutes(1))) struct `An error of the binary interface` {
-    @Test func `P43: rejects its push, and what came behind it is sent again, once`() async throws {
+    @Test func `rejects its push, and what came behind it is sent again, once`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 8, identifier: 6) : .silence
         }
@@ -25,7 +25,7 @@ import Transport
         (count: 5, bad: [0]), (count: 5, bad: [4]), (count: 10, bad: [3, 7]), (count: 3, bad: [0, 1, 2]),
         (count: 1000, bad: []),
     ])
-    func `P44: rejects whoever is bad, wherever they stand`(count: Int, bad: [UInt64]) async throws {
+    func `rejects the bad tokens, wherever they stand`(count: Int, bad: [UInt64]) async throws {
         let stage = BinaryStage { arrival in
             guard bad.contains(arrival.ticket), let identifier = arrival.notification.identifier else {
                 return .silence
@@ -43,7 +43,7 @@ import Transport
         #expect(scene.ticketsByConnection.flatMap { $0 }.sorted() == Array(0..<UInt64(count)))
     }
 
-    @Test func `P44: is read when the connection is reset behind it and writing fails`() async throws {
+    @Test func `is read when the connection is reset behind it and writing fails`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 9 ? .errorAndReset(status: 8, identifier: 3) : .silence
         }
@@ -58,7 +58,7 @@ import Transport
         #expect(scene.repeatedCount >= 7)
     }
 
-    @Test func `P46: of a shutdown names the last that was taken`() async throws {
+    @Test func `that announces a shutdown names the last push that was taken`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 10, identifier: 6) : .silence
         }
@@ -70,7 +70,7 @@ import Transport
         #expect(scene.ticketsByConnection == [Array(0..<13), Array(6..<13)])
     }
 
-    @Test func `P48: finds its push when identifiers have begun anew, and in its own connection`() async throws {
+    @Test func `finds its push when identifiers have started again at 0, and in its own connection`() async throws {
         let stage = BinaryStage(firstIdentifier: .max - 2) { arrival in
             // The identifiers are 2^32 - 3, 2^32 - 2, 2^32 - 1, 0, 1, …
             arrival.connection == 0 && arrival.ticket == 9 ? .error(status: 7, identifier: 1) : .silence
@@ -220,7 +220,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `Silence of the binary interface` {
-    @Test func `P51: is delivery only when it has lasted for the grace, and is told once`() async throws {
+    @Test func `counts as delivery only after the grace, and is reported once`() async throws {
         let stage = BinaryStage(grace: .milliseconds(300)) { _ in .silence }
         let scene = try await stage.run { scene in
             scene.sender.send(count: 1)
@@ -231,7 +231,7 @@ import Transport
         #expect(scene.tally == ["accepted": 1])
     }
 
-    @Test func `P50: is awaited by so many at a time, and the rest have to wait`() async throws {
+    @Test func `is awaited by a bounded number of pushes, and the rest have to wait`() async throws {
         let stage = BinaryStage(windowSize: 10, grace: .milliseconds(40)) { _ in .silence }
         let scene = try await stage.run { scene in
             scene.sender.send(count: 95)
@@ -360,7 +360,7 @@ import Transport
             scene.tally == (command == .simple ? ["unanswered": 4] : ["accepted": 3, "400 BadDeviceToken": 1]))
     }
 
-    @Test func `P9: refuses by itself what the interface cannot carry`() async throws {
+    @Test func `refuses what the interface cannot carry without sending it`() async throws {
         let push = { @Sendable (type: PushType, priority: Priority?, collapseID: PreparedPush.CollapseID, bytes: Int) in
             PreparedPush(
                 topic: "com.example.App", pushType: type, priority: priority, expiration: .apnsDefault,

@@ -21,7 +21,7 @@ import Testing
         return (records, parser.incompleteByteCount)
     }
 
-    @Test func `P52: is a time and a token`() throws {
+    @Test func `is a time and a token`() throws {
         let (records, left) = try records(in: Self.known)
         let token = try DeviceToken(hex: "834f786655eb9f84614a05ad7d00af31e5cfe93ac3ea078f1da44d2a4eb0ce17")
         #expect(records == [FeedbackRecord(time: 1_323_533_325, token: token.bytes)])
@@ -30,14 +30,14 @@ import Testing
     }
 
     @Test(arguments: [1, 5, 6, 37, 38, 39, 1000])
-    func `P52: is found wherever reads cut the list, three back to back and at the same time`(step: Int) throws {
+    func `is found wherever reads cut the list, three back to back and at the same time`(step: Int) throws {
         let (records, left) = try records(in: Self.known + Self.known + Self.known, step: step)
         #expect(records.count == 3)
         #expect(Set(records.map(\.time)) == [1_323_533_325])
         #expect(left == 0)
     }
 
-    @Test func `P52: may have a token of another length, or none, and the time 0`() throws {
+    @Test func `may have a token of another length or none, and the time 0`() throws {
         let (records, _) = try records(in: Self.bytes("0000000000020a0b" + "000000010000" + "00000002000301020f"))
         #expect(
             records == [
@@ -46,13 +46,13 @@ import Testing
             ])
     }
 
-    @Test func `P52: is left out when the list is cut off within it`() throws {
+    @Test func `is left out when the list is cut off within it`() throws {
         let (records, left) = try records(in: Self.known + Self.known.dropLast(3))
         #expect(records.count == 1)
         #expect(left == 35)
     }
 
-    @Test func `P52: is none in an empty list`() throws {
+    @Test func `is none in an empty list`() throws {
         let (records, left) = try records(in: [])
         #expect(records.isEmpty)
         #expect(left == 0)

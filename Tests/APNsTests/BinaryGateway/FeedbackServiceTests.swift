@@ -40,7 +40,7 @@ import Transport
         }
     }
 
-    @Test func `P52: leaves out a record that is cut off at the end`() async throws {
+    @Test func `leaves out a record that is cut off at the end`() async throws {
         let bytes = Self.record + Self.record.dropLast()
         let count = try await ask { stream in
             _ = stream.write(bytes.span)
@@ -50,7 +50,7 @@ import Transport
     }
 
     /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared its list by then.
-    @Test(arguments: [TLSVersion.tls12, .tls13]) func `P53: loses nothing of a list that comes at once`(
+    @Test(arguments: [TLSVersion.tls12, .tls13]) func `loses nothing of a list that comes at once`(
         version: TLSVersion
     ) async throws {
         let bytes = (0..<1000).flatMap { _ in Self.record }
@@ -67,11 +67,11 @@ import Transport
         }
     }
 
-    @Test func `P52: finds an empty list`() async throws {
+    @Test func `finds an empty list`() async throws {
         #expect(try await ask { $0.close() } == 0)
     }
 
-    @Test func `P52: keeps what came before the service fell silent`() async throws {
+    @Test func `keeps what came before the service fell silent`() async throws {
         let kept = Kept()
         await #expect(throws: FeedbackService.Failure.self) {
             _ = try await ask(silence: .seconds(2)) { stream in
@@ -96,7 +96,7 @@ import Transport
         #expect(kept.count == 1)
     }
 
-    @Test func `P53: hands a long list over in parts, all of it`() async throws {
+    @Test func `hands a long list over in parts, all of it`() async throws {
         let kept = Kept()
         let bytes = (0..<5000).flatMap { _ in Self.record }
         let count = try await ask(batchSize: 100) { stream in
@@ -110,7 +110,7 @@ import Transport
         #expect(kept.count == 5000)
     }
 
-    @Test func `P52: gets from the simulator whom a push found dead, for its own app and once`() async throws {
+    @Test func `gets from the simulator the devices that a push found dead, for its own app and once`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "feedback-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = SimulatorConfiguration(folder: folder)

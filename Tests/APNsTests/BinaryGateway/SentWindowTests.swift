@@ -18,7 +18,7 @@ import Testing
         #expect(window.place(of: .max) == .unknown)
     }
 
-    @Test func `P48: goes on with 0 behind the last identifier`() {
+    @Test func `goes on with 0 behind the last identifier`() {
         var window = window(4, firstIdentifier: .max - 1)
         #expect(window.next == 2)
         #expect(window.place(of: .max - 1) == .waiting(index: 0))
@@ -30,7 +30,7 @@ import Testing
         #expect(window.place(of: .max - 2) == .unknown)
     }
 
-    @Test func `P51: confirms what left a grace ago and was acknowledged, in order`() {
+    @Test func `confirms what left a grace ago and was acknowledged, in order`() {
         var window = window(4)
         window.noteLeft(upTo: 20, now: 100)
         window.noteLeft(upTo: 39, now: 200)

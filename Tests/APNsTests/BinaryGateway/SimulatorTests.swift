@@ -79,7 +79,7 @@ import Transport
         #expect(seen.repeated == 0)
     }
 
-    @Test func `P46: shuts down after so many pushes, and what follows goes over another connection`() async throws {
+    @Test func `shuts down after N pushes, and what follows goes over another connection`() async throws {
         let rules = Rules(connections: ConnectionRules(goAwayAfter: 8))
         let (tally, seen, _) = try await send(20, rules: rules)
         #expect(tally == ["accepted": 20])

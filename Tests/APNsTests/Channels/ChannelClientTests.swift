@@ -75,7 +75,7 @@ import Transport
         }
     }
 
-    @Test func `case 65: is told that the app has as many as Apple allows, and asks once`() async throws {
+    @Test func `is told that the app has as many as Apple allows, and asks once`() async throws {
         try await withClient(limit: 2) { client, _ in
             _ = try await client.create(.none)
             let second = try await client.create(.none)

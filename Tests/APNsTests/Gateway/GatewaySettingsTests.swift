@@ -23,7 +23,7 @@ import Testing
     }
 
     /// Silence and the missing answer to the PING are each noticed a look at the clocks late at the most.
-    @Test func `case 31: find a server that has gone silent within 30 seconds`() {
+    @Test func `find a server that has gone silent within 30 seconds`() {
         let settings = GatewaySettings()
         #expect(settings.pingAfterSilence + settings.pingTime + settings.checkInterval * 2 <= .seconds(30))
     }

@@ -29,7 +29,7 @@ import Testing
         #expect(spread.contains { $0 < .milliseconds(250) } && spread.contains { $0 > .milliseconds(750) })
     }
 
-    @Test mutating func `cases 54 and P29: is tried at most once a minute in a long outage`() {
+    @Test mutating func `is tried at most once a minute in a long outage`() {
         let later = waits(100).dropFirst(6)
         #expect(later.allSatisfy { $0 >= .seconds(60) && $0 <= .seconds(70) })
     }

@@ -8,7 +8,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `The number of streams` {
-    @Test func `cases 22 and P19: never exceeds the server's limit`() async throws {
+    @Test func `never exceeds the server's limit`() async throws {
         let (highest, tally) = try await Stage(maximumStreams: 1).run { _, scene in
             scene.sender.send(count: 500)
             await scene.sender.untilAnswered(500)
@@ -18,7 +18,7 @@ import Transport
         #expect(tally == ["accepted": 500])
     }
 
-    @Test func `cases 22 and P19: rises with the limit after the first answer`() async throws {
+    @Test func `rises with the limit after the first answer`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let held = Held()
@@ -43,7 +43,7 @@ import Transport
         #expect(highest == 100)
     }
 
-    @Test func `P19: that rises while others are in flight is used within 100 milliseconds`() async throws {
+    @Test func `rises while others are in flight, and is used within 100 milliseconds`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         // The best of a few tries, since a busy machine may have other things to do in one of them.
@@ -67,7 +67,7 @@ import Transport
         #expect(best <= .milliseconds(100))
     }
 
-    @Test func `cases 23 and P19: falls with the limit, without an error`() async throws {
+    @Test func `falls with the limit, without an error`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let held = Held()
@@ -96,7 +96,7 @@ import Transport
         #expect(tally == ["accepted": 400])
     }
 
-    @Test func `cases 49 and P27: moves to another connection when identifiers run out`() async throws {
+    @Test func `moves to another connection when identifiers run out`() async throws {
         // 2^31 - 1 is the last identifier: ten streams are left on each connection.
         let (tally, counts) = try await Stage(firstStreamID: 0x7FFF_FFFF - 18).run { _, scene in
             scene.sender.send(count: 35)
@@ -109,7 +109,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `The number of connections` {
-    @Test func `case 55: grows only while all are saturated, up to the limit`() async throws {
+    @Test func `grows only while all are saturated, up to the limit`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 3
         let held = Held()
@@ -134,7 +134,7 @@ import Transport
         #expect(many == 3)
     }
 
-    @Test func `case 56: is none before there is something to send, and after a time without`() async throws {
+    @Test func `is none before there is something to send, and after a time without`() async throws {
         var settings = GatewaySettings.brisk
         settings.closeAfterIdle = .milliseconds(300)
         let states = try await Stage(settings: settings).run { actor, scene in
@@ -155,7 +155,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When the server says GOAWAY` {
-    @Test func `cases 27 and P21: what lies above is sent again, the rest is awaited`() async throws {
+    @Test func `what lies above is sent again, the rest is awaited`() async throws {
         let held = Held()
         let (results, repeated, connectionCount) = try await Stage(respond: { request in
             if request.connection === held.requests.first?.connection || held.requests.isEmpty {
@@ -180,7 +180,7 @@ import Transport
         #expect(connectionCount == 2)
     }
 
-    @Test func `cases 26 and P21: gracefully, in two steps, nothing is lost or doubled`() async throws {
+    @Test func `gracefully, in two steps, nothing is lost or sent twice`() async throws {
         let (tally, counts) = try await Stage(respond: { request in
             let connection = request.connection
             guard connection.goAwayCode == nil else { return }
@@ -239,7 +239,7 @@ import Transport
         #"{"reason":"BadCertificateEnvironment"}"#, #"{"reason":"BadCertificate","more":null}"#,
         #"{"reason":"ExpiredProviderToken"}"#, #"{"reason":"TooManyProviderTokenUpdates"}"#,
     ])
-    func `cases 28 and P21: because of the credential, that is told`(debug: String) async throws {
+    func `because of the credential, the handler is told why`(debug: String) async throws {
         let refused = try await Stage(respond: { $0.connection.goAway(last: 0, debug: debug) }).run { _, scene in
             scene.sender.resendsUntouched = false
             scene.sender.send(count: 1)
@@ -251,7 +251,7 @@ import Transport
     }
 
     @Test(arguments: ["", "null", "too many streams", "{\"reason\":", String(repeating: "x", count: 4000)])
-    func `case 28: with any debug data, it is let pass`(debug: String) async throws {
+    func `with debug data that it does not know, the credential is not blamed`(debug: String) async throws {
         let (tally, refusals) = try await Stage(respond: { request in
             if request.streamID == 1 {
                 request.connection.goAway(last: 1, .refusedStream, debug: debug)
@@ -268,7 +268,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When a connection breaks` {
-    @Test func `cases 30 and P22: what was sent whole is unanswered, and another takes its place`() async throws {
+    @Test func `what was sent whole is unanswered, and another takes its place`() async throws {
         let tally = try await Stage(respond: { request in
             if request.connection.http.openStreamCount == 50 { request.connection.cut() }
         }).run { _, scene in
@@ -294,7 +294,7 @@ import Transport
         #expect((tally["unanswered"] ?? 0) + (tally["untouched"] ?? 0) == 40)
     }
 
-    @Test func `cases 25 and P20: a stream that was refused is untouched`() async throws {
+    @Test func `a stream that was refused is untouched`() async throws {
         let (tally, repeated, connections) = try await Stage(respond: { request in
             guard request.streamID == 3 else { return request.answer() }
             request.connection.reset(3, .refusedStream)
@@ -309,7 +309,7 @@ import Transport
         #expect(connections == 1)
     }
 
-    @Test func `cases 54 and P29: a server that cannot be reached is tried again ever more seldom`() async throws {
+    @Test func `a server that cannot be reached is tried again ever more seldom`() async throws {
         var settings = GatewaySettings.brisk
         settings.backoff = Backoff(base: .milliseconds(1), cap: .milliseconds(30))
         let outages = try await Stage(settings: settings).run { _, scene in
@@ -339,7 +339,7 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(1))) struct `When answers do not come` {
-    @Test func `case 32: one slow stream is given up and the connection kept`() async throws {
+    @Test func `one slow stream is given up and the connection kept`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
         settings.maximumUnanswered = 2
@@ -359,7 +359,7 @@ import Transport
         #expect(connectionCount == 1)
     }
 
-    @Test func `P23: several in a row replace the connection`() async throws {
+    @Test func `several in a row replace the connection`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
         let tally = try await Stage(
@@ -374,7 +374,7 @@ import Transport
         #expect(tally == ["unanswered": 10, "accepted": 10])
     }
 
-    @Test func `cases 31 and P24: a server that has gone silent is found by PING`() async throws {
+    @Test func `a server that has gone silent is found by PING`() async throws {
         var settings = GatewaySettings.brisk
         settings.pingAfterSilence = .milliseconds(20)
         settings.pingTime = .milliseconds(40)
@@ -417,9 +417,11 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `An answer replaces the connection` {
+@Suite(.timeLimit(.minutes(1))) struct `An answer about the connection` {
     @Test(arguments: [(500, "InternalServerError"), (503, "ServiceUnavailable"), (429, "TooManyRequests")])
-    func `case 33: not when APNs is overloaded, however often it says so`(status: Int, reason: String) async throws {
+    func `does not replace it when APNs is overloaded, however often it says so`(status: Int, reason: String)
+        async throws
+    {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let (tally, connectionCount) = try await Stage(
@@ -436,7 +438,7 @@ import Transport
     @Test(arguments: [
         (503, "Shutdown"), (403, "ExpiredProviderToken"), (400, "IdleTimeout"), (429, "TooManyProviderTokenUpdates"),
     ])
-    func `cases 12, 14 and 34: when it says so, once`(status: Int, reason: String) async throws {
+    func `replaces it once, when it says so`(status: Int, reason: String) async throws {
         let held = Held()
         let (tally, connectionCount) = try await Stage(respond: { request in
             if request.connection === request.firstConnection {
@@ -487,7 +489,7 @@ import Transport
         #expect(tally == ["accepted": 1, "unanswered": 2])
     }
 
-    @Test func `P34: and closing, twice, leaves a gateway that sends nothing`() async throws {
+    @Test func `and closing it, even twice, leaves a gateway that sends nothing`() async throws {
         let isSent = try await Stage().run { _, scene in
             scene.gateway.close()
             scene.gateway.close()

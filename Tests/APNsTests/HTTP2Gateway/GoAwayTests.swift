@@ -11,7 +11,7 @@ import Transport
     /// RFC 9113 §6.8: first 2^31-1, so that what is on its way is let in, then the last stream that was.
     @Test
     func
-        `cases 26 and P21: in two steps, takes no new streams after the first, and what lies above the second is sent again`()
+        `in two steps, takes no new streams after the first, and what lies above the second is sent again`()
         async throws
     {
         let held = Held()
@@ -39,7 +39,7 @@ import Transport
         #expect(repeated == 3)
     }
 
-    @Test func `P21: while nothing is in flight, is replaced when there is something to send`() async throws {
+    @Test func `while nothing is in flight, is replaced when there is something to send`() async throws {
         let (tally, outages, connections) = try await Stage().run { _, scene in
             scene.sender.send(count: 5)
             await scene.sender.untilAnswered(5)
@@ -55,7 +55,7 @@ import Transport
         #expect(connections == 2)
     }
 
-    @Test func `case 28: because it shuts down, is replaced at once and blames nobody`() async throws {
+    @Test func `because it shuts down, is replaced at once and blames nobody`() async throws {
         let (tally, outages, refusals) = try await Stage(respond: { request in
             guard request.connection.number == 0, request.streamID > 20 else { return request.answer() }
             request.connection.goAway(last: 19, debug: #"{"reason":"Shutdown"}"#)

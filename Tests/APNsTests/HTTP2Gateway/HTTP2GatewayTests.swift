@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `A gateway sends` {
-    @Test func `P1: requests as APNs wants them`() async throws {
+    @Test func `requests as APNs wants them`() async throws {
         let request = try await Stage().run { _, scene in
             scene.sender.send(count: 1, from: 5)
             await scene.sender.untilAnswered(1)
@@ -76,7 +76,7 @@ import Transport
         #expect(byteCounts == [4096])
     }
 
-    @Test func `P6: each of the three states of an expiration, one after the other`() async throws {
+    @Test func `each of the three states of an expiration, one after the other`() async throws {
         let sent = try await Stage().run { _, scene in
             for (index, expiration) in [Expiration.apnsDefault, .oneAttempt, .until(1_900_000_000)].enumerated() {
                 let push = PreparedPush(
@@ -120,17 +120,17 @@ import Transport
         #expect(results == [0: "400 BadDeviceToken"])
     }
 
-    @Test func `cases 45 and P15: without a body, by their status`() async throws {
+    @Test func `without a body, by their status`() async throws {
         #expect(try await results { $0.answer(410) } == [0: "410 Unregistered"])
         #expect(try await results { $0.answer(503) } == [0: "503 OtherPassing"])
     }
 
-    @Test func `cases 1 and P17: of 200 with a body that nobody asked for`() async throws {
+    @Test func `of 200 with a body that nobody asked for`() async throws {
         #expect(try await results { $0.answer(200, body: "junk") } == [0: "accepted"])
         #expect(try await results { $0.answer(200) } == [0: "accepted"], "the head ends the stream")
     }
 
-    @Test func `case 47: by ten thousand on one connection without running out of window`() async throws {
+    @Test func `ten thousand on one connection, without running out of window`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
         let results = try await results(count: 10_000, settings: settings) {
@@ -139,7 +139,7 @@ import Transport
         #expect(results.count == 10_000)
     }
 
-    @Test func `P41: of 200, which stays so when the connection is lost before its stream has ended`() async throws {
+    @Test func `of 200, which count even if the connection is lost before the stream has ended`() async throws {
         let results = try await results(count: 2) { request in
             request.connection.answerHead(request.streamID, 200)
             if request.streamID > 1 { request.connection.cut() }
@@ -155,7 +155,7 @@ import Transport
         #expect(results == [0: "410 Unregistered"])
     }
 
-    @Test func `case 74: with the details of a refusal`() async throws {
+    @Test func `with the details of a refusal`() async throws {
         let refusal = try await Stage(respond: { request in
             request.answer(
                 410, body: #"{"reason":"Unregistered","timestamp":1458114061260}"#, fields: [("retry-after", "30")])

@@ -8,7 +8,7 @@ import Transport
 @testable import APNs
 
 /// Servers that keep to HTTP/2 and let nothing come of it.
-@Suite(.timeLimit(.minutes(1))) struct `A server that` {
+@Suite(.timeLimit(.minutes(1))) struct `A stubborn server` {
     private static var settings: GatewaySettings {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
@@ -16,7 +16,7 @@ import Transport
         return settings
     }
 
-    @Test func `case 23: allows no streams at all is unreachable, and tried again`() async throws {
+    @Test func `that allows no streams at all is unreachable, and tried again`() async throws {
         let (outage, tally) = try await Stage(maximumStreams: 0, settings: Self.settings).run { actor, scene in
             scene.sender.send(count: 3)
             await scene.sender.until { !scene.sender.outages.isEmpty }
@@ -30,7 +30,7 @@ import Transport
         #expect(tally == ["accepted": 3])
     }
 
-    @Test func `case 23: stops allowing streams is replaced while somebody waits`() async throws {
+    @Test func `that stops allowing streams is replaced while somebody waits`() async throws {
         let (tally, connectionCount) = try await Stage(
             maximumStreams: 1, settings: Self.settings,
             respond: { request in
@@ -46,7 +46,7 @@ import Transport
         #expect(connectionCount == 2)
     }
 
-    @Test func `case 23: stops allowing streams is left alone while nobody waits`() async throws {
+    @Test func `that stops allowing streams is left alone while nobody waits`() async throws {
         let states = try await Stage(
             settings: Self.settings,
             respond: { request in
@@ -63,7 +63,7 @@ import Transport
         #expect(states == (.open, 1))
     }
 
-    @Test func `cases 25 and P20: refuses every stream is not asked in circles`() async throws {
+    @Test func `that refuses every stream is not asked in circles`() async throws {
         let arrived = try await Stage(
             settings: Self.settings, respond: { $0.connection.reset($0.streamID, .refusedStream) }
         ).run { _, scene in
@@ -76,7 +76,7 @@ import Transport
     }
 
     /// Seven of ten connections failed where SETTINGS came in one segment with the end of the handshake.
-    @Test func `speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
+    @Test func `that speaks TLS 1_2 and sends its SETTINGS at once is used like any other`() async throws {
         for _ in 0..<10 {
             let (tally, outages, connections) = try await Stage(settings: Self.settings, newestVersion: .tls12).run {
                 _, scene in
@@ -91,7 +91,7 @@ import Transport
     }
 
     /// 64 KB of each were kept: hundreds of megabytes for two connections.
-    @Test func `sends refusals whose bodies never end takes no more memory than for those that do`() async throws {
+    @Test func `that sends refusals whose bodies never end takes no more memory than for those that do`() async throws {
         let part = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
         let (count, bytes) = try await Stage(
             settings: Self.settings,
@@ -112,7 +112,7 @@ import Transport
         #expect(bytes == 4096)
     }
 
-    @Test func `case 32: accepts a push and does not end its stream gets the next one all the same`() async throws {
+    @Test func `that accepts a push and does not end its stream gets the next one all the same`() async throws {
         let tally = try await Stage(
             maximumStreams: 1, settings: Self.settings,
             respond: { request in
@@ -130,7 +130,7 @@ import Transport
         #expect(tally == ["accepted": 2])
     }
 
-    @Test func `case 32: reads late has got nothing of what counts as never sent`() async throws {
+    @Test func `that reads late has got nothing of what counts as never sent`() async throws {
         let (results, acted) = try await Stage(
             maximumStreams: 4000, windowSize: 64 << 20, settings: Self.settings,
             respond: { if $0.streamID == 1 { $0.connection.stream.pauseReading() } }

@@ -98,7 +98,7 @@ import Transport
         #expect(time < .seconds(20))
     }
 
-    @Test func `case 55: and its like are tried ever more slowly`() async throws {
+    @Test func `is tried ever more slowly, as are others like it`() async throws {
         let opened = Held()
         let times = try await Stage(
             maximumStreams: 10, settings: Self.settings, respond: { opened.requests.append($0) }
@@ -114,7 +114,7 @@ import Transport
         }
     }
 
-    @Test func `case 23: from its first SETTINGS on, by allowing no streams, is not waited for`() async throws {
+    @Test func `by allowing no streams from its first SETTINGS on is not waited for`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .seconds(60)
         let (tally, time) = try await Stage(maximumStreams: 0, settings: settings).run { actor, scene in
@@ -129,8 +129,7 @@ import Transport
         #expect(time < .seconds(20))
     }
 
-    @Test func `cases 32 and P23: now and then keeps its connection, until that has happened three times`() async throws
-    {
+    @Test func `now and then keeps its connection, until that has happened three times`() async throws {
         var settings = Self.settings
         settings.responseTime = .seconds(1)
         settings.maximumConnections = 1

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What an operator and a producer do with channels, against a simulator in Apple's place.
-@Suite(.timeLimit(.minutes(2))) struct `Channels, by hand` {
+@Suite(.timeLimit(.minutes(2))) struct `The channel commands` {
     /// What `pushq simulate --json` says when it is ready.
     private struct Ready: Decodable {
         let address: String
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func `case 65: are no more than Apple allows, which is said`() async throws {
+    @Test func `are no more than Apple allows, which is said`() async throws {
         try await withSimulator { shop, _, apple in
             for _ in 1...2 { _ = try await create(shop, apple) }
             let third = try await admin(shop, ["channel", "create", Shop.queue] + apple)

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(3))) struct `What cannot be written` {
+@Suite(.timeLimit(.minutes(3))) struct `Output that cannot be written` {
     @Test(arguments: [
         ["device", "export", Shop.queue], ["queue", "list"], ["queue", "list", "--json"], ["--help"], ["--version"],
     ])

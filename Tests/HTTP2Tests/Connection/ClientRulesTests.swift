@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP2
 
-@Suite struct `A client` {
+@Suite struct `A client of HTTP2` {
     /// RFC 9113 §3.4, and push switched off (§6.5.2).
     @Test func `starts with the preface and SETTINGS`() {
         let client = Peer(.client)
@@ -18,7 +18,7 @@ import Testing
     }
 
     /// RFC 9113 §5.1.2, §6.5.2.
-    @Test func `case 23: follows a limit that falls below what is open, to none, and rises`() {
+    @Test func `follows a limit that falls below what is open, to none, and rises`() {
         let client = Peer.client([(3, 10)])
         for _ in 0..<10 { client.request() }
         #expect(client.connection.availableStreamCount == 0)

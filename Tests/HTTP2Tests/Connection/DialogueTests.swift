@@ -31,7 +31,7 @@ private final class Wire {
     }
 }
 
-@Suite struct `A client and a server` {
+@Suite struct `A client and a server of HTTP2` {
     private static let refused = PreparedHeaders([.init(":status", "400")])
 
     private func connect(

@@ -10,7 +10,7 @@ import Testing
         }
     }
 
-    @Test func `P25: holds bodies back at the connection's window, not at the streams' alone`() {
+    @Test func `holds bodies back at the connection's window, not at the streams' alone`() {
         let client = Peer.client()
         let body = String(repeating: "x", count: 4096)
         for _ in 0..<20 { client.request(body: body) }

@@ -76,7 +76,7 @@ import Testing
         Case("4.3", frame(FrameType.headers, .endHeaders, on: 1, [0x80]), .compressionError, .invalidIndex),
     ]
 
-    @Test(arguments: connectionErrors) func `case 68: cost the connection`(_ item: Case) {
+    @Test(arguments: connectionErrors) func `end the connection`(_ item: Case) {
         let client = Peer.client()
         client.request()
         _ = client.sent()

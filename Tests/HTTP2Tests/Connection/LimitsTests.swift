@@ -3,7 +3,7 @@ import Testing
 @testable import HTTP2
 
 /// What a hostile or faulty peer can do at most: the classes of VU#605641, VU#421644 and their successors.
-@Suite struct `Floods` {
+@Suite struct `Floods over HTTP2` {
     /// Sends `bytes` until the connection gives up; how often it let them pass.
     private func flood(_ peer: Peer, with bytes: [UInt8], atMost count: Int = 2_000_000) -> Int {
         for number in 0..<count {
@@ -24,7 +24,7 @@ import Testing
         (frame(FrameType.headers, .endHeaders, on: 1, block([(":status", "100")])), .tooManyControlFrames, 1008),
         (windowUpdate(1, on: 1), .tooManyWindowUpdates, 500_000),
     ])
-    func `case 67: of frames that bring nothing forward end the connection`(
+    func `of frames that bring nothing forward end the connection`(
         bytes: [UInt8], violation: Violation, bound: Int
     ) {
         let client = Peer.client()
@@ -66,7 +66,7 @@ import Testing
         #expect(server.failure == .connection(.enhanceYourCalm, .tooManyResets))
     }
 
-    @Test func `case 66: of CONTINUATION end the connection`() {
+    @Test func `of CONTINUATION end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, on: 1))
@@ -74,7 +74,7 @@ import Testing
         #expect(client.failure == .connection(.enhanceYourCalm, .tooManyContinuations))
     }
 
-    @Test func `case 66: of header bytes end the connection`() {
+    @Test func `of header bytes end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, on: 1))
@@ -82,7 +82,7 @@ import Testing
         #expect(client.failure == .connection(.enhanceYourCalm, .headerListTooLarge))
     }
 
-    @Test func `case 66: of fields end the connection`() {
+    @Test func `of fields end the connection`() {
         let client = Peer.client()
         client.request()
         client.receive(frame(FrameType.headers, .endHeaders, on: 1, Array(repeating: 0x88, count: 129)))

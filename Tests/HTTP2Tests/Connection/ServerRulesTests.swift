@@ -2,7 +2,7 @@ import Testing
 
 @testable import HTTP2
 
-@Suite struct `A server` {
+@Suite struct `A server of HTTP2` {
     private func request(_ id: UInt32, _ extra: [(String, String)] = [], body: String? = nil) -> [UInt8] {
         let fields = [(":method", "POST"), (":scheme", "https"), (":path", "/")] + extra
         let flags: FrameFlags = body == nil ? [.endHeaders, .endStream] : .endHeaders

@@ -24,7 +24,7 @@ struct `A gateway and nghttpd` {
         }
     }
 
-    @Test func `case 45: agree on answers with bodies that are no JSON`() async throws {
+    @Test func `agree on answers with bodies that are no JSON`() async throws {
         #expect(try await tally(Exchange(payloadBytes: 100), []) == ["404 Other": 1000])
     }
 

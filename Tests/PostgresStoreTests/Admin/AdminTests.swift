@@ -95,7 +95,7 @@ extension PostgresConnection {
 
 private let alert = #"{"aps":{"alert":"hello"}}"#
 
-@Suite struct Credentials {
+@Suite struct `Credentials of a tenant` {
     private func credential(_ secret: String, for id: CredentialID, under key: MasterKey) throws -> NewCredential {
         NewCredential(
             kind: .token(teamID: "TEAM123456", keyID: "ABC123DEFG"), environments: ["production", "sandbox"],

@@ -31,7 +31,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
     }
 }
 
-@Suite struct Devices {
+@Suite struct `Devices of a queue` {
     @Test func `are registered, deactivated and brought back`() async throws {
         try await withQueue { store in
             let token = try DeviceToken(hex: "00ABcd")

@@ -62,7 +62,7 @@ import Testing
             (#"'{"aps":{"alert":"x"}}', collapse_id => 'a'"#, "the binary interface has no collapse ID"),
             (#"json_build_object('aps', json_build_object('alert', repeat('x', 2100)))"#, "takes at most 2048"),
         ] as [(String, String?)])
-    func `P9: is known when a message is accepted, with what it cannot carry`(
+    func `is known when a message is accepted, and refuses what it cannot carry`(
         message: String, problem: String?
     ) async throws {
         try await run { store in

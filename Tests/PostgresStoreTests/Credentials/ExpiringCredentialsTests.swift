@@ -19,7 +19,7 @@ import Testing
         #expect(try await store.useCredential(name, forQueue: "\(queue)"))
     }
 
-    @Test func `case 52: are told once for each threshold, by whoever asks first`() async throws {
+    @Test func `are announced once for each threshold, by one worker`() async throws {
         try await withDatabase { _, database in
             let (store, other) = (try await database.connect(), try await database.connect())
             try await add("far", daysLeft: 31, to: store)
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test func `case 52: are told again after they were replaced`() async throws {
+    @Test func `are announced again after they were replaced`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await add("near", daysLeft: 5, to: store)

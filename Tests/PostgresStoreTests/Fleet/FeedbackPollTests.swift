@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `P53: gives a queue to another worker when the one that asked is gone`() async throws {
+    @Test func `gives a queue to another worker when the one that read the list is gone`() async throws {
         try await run { clock in
             let both = try await clock.takeDue()
             #expect(both.count == 2)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `P54: backs off for the queue that cannot be asked about, and for no other`() async throws {
+    @Test func `backs off for the queue whose list cannot be read, and for no other`() async throws {
         try await run { clock in
             let (bad, good) = { ($0[0], $0[1]) }(try await clock.takeDue())
             try await clock.store.noteFeedbackRead(of: good)
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `P52: takes a time that lies ahead for now, and 1970 for what it is`() async throws {
+    @Test func `takes a time in the future for now, and 1970 for what it is`() async throws {
         try await run { clock in
             let queue = try await clock.takeDue()[0]
             try await clock.store.keepFeedback(of: queue, tokens: [[1], [2]], times: [Int64(UInt32.max), 0])

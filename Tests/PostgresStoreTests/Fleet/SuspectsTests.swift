@@ -19,7 +19,7 @@ import Transport
         }
     }
 
-    @Test func `case 7: few of many are deactivated`() async throws {
+    @Test func `few of many are deactivated`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
             try await send(1000, badEvery: 50, in: queue)
@@ -33,7 +33,7 @@ import Transport
         }
     }
 
-    @Test func `case 8 and P59: a mass of them pauses the queue and spares its devices`() async throws {
+    @Test func `many of them pause the queue and spare its devices`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 500)
             try await send(500, badEvery: 1, in: queue)

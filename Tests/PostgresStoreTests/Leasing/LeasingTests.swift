@@ -51,7 +51,7 @@ import Transport
         }
     }
 
-    @Test func `case 42: gives no more time than the message's expiration leaves`() async throws {
+    @Test func `gives no more time than the message's expiration leaves`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
             for (key, expiration) in [
@@ -66,7 +66,7 @@ import Transport
         }
     }
 
-    @Test func `cases 72 and P36: is done by one worker only, whoever else claims at the same time`() async throws {
+    @Test func `is done by one worker only, though others claim at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 50)
             try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")

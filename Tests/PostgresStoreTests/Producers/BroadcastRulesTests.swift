@@ -88,7 +88,7 @@ private struct BroadcastCase: Sendable {
     private static let statement = Statement(
         "broadcast_problem", "select pushq.broadcast_problem($1::json, $2, $3, $4)")
 
-    @Test func `cases 37 and 62: refuse or accept it by Swift and by SQL in the same words`() async throws {
+    @Test func `refuse or accept it by Swift and by SQL in the same words`() async throws {
         let now = Int64(Date.now.timeIntervalSince1970)
         try await withDatabase { _, database in
             let store = try await database.connect()

@@ -56,7 +56,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
-    @Test func `P55: is sent once under a key, and the key is refused for something else`() async throws {
+    @Test func `is sent once under a key, and the key is refused for something else`() async throws {
         try await withChannel { _, queue, channel in
             let first = try await broadcast(to: channel, in: queue, key: "k")
             #expect(try await broadcast(to: channel, in: queue, key: "k") == first)
@@ -77,7 +77,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
-    @Test func `case 62: is refused in the producer's transaction, with what to do`() async throws {
+    @Test func `is refused in the producer's transaction, with what to do`() async throws {
         try await withChannel { _, queue, channel in
             let draft = BroadcastDraft(payload: Self.update, expiration: 4_102_444_800)
             let refusal = await refusal {
@@ -111,7 +111,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
-    @Test func `case 64: takes the place of those that wait for its channel, and of no other`() async throws {
+    @Test func `takes the place of those that wait for its channel, and of no other`() async throws {
         try await withChannel { _, queue, channel in
             let other = try ChannelID("b3RoZXI=")
             try await queue.connection.registerChannel(other, policy: .none, inQueue: QueueFixture.name)
@@ -125,7 +125,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
-    @Test func `case 64: leaves a held one alone, which is superseded when it comes back`() async throws {
+    @Test func `leaves a held one alone, which is superseded when it comes back`() async throws {
         try await withChannel { _, queue, channel in
             let old = try await broadcast(to: channel, in: queue)
             let held = try #require(try await claimed(queue).first)
@@ -147,7 +147,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             reports: [], channelReport: .init(channelID: job.deviceIDs[0], reason: reason, pause: pause), notes: nil)
     }
 
-    @Test func `case 63: that meets an unknown channel retires it, with the reason, and no device`() async throws {
+    @Test func `that meets an unknown channel retires it, with the reason, and no device`() async throws {
         try await withChannel { _, queue, channel in
             _ = try await broadcast(to: channel, in: queue)
             let job = try #require(try await claimed(queue).first)
@@ -164,7 +164,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         }
     }
 
-    @Test func `case 64: that is throttled has what follows it wait as long, on its channel alone`() async throws {
+    @Test func `that is throttled has what follows it wait as long, on its channel alone`() async throws {
         try await withChannel { _, queue, channel in
             let other = try ChannelID("b3RoZXI=")
             try await queue.connection.registerChannel(other, policy: .none, inQueue: QueueFixture.name)
@@ -253,7 +253,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
         ).first!.int8(0)
     }
 
-    @Test func `case 59: of which a hundred wait for one activity leaves only the newest to be sent`() async throws {
+    @Test func `replaces a hundred that wait for the same activity, so that only the newest is sent`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let beside = try await send("tokens => array['00fe']", in: queue)

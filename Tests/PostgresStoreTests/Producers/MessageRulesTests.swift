@@ -10,7 +10,7 @@ import Testing
 
     @Test
     func
-        `cases 37, 39, 40, 41, 60, 61, P2, P3, P8, P9, P10, P12: is refused or accepted by Swift and by SQL in the same words`()
+        `is refused or accepted by Swift and by SQL in the same words`()
         async throws
     {
         let now = Int64(Date.now.timeIntervalSince1970)
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `P4: a push type that is none is refused with the list of those that are`() async throws {
+    @Test func `with an unknown push type is refused with the list of known ones`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()
             for name in ["alerts", "Alert", ""] {

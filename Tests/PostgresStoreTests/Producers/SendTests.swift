@@ -48,7 +48,7 @@ import Transport
         }
     }
 
-    @Test func `P55: send once under a key, and are told when they use it for something else`() async throws {
+    @Test func `send once under a key, and are told when they use it for something else`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let first = try await send("\(alert), array['00ff'], key => 'k'", in: queue)
@@ -61,7 +61,7 @@ import Transport
         }
     }
 
-    @Test func `P55: may count times anew when they repeat a call under its key`() async throws {
+    @Test func `may count times anew when they repeat a call under its key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             var sends: Set<Int64> = []
@@ -89,7 +89,7 @@ import Transport
         }
     }
 
-    @Test func `P55: may repeat a call under its key when the time for it has passed`() async throws {
+    @Test func `may repeat a call under its key when the time for it has passed`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             let first = try await send(
@@ -180,7 +180,7 @@ import Transport
         }
     }
 
-    @Test func `P55: start a campaign once under a key`() async throws {
+    @Test func `start a campaign once under a key`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 10)
             let first = try await queue.startCampaign()
@@ -250,7 +250,7 @@ import Transport
         }
     }
 
-    @Test func `P58: pause a campaign and let it go on`() async throws {
+    @Test func `pause a campaign and let it go on`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 600)
             try await queue.fanOut(try await queue.startCampaign())

@@ -69,7 +69,7 @@ import Transport
         }
     }
 
-    @Test func `cases 2, 3 and P14: a dead token is deactivated unless it registered again later`() async throws {
+    @Test func `a dead token is deactivated unless it registered again later`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 4)
             try await queue.fanOut(try await queue.startCampaign())

@@ -4,7 +4,7 @@ import Testing
 import Transport
 
 @Suite(.timeLimit(.minutes(5)))
-struct `COPY` {
+struct `COPY with PostgreSQL` {
     private static let makeTable = "create table copied (n int8 not null, token bytea not null, name text)"
     private static let copy = Statement("copy", "copy copied from stdin (format binary)")
     private static let copyText = Statement("copy_text", "copy copied from stdin")

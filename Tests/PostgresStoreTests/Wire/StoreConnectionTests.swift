@@ -150,7 +150,7 @@ struct `A connection that comes back` {
 }
 
 @Suite(.timeLimit(.minutes(5)))
-struct `Listening` {
+struct `Listening to PostgreSQL` {
     @Test func `hears what is committed, at once, on its channels only`() async throws {
         try await withEmptyDatabase { _, database in
             let listener = try await database.connect()

@@ -13,7 +13,7 @@ import Testing
             (31, nil), (30.5, nil), (30, 30), (15, 30), (14, 14), (8, 14), (7, 7), (2, 7), (1, 1), (0.1, 1), (0, 0),
             (-3, 0),
         ] as [(Double, Int?)])
-    func `case 52: is warned of 30, 14, 7 days and one day before`(days: Double, threshold: Int?) {
+    func `is announced 30, 14 and 7 days and one day before`(days: Double, threshold: Int?) {
         #expect(expiry(days * 86_400).threshold == threshold)
     }
 

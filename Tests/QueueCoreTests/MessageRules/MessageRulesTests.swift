@@ -68,7 +68,7 @@ import Testing
     }
 }
 
-@Suite struct Findings {
+@Suite struct `Findings about a message` {
     @Test func `say where in the text they are`() throws {
         let payload = "{\n  \"é\": 1, \"aps\": {\"alert\": \"x\",\n    \"badge\": \"1\"}\n}"
         let finding = try #require(MessageRules.firstError(in: Message(payload: payload), now: 0))
@@ -92,7 +92,7 @@ import Testing
         #expect(Set(PushTypeRules.table.keys) == Set(PushType.allCases))
     }
 
-    @Test func `P5: topics have the suffix of their type`() {
+    @Test func `topics have the suffix of their type`() {
         let suffixes = PushType.allCases.map(\.topicSuffix)
         #expect(
             suffixes == [

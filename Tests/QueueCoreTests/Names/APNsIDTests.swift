@@ -9,7 +9,7 @@ import Testing
             (0x123_4567_89AB_CDEF, 0x3EDC_BA98_7654_3210, "12345678-9abc-8def-bedc-ba9876543210"),
             ((1 << 60) - 1, (1 << 62) - 1, "ffffffff-ffff-8fff-bfff-ffffffffffff"),
         ] as [(Int64, Int64, String)])
-    func `P7: is a UUID of version 8 in lower case, made of root and key`(root: Int64, key: Int64, text: String) {
+    func `is a UUID of version 8 in lower case, made of root and key`(root: Int64, key: Int64, text: String) {
         #expect(APNsID(root: root, key: key).description == text)
     }
 

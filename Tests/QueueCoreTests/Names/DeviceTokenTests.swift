@@ -3,13 +3,13 @@ import Testing
 
 @Suite struct `A device token` {
     @Test(arguments: ["00ff10", "00FF10", "<00ff 10>", " 00 ff 10 "])
-    func `P11: is read in either case and with the ornaments of NSData`(text: String) throws {
+    func `is read in either case and with the ornaments of NSData`(text: String) throws {
         let token = try DeviceToken(hex: text)
         #expect(token.bytes == [0x00, 0xff, 0x10])
         #expect(token.hex == "00ff10")
     }
 
-    @Test func `P11: may be as long as 100 bytes`() throws {
+    @Test func `may be as long as 100 bytes`() throws {
         #expect(try DeviceToken(hex: String(repeating: "ab", count: 100)).bytes.count == 100)
         #expect(throws: DeviceTokenError.tooLong(bytes: 101)) {
             try DeviceToken(hex: String(repeating: "ab", count: 101))
@@ -20,7 +20,7 @@ import Testing
         ("", DeviceTokenError.empty), ("<>", .empty), ("abc", .oddLength(digits: 3)), ("abxy", .notHex(at: 3)),
         ("ab\u{e9}0", .notHex(at: 3)),
     ])
-    func `P11: is refused with what is wrong`(text: String, error: DeviceTokenError) {
+    func `is refused with what is wrong`(text: String, error: DeviceTokenError) {
         #expect(throws: error) { try DeviceToken(hex: text) }
     }
 

@@ -16,7 +16,7 @@ import Testing
         #expect(!status.isAcceptance)
     }
 
-    @Test func `P46: takes the push that it names when the server shuts down`() {
+    @Test func `takes the push that it names when the server shuts down`() {
         #expect(BinaryStatus.shutdown.isAcceptance)
         #expect(BinaryStatus.noError.isAcceptance)
     }

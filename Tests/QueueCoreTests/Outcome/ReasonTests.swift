@@ -38,7 +38,7 @@ import Testing
         (503, "Service Unavailable", .retry),
         (503, "Shutdown", .reconnect),
     ])
-    func `cases 4, 9, 10, 20 and 38: is what the table of reasons says`(
+    func `is what the table of reasons says`(
         status: Int, text: String, action: Reason.Action
     ) {
         let row = Reason(status: status, text: text).row
@@ -75,8 +75,7 @@ import Testing
         (400, Reason.Action.reject), (402, .reject), (403, .pause), (410, .deactivate), (413, .reject), (418, .reject),
         (429, .retry), (500, .retry), (503, .retry), (520, .retry),
     ])
-    func `case 45 and 46: goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action)
-    {
+    func `goes by the status where the reason is unknown or missing`(status: Int, action: Reason.Action) {
         #expect(Reason(status: status, text: nil).row.action == action)
         #expect(Reason(status: status, text: "SomethingNew").row.action == action)
     }
@@ -122,7 +121,7 @@ import Testing
         (400, "BadDeviceToken"), (400, "DeviceTokenNotForTopic"), (410, "Unregistered"), (410, "ExpiredToken"),
         (410, "Unheard"),
     ])
-    func `case 63: never touches a device`(status: Int, text: String) {
+    func `never touches a device`(status: Int, text: String) {
         #expect(Reason(status: status, text: text).broadcastAction == .reject)
     }
 

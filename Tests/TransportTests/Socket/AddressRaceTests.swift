@@ -3,8 +3,8 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct `Of several addresses` {
-    @Test func `P30: one that swallows everything costs a moment`() async throws {
+@Suite(.timeLimit(.minutes(1))) struct `Of the addresses of a name` {
+    @Test func `one that swallows everything costs a moment`() async throws {
         let (hole, port) = (try BlackHole(), try TestPort())
         let time = try await race([hole.address, port.address])
         #expect(time >= AddressRace.headStart)
@@ -12,7 +12,7 @@ import Testing
         #expect(time < .seconds(10))
     }
 
-    @Test func `P30: several that swallow everything cost a moment each`() async throws {
+    @Test func `several that swallow everything cost a moment each`() async throws {
         let (holes, port) = (try [BlackHole(), BlackHole()], try TestPort())
         let time = try await race(holes.map(\.address) + [port.address])
         #expect(time >= AddressRace.headStart * 2)

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct `Connecting` {
+@Suite(.timeLimit(.minutes(1))) struct `Connecting over TLS` {
     @Test func `to a port where nobody listens is refused at once`() async throws {
         let client = try TestTrust.client()
         let error = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
@@ -35,7 +35,7 @@ import Transport
     }
 
     /// Where `localhost` is ::1 as well: the server does not listen there. `AddressRaceTests` has it for all machines.
-    @Test func `cases 57 and P30: goes on to the next address when the first is dead`() async throws {
+    @Test func `goes on to the next address when the first is dead`() async throws {
         let client = try TestTrust.client()
         let isOpen = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
             let connection = try await actor.loop.connect(port: listener.port, context: client)

@@ -97,7 +97,7 @@ import Transport
         if case .tls(_, .untrusted(let failure)) = error { failure } else { nil }
     }
 
-    @Test func `cases 51 and P28: by a client that does not know the authority, which is named`() async throws {
+    @Test func `by a client that does not know the authority, which is named`() async throws {
         let stranger = try CertificateAuthority.make(commonName: "Stranger")
         let error = try await refusal(server: TestTrust.server(), client: TestTrust.client(trusting: stranger))
         let failure = try #require(verification(error))
@@ -109,13 +109,13 @@ import Transport
     }
 
     @Test(arguments: ["localhost", "127.0.0.1"])
-    func `P28: by a client that wanted another name`(host: String) async throws {
+    func `by a client that wanted another name`(host: String) async throws {
         let server = try TestTrust.server(names: ["api.push.apple.com", "192.0.2.1"])
         let error = try await refusal(server: server, client: TestTrust.client(), host: host)
         #expect(verification(error)?.isAboutName == true)
     }
 
-    @Test func `P28: by a client when the server's certificate has expired`() async throws {
+    @Test func `by a client when the server's certificate has expired`() async throws {
         let validity = Date(timeIntervalSinceNow: -86_400)..<Date(timeIntervalSinceNow: -3600)
         let identity = try TestTrust.authority.get().issueServer(names: ["localhost"], validity: validity)
         let error = try await refusal(server: .server(identity: identity), client: TestTrust.client())
@@ -142,7 +142,7 @@ import Transport
         #expect(try #require(error).description.contains("unknown ca"))
     }
 
-    @Test func `case 50: when the server does not agree to the protocol`() async throws {
+    @Test func `when the server does not agree to the protocol`() async throws {
         let server = try TestTrust.server(applicationProtocol: nil)
         let error = try await refusal(server: server, client: TestTrust.client())
         guard case .wrongProtocol(_, "h2", nil) = error else {

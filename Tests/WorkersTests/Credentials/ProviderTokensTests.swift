@@ -36,7 +36,7 @@ import Transport
             """)
     }
 
-    @Test func `case 16: is the same for ten starts, and for two credentials with one key`() async throws {
+    @Test func `is the same for ten starts, and for two credentials with one key`() async throws {
         try await withDatabase { _, database in
             var seen: Set<String> = []
             for _ in 0..<10 { seen.insert(try await tokens(of: signer, database).current().text) }
@@ -46,7 +46,7 @@ import Transport
         }
     }
 
-    @Test func `case 16: is no other tenant's who names the same team and key`() async throws {
+    @Test func `is not shared with another tenant that names the same team and key`() async throws {
         try await withDatabase { _, database in
             let other = try TokenSigner(key: .makeP256(), teamID: signer.teamID, keyID: signer.keyID)
             let mine = try await tokens(of: signer, database).current()
@@ -57,7 +57,7 @@ import Transport
         }
     }
 
-    @Test func `case 15 and P31: is minted once in 45 minutes by the whole fleet, over three hours`() async throws {
+    @Test func `is minted once in 45 minutes by the whole fleet, over three hours`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let fleet = (0..<4).map { _ in tokens(of: signer, database) }
@@ -75,7 +75,7 @@ import Transport
         }
     }
 
-    @Test func `P31: is minted once when all workers find it too old at the same moment`() async throws {
+    @Test func `is minted once when all workers find it too old at the same moment`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let fleet = (0..<8).map { _ in tokens(of: signer, database) }
@@ -91,7 +91,7 @@ import Transport
         }
     }
 
-    @Test func `case 13: is not minted again within 20 minutes though APNs calls it expired, and that is said once`()
+    @Test func `is not minted again within 20 minutes though APNs calls it expired, and that is said once`()
         async throws
     {
         try await withDatabase { _, database in
@@ -133,7 +133,7 @@ import Transport
         }
     }
 
-    @Test func `case 14: is kept for 20 minutes after TooManyProviderTokenUpdates, even if it is due`() async throws {
+    @Test func `is kept for 20 minutes after TooManyProviderTokenUpdates, even if it is due`() async throws {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let worker = tokens(of: signer, database)

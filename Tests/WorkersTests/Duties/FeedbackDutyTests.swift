@@ -9,7 +9,7 @@ import Transport
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(2))) struct `The feedback service` {
-    @Test func `P52 and P53: is asked, its list kept, and then acted on by whoever comes next`() async throws {
+    @Test func `is read, its list kept, and any worker then acts on it`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0
             $0.feedbackPort = 0
@@ -55,7 +55,7 @@ import Transport
         }
     }
 
-    @Test func `P54: that cannot be asked about one queue is asked about the others, and again later`() async throws {
+    @Test func `that cannot be read for one queue is read for the others, and again later`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0
             $0.feedbackPort = 0

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `P51: is drained only when the grace has passed, and repeats nothing afterwards`() async throws {
+    @Test func `is drained only when the grace has passed, and repeats nothing afterwards`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0
         } _: { _, fixture in

@@ -78,7 +78,7 @@ import Transport
         }
     }
 
-    @Test func `case 33: are sent again after a passing refusal, under the same request ID`() async throws {
+    @Test func `are sent again after a transient refusal, under the same request ID`() async throws {
         try await withChannels { fixture, queue, client in
             let channel = try await makeChannel(fixture, queue, client)
             await fixture.simulator.use(
@@ -95,7 +95,7 @@ import Transport
         }
     }
 
-    @Test func `case 63: retire a channel that APNs does not know, and no device`() async throws {
+    @Test func `retire a channel that APNs does not know, and no device`() async throws {
         try await withChannels { fixture, queue, client in
             let channel = try await makeChannel(fixture, queue, client)
             try await client.delete(channel)
@@ -111,7 +111,7 @@ import Transport
         }
     }
 
-    @Test func `case 64: wait on a throttled channel alone, and only the newest is sent`() async throws {
+    @Test func `wait on a throttled channel alone, and only the newest is sent`() async throws {
         try await withChannels { fixture, queue, client in
             let slow = try await makeChannel(fixture, queue, client)
             let other = try await makeChannel(fixture, queue, client)

@@ -35,7 +35,7 @@ import Transport
         }
     }
 
-    @Test func `P40: retries what is refused in passing, and counts add up`() async throws {
+    @Test func `retries transient refusals, and the counts add up`() async throws {
         try await EngineFixture.run { configuration in
             var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
             passing.share = 0.1
@@ -90,7 +90,7 @@ import Transport
         }
     }
 
-    @Test func `case 2: suppresses what still waits for a device that APNs reported dead`() async throws {
+    @Test func `suppresses pushes that still wait for a device which APNs reported dead`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.unregistered)))]
         } _: { _, fixture in
@@ -111,7 +111,7 @@ import Transport
         }
     }
 
-    @Test func `cases 11 and 71: pauses a queue whose credential APNs refuses, and goes on when it is mended`()
+    @Test func `pauses a queue whose credential APNs refuses, and goes on when it is replaced`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -145,7 +145,7 @@ import Transport
         }
     }
 
-    @Test func `cases 73 and P34: drains: what is in flight is awaited, the rest goes back with its attempt`()
+    @Test func `drains: what is in flight is awaited, the rest goes back with its attempt`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -192,7 +192,7 @@ import Transport
         }
     }
 
-    @Test func `case 35: delays only the device of which APNs says that it gets too many`() async throws {
+    @Test func `delays only the device of which APNs says that it gets too many`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 1000)
             let rows = try await fixture.connection.execute(
@@ -218,7 +218,7 @@ import Transport
         }
     }
 
-    @Test func `case 58: sends to a device in the order in which pushes were accepted`() async throws {
+    @Test func `sends to a device in the order in which pushes were accepted`() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "pushq-order-\(UUID().uuidString).ndjson")
             .path
         defer { try? FileManager.default.removeItem(atPath: file) }
@@ -243,7 +243,7 @@ import Transport
         }
     }
 
-    @Test func `P37: goes on by itself when PostgreSQL ends its connections, and loses nothing`() async throws {
+    @Test func `goes on by itself when PostgreSQL ends its connections, and loses nothing`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)
             configuration.streamLimit = 100

@@ -8,7 +8,7 @@ import Testing
 @testable import Workers
 
 @Suite(.timeLimit(.minutes(2))) struct `What changes while a worker runs` {
-    @Test func `P39: more and fewer connections are taken up within five seconds`() async throws {
+    @Test func `more and fewer connections are taken up within five seconds`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
             configuration.streamLimit = 5
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `P39: an app that is removed is sent to no more, and the others go on`() async throws {
+    @Test func `an app that is removed is sent to no more, and the others go on`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)
             configuration.streamLimit = 20
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func `P39: a certificate gives way to a signing key within five seconds, and the other way round`()
+    @Test func `a certificate gives way to a signing key within five seconds, and the other way round`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -155,7 +155,7 @@ import Testing
         }
     }
 
-    @Test func `P39: another gateway is taken under load within five seconds, and nothing is lost or repeated`()
+    @Test func `another gateway is taken under load within five seconds, and nothing is lost or repeated`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// The tests here read the settings more often; what a worker does by itself leaves three seconds for the rest.
-    @Test func `P39: is looked at every two seconds`() {
+    @Test func `is polled every two seconds`() {
         #expect(EngineSettings().settingsRefresh <= .seconds(2))
     }
 }

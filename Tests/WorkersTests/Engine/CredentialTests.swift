@@ -17,7 +17,7 @@ import Transport
         settings.connections.stableTime = .zero
     }
 
-    @Test func `case 52: is not connected with once it has expired, and the queue pauses until it is replaced`()
+    @Test func `is not connected with once it has expired, and the queue pauses until it is replaced`()
         async throws
     {
         try await EngineFixture.run { _, fixture in
@@ -95,7 +95,7 @@ import Transport
         }
     }
 
-    @Test func `case 13: is no reason to mint again when APNs calls a young token expired`() async throws {
+    @Test func `does not mint again when APNs calls a young token expired`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.expiredProviderToken)))]
         } _: { _, fixture in
@@ -117,7 +117,7 @@ import Transport
         }
     }
 
-    @Test func `case 14: keeps its token and changes the connection after TooManyProviderTokenUpdates`() async throws {
+    @Test func `keeps its token and changes the connection after TooManyProviderTokenUpdates`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)))]
         } _: { _, fixture in
@@ -141,7 +141,8 @@ import Transport
         }
     }
 
-    @Test func `case 19: gets a connection of its own where a key is not related, and each recipient one more try`()
+    @Test
+    func `gets a connection of its own where APNs calls its key unrelated, and each recipient is tried once more`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -165,7 +166,7 @@ import Transport
         }
     }
 
-    @Test func `case 19: pauses its queue also where jobs are given back while the connection is replaced`()
+    @Test func `pauses its queue also where jobs are given back while the connection is replaced`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -221,7 +222,7 @@ import Transport
         }
     }
 
-    @Test func `cases 12 and 28: is not to blame when GOAWAY says that its provider token has expired`() async throws {
+    @Test func `is not blamed when GOAWAY says that its provider token has expired`() async throws {
         try await EngineFixture.run { actor, fixture in
             let queue = try await fixture.makeQueue(devices: 20)
             let server = try MockAPNs(on: actor.loop) { request in
@@ -245,7 +246,7 @@ import Transport
         }
     }
 
-    @Test func `cases 21, P33 and P39: is replaced under load within five seconds, and nothing is lost or refused`()
+    @Test func `is replaced under load within five seconds, and nothing is lost or refused`()
         async throws
     {
         let nextKey = try PrivateKey.makeP256()

@@ -39,7 +39,7 @@ import Transport
         return try #require(result.withLock { $0 })
     }
 
-    @Test func `cases 30 and P22: is made good with the same apns-ids`() async throws {
+    @Test func `has its pushes sent again with the same apns-ids`() async throws {
         let (progress, seen) = try await sendAndCut(at: 500, options: "")
         #expect(progress["delivered"] == 1000)
         #expect(progress["unknown"] == 0)
@@ -48,7 +48,7 @@ import Transport
         #expect(seen.arrived == seen.distinct + seen.repeated)
     }
 
-    @Test func `cases 30 and P22: is told of, and not made good, where nobody may be sent to twice`() async throws {
+    @Test func `is reported, and its pushes are not sent again, where nothing may be sent twice`() async throws {
         let (progress, seen) = try await sendAndCut(at: 80, options: ", at_most_once => true")
         let (delivered, unknown) = (progress["delivered"] ?? 0, progress["unknown"] ?? 0)
         #expect(unknown >= 60)

@@ -9,7 +9,7 @@ import Testing
 
 /// What a worker makes of answers that say that APNs, a key or one push is in trouble.
 @Suite(.timeLimit(.minutes(3))) struct `An outage of APNs` {
-    @Test func `case 33: spends no attempts, sees one push at a time, and delays what is delivered afterwards`()
+    @Test func `spends no attempts, lets one push through at a time, and delays what is delivered afterwards`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func `case 14: of a key that changes its token too often is a rest, and spends no attempt`() async throws {
+    @Test func `for a key that changes its token too often is a pause, and spends no attempt`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.tooManyProviderTokenUpdates)))]
         } _: { _, fixture in
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `case 34: is none where one push is always answered Shutdown, and its queue goes on`() async throws {
+    @Test func `is not declared where one push is always answered Shutdown, and its queue goes on`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 60, settings: "update pushq.queue set max_attempts = 2")
             let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")

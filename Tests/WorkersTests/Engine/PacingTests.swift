@@ -14,7 +14,7 @@ import Transport
         .path
 
     @Test(arguments: [1, 3])
-    func `P56: holds exactly, however many workers send`(workers: Int) async throws {
+    func `holds exactly, however many workers send`(workers: Int) async throws {
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file
@@ -179,11 +179,11 @@ private final class StatementCount: Sendable {
     var value: Int { count.load(ordering: .relaxed) }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `Retries` {
+@Suite(.timeLimit(.minutes(2))) struct `Retries of a worker` {
     private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-gaps-\(UUID().uuidString).ndjson")
         .path
 
-    @Test func `case 33: follow backoff with full jitter`() async throws {
+    @Test func `follow backoff with full jitter`() async throws {
         defer { try? FileManager.default.removeItem(atPath: file) }
         try await EngineFixture.run { [file] configuration in
             configuration.recordFile = file

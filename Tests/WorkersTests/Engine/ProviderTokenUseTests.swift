@@ -24,7 +24,7 @@ import Testing
         "select count(*) from pushq.provider_token where issued_at > now() - interval '10 minutes'"
 
     @Test
-    func `case 12: are renewed once when APNs calls one expired to a hundred in flight, which are all sent again`()
+    func `are renewed once when APNs calls one expired to a hundred in flight, which are all sent again`()
         async throws
     {
         try await EngineFixture.run { configuration in
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func `case 15: are changed when they are 45 minutes old, on the connections there are`() async throws {
+    @Test func `are changed when they are 45 minutes old, on the connections there are`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 5)
             try await mintToken("44 minutes 58 seconds", fixture, queue)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `case 18: of two teams never share a connection`() async throws {
+    @Test func `of two teams never share a connection`() async throws {
         let otherKey = try PrivateKey.makeP256()
         let publicKey = try otherKey.publicKey()
         try await EngineFixture.run { configuration in

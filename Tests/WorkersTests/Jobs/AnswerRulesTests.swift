@@ -18,7 +18,7 @@ import Testing
         return job
     }
 
-    @Test func `case 2: a dead token is rejected and reported with its time, in microseconds`() {
+    @Test func `a dead token is rejected and reported with its time, in microseconds`() {
         let job = sent(JobFixture.job(recipients: 1))
         let refusal = Refusal(status: 410, text: "Unregistered", deadSinceMilliseconds: 1_458_114_061_260)
         #expect(refused(0, of: job, refusal) == .none)
@@ -54,7 +54,7 @@ import Testing
         #expect(job.waiting == 0)
     }
 
-    @Test func `case 33: a passing refusal goes on in another job and spends an attempt`() {
+    @Test func `a transient refusal goes on in another job and spends an attempt`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 3))
         _ = refused(0, of: job, Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9)))
         #expect(job.retries.map(\.attempts) == [1])
@@ -62,8 +62,7 @@ import Testing
         #expect(job.retries.map(\.atLeast) == [.seconds(9)])
     }
 
-    @Test func `case 33: a passing refusal after a send that stayed unanswered does not make anybody forget that one`()
-    {
+    @Test func `a transient refusal does not hide an earlier send that stayed unanswered`() {
         let job = sent(JobFixture.job(recipients: 1))
         AnswerRules.unanswered(0, of: job)
         #expect(job.sendAll() == [0])
@@ -72,13 +71,13 @@ import Testing
         #expect(job.retries.map(\.attempts) == [1])
     }
 
-    @Test func `case 33: and has failed with its reason when its attempts are used up`() {
+    @Test func `a transient refusal fails with its reason when the attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
         _ = refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.named("InternalServerError"))])
     }
 
-    @Test func `case 11: the credential's fault holds the recipient and pauses the queue`() {
+    @Test func `a fault of the credential holds the recipient and pauses the queue`() {
         let job = sent(JobFixture.job(recipients: 1))
         let consequence = refused(0, of: job, Refusal(status: 403, text: "InvalidProviderToken"))
         #expect(consequence == .pauseQueue(.named("InvalidProviderToken")))
@@ -86,13 +85,13 @@ import Testing
         #expect(job.isSendable)
     }
 
-    @Test func `case 12: an expired provider token is renewed and the recipient sent to again`() {
+    @Test func `an expired provider token is renewed, and the push sent again`() {
         let job = sent(JobFixture.job(recipients: 1))
         #expect(refused(0, of: job, Refusal(status: 403, text: "ExpiredProviderToken")) == .renewToken)
         #expect(job.isSendable)
     }
 
-    @Test func `case 14: too many token updates are the key's fault: no attempt is spent, and the token is to stay`() {
+    @Test func `too many token updates are a fault of the key: no attempt is spent, and the token stays`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
         let refusal = Refusal(status: 429, text: "TooManyProviderTokenUpdates")
         #expect(refused(0, of: job, refusal) == .keepToken)
@@ -102,7 +101,7 @@ import Testing
     }
 
     @Test
-    func `case 19: an unrelated key is tried over another connection, then the queue pauses, whatever job meets it`() {
+    func `an unrelated key is tried over another connection, then the queue pauses, whatever job meets it`() {
         let queue = JobFixture.queue()
         let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
         let job = sent(JobFixture.job(recipients: 2, queue: queue))
@@ -118,7 +117,7 @@ import Testing
         #expect(again.retries.isEmpty)
     }
 
-    @Test func `case 19: a push that is refused so while others are taken spends its attempts`() {
+    @Test func `a push that is refused so while others are taken spends its attempts`() {
         let queue = JobFixture.queue()
         let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
         let job = sent(JobFixture.job(recipients: 3, queue: queue))
@@ -128,7 +127,7 @@ import Testing
         #expect(job.retries.map(\.attempts) == [1])
     }
 
-    @Test func `cases 35 and P40: what is refused for one device goes on for that one alone`() {
+    @Test func `a refusal about one device delays that device alone`() {
         let job = sent(JobFixture.job(recipients: 4))
         job.accept(0)
         _ = refused(1, of: job, Refusal(status: 429, text: "TooManyRequests"))
@@ -139,7 +138,7 @@ import Testing
         #expect(!job.isSendable)
     }
 
-    @Test func `case 34: Shutdown sends it over another connection, but not for ever`() {
+    @Test func `Shutdown sends the push over another connection, but not for ever`() {
         let job = sent(JobFixture.job(recipients: 1))
         for _ in 0..<3 {
             _ = refused(0, of: job, Refusal(status: 503, text: "Shutdown"))
@@ -150,7 +149,7 @@ import Testing
     }
 
     @Test
-    func `case 34: Shutdown spends an attempt of a push whose job is given back, or it would come again for ever`() {
+    func `Shutdown spends an attempt of a push whose job is given back, or it would come again for ever`() {
         let job = sent(JobFixture.job(recipients: 3, attempt: 2))
         _ = refused(1, of: job, Refusal(status: 503, text: "Shutdown"))
         job.accept(2)
@@ -184,7 +183,7 @@ import Testing
         #expect(job.reports.map(\.reportedAt) == [nil])
     }
 
-    @Test func `case 46: an unknown reason is final and its text kept`() {
+    @Test func `an unknown reason is final and its text kept`() {
         let job = sent(JobFixture.job(recipients: 2))
         _ = refused(1, of: job, Refusal(status: 400, text: "SomethingNew"))
         #expect(job.outcomes.map(Outcome.init)[1] == .rejected(.other))
@@ -192,14 +191,14 @@ import Testing
         #expect(job.reports.isEmpty, "the device is as good as before")
     }
 
-    @Test func `case 45: the words of a front end in trouble are kept when attempts are used up`() {
+    @Test func `an answer that is no JSON is kept as text when the attempts are used up`() {
         let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
         _ = refused(0, of: job, Refusal(status: 520, text: "<html>Web server is returning"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.otherPassing)])
         #expect(job.notes == [0: "<html>Web server is returning"])
     }
 
-    @Test func `case 63: a channel that APNs does not know is retired, and no device reported`() {
+    @Test func `a channel that APNs does not know is retired, and no device reported`() {
         let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
         let reason = Reason.named("ChannelNotRegistered")
         #expect(refused(0, of: job, Refusal(status: 400, text: reason.text)) == .none)
@@ -211,7 +210,7 @@ import Testing
         #expect(settled.reports.isEmpty)
     }
 
-    @Test func `case 64: too many requests to a channel make it wait as long as the broadcast that met them`() {
+    @Test func `too many requests to a channel make it wait as long as the broadcast that met them`() {
         let job = sent(JobFixture.job(recipients: 1, isBroadcast: true))
         let refusal = Refusal(status: 429, text: "TooManyRequests", retryAfter: .seconds(7))
         #expect(refused(0, of: job, refusal) == .none)
@@ -221,7 +220,7 @@ import Testing
         #expect(settled.channelReport?.pause == .seconds(7))
     }
 
-    @Test func `case 64: and have failed it, without a pause, when its attempts are used up`() {
+    @Test func `too many requests to a channel fail the broadcast, without a pause, when its attempts are used up`() {
         let job = sent(
             JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true, queue: JobFixture.queue(maxAttempts: 4)))
         _ = refused(0, of: job, Refusal(status: 429, text: "TooManyRequests"))
@@ -248,7 +247,7 @@ import Testing
         }
     }
 
-    @Test func `cases 30 and P22: no answer sends it again at once, then apart from its company, then no more`() {
+    @Test func `a push without an answer is sent again at once, then apart from others, then no more`() {
         let first = sent(JobFixture.job(recipients: 2))
         AnswerRules.unanswered(0, of: first)
         #expect(first.isSendable)
@@ -263,13 +262,13 @@ import Testing
         #expect(fifth.outcomes.map(Outcome.init)[0] == .unknown)
     }
 
-    @Test func `cases 30 and P22: no answer is unknown where it must not be sent twice`() {
+    @Test func `a push without an answer is unknown where nothing may be sent twice`() {
         let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
         AnswerRules.unanswered(0, of: job)
         #expect(job.outcomes.map(Outcome.init) == [.unknown])
     }
 
-    @Test func `case 25: what APNs never looked at is sent again, also at most once`() {
+    @Test func `what APNs never looked at is sent again, even where nothing may be sent twice`() {
         let job = sent(JobFixture.job(recipients: 1, isAtMostOnce: true))
         job.noteEnded()
         AnswerRules.untouched(0, of: job)

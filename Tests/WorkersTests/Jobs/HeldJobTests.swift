@@ -105,7 +105,7 @@ import Testing
         (HeldJob.Closing.expired, Outcome.expired), (.cancelled, .cancelled),
         (.refused(.payloadTooLarge), .rejected(.payloadTooLarge)),
     ])
-    func `cases 42 and P38: ends whom it has not sent to by why it was closed, and whom it may have sent to as unknown`(
+    func `that is closed ends recipients not sent to by the reason of closing, and others as unknown`(
         closing: HeldJob.Closing, outcome: Outcome
     ) {
         let job = JobFixture.job(recipients: 4, uncertainBelow: 2, outcomes: [1, 0, 0, 0])

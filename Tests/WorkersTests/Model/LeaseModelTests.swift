@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `case 72: loses nobody, settles nobody twice, and can always come to an end`(isAtMostOnce: Bool) {
+    func `loses nobody, settles nobody twice, and can always come to an end`(isAtMostOnce: Bool) {
         var rules = LeaseModel.Rules()
         rules.isAtMostOnce = isAtMostOnce
         let (states, violation, everyoneCanEnd) = explore(rules)

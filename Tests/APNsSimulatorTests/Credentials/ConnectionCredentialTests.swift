@@ -81,7 +81,7 @@ import Transport
         }
     }
 
-    @Test func `case 18: a connection belongs to the team of its first push`() async throws {
+    @Test func `a connection belongs to the team of its first push`() async throws {
         let other = try PrivateKey.makeP256()
         let signingKey = SigningKey(keyID: "OTHERKEY01", teamID: "OTHERTEAM1", publicKey: try other.publicKey())
         try await withSimulator(configured { $0.signingKeys = [signingKey] }) { simulator in

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Terminal
 
-@Suite struct Help {
+@Suite struct `The help of a command` {
     private func output(of words: String...) async -> String {
         let transcript = Transcript()
         #expect(await bakery.run(words, console: transcript.console()) == .done)

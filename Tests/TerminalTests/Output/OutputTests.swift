@@ -37,7 +37,7 @@ import Testing
     }
 }
 
-@Suite struct Facts {
+@Suite struct `The facts of a result` {
     @Test func `stand in two columns or in an object`() {
         let facts: [(name: String, value: Cell)] = [("sent", .count(1200)), ("per_second", .decimal(9.5, places: 1))]
         let transcript = Transcript()

@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func `case 65: makes no more than the limit`() async throws {
+    @Test func `makes no more than the limit`() async throws {
         try await withSimulator(Self.simulator) { simulator in
             let identity = try simulator.identity()
             try await PushClient.with(simulator, port: simulator.managementPort, identity: identity) { client in

@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test func `cases 62 and 63: is refused for what is wrong with it`() async throws {
+    @Test func `is refused for what is wrong with it`() async throws {
         try await withChannels { client, channels, _ in
             let cases: [([(String, String?)], String)] = [
                 ([("apns-channel-id", nil)], "MissingChannelId"),
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `case 37: may have 5120 bytes`() async throws {
+    @Test func `may have 5120 bytes`() async throws {
         try await withChannels { client, channels, _ in
             let whole = await broadcast(client, channels.none, body: String(repeating: "x", count: 5120))
             #expect(whole?.status == 200)
