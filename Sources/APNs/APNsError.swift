@@ -1,6 +1,6 @@
 package import Cryptography
 
-/// What can be wrong with the way to APNs before anything is sent.
+/// What can be wrong with a credential or an address before anything is sent.
 package enum APNsError: Error, Equatable {
     case badKeyID(String)
     case badTeamID(String)
@@ -12,11 +12,11 @@ extension APNsError: CustomStringConvertible {
     package var description: String {
         switch self {
         case .badKeyID(let text):
-            "“\(text)” is no key ID; it is the ten letters and digits in the name of the .p8 file, AuthKey_XXXXXXXXXX.p8"
+            "“\(text)” is not a key ID; a key ID is the ten letters and digits in the name of the .p8 file, AuthKey_XXXXXXXXXX.p8"
         case .badTeamID(let text):
-            "“\(text)” is no team ID; it is the ten letters and digits at the top right of Apple's developer portal"
+            "“\(text)” is not a team ID; a team ID is the ten letters and digits at the top right of Apple's developer portal"
         case .badEndpoint(let text):
-            "“\(text)” is no address of a gateway; write HOST:PORT, such as localhost:8443"
+            "“\(text)” is not an address; write HOST:PORT, such as localhost:8443"
         case .signing(let error): "cannot sign a provider token: \(error)"
         }
     }

@@ -3,8 +3,8 @@ import Glibc
 import LocalStack
 import TestSupport
 
-/// Breaks a running pushq in every way that is known, and counts afterwards: `scripts/chaos` starts it, docs/chaos.md tells what it
-/// showed.
+/// Breaks a running pushq in every way that is known, and counts afterwards: `scripts/chaos` starts it, docs/chaos.md
+/// tells what it showed.
 @main
 enum Main {
     static func main() async {

@@ -1,4 +1,5 @@
-/// Base64 in the alphabet that is safe in URLs, without padding: the encoding of JSON web tokens (RFC 4648 §5, RFC 7515 §2).
+/// Base64 in the alphabet that is safe in URLs, without padding: the encoding of JSON web tokens (RFC 4648 §5, RFC 7515
+/// §2).
 package enum Base64URL {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
@@ -24,7 +25,8 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes of `text`, or nil for a foreign character, a length that cannot be, or bits left over that are not zero.
+    /// The bytes of `text`, or nil for a foreign character, a length that cannot be, or bits left over that are not
+    /// zero.
     package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (bits, bitCount) = (UInt32(0), 0)

@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// OpenSSL's error queue, which belongs to the thread and has to be emptied wherever a call fails: what is left in it would be
-/// taken for the error of a later, unrelated call.
+/// OpenSSL's error queue, which belongs to the thread and has to be emptied wherever a call fails: what is left in it
+/// would be taken for the error of a later, unrelated call.
 enum OpenSSLErrors {
     struct Entry {
         let reason: String

@@ -6,6 +6,6 @@ package enum ExitCode: Int32, Sendable {
     case failed = 1
     /// The command line cannot be carried out as it stands.
     case usage = 2
-    /// It was done, and whoever waited for the end of it stopped before it came: the time was up, or somebody interrupted.
+    /// It was done, but waiting for its end was given up: the time was up, or somebody interrupted.
     case unfinished = 3
 }

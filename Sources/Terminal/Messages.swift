@@ -1,4 +1,5 @@
-/// Every sentence that the parser and the shared parts of the executables say, in one place, so that they agree in tone.
+/// Every sentence that the parser and the shared parts of the executables say, in one place, so that they agree in
+/// tone.
 enum Messages {
     // MARK: Help
 

@@ -11,7 +11,7 @@ package enum TransportError: Error, Equatable {
 
     /// The name has no address.
     case unresolved(peer: String, reason: String)
-    /// No address of the peer takes connections; the reason is that of the last one.
+    /// No address of the peer accepts connections; the reason is that of the last one.
     case unreachable(peer: String, reason: String)
     case timedOut(peer: String, during: Step)
     /// This process may open no more files and sockets: nothing about the peer.

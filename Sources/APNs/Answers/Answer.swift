@@ -1,22 +1,24 @@
 package import QueueCore
 
-/// What became of one request. Small and without references in the usual case, since there is one for every push.
+/// What became of one request. There is one for every push, so it is small and usually holds no reference.
 package struct Answer: Sendable {
     package enum Result: Sendable {
         /// Status 200.
         case accepted
         /// Any other status.
         case refused(Refusal)
-        /// It was sent, and it is not known what APNs did with it (D.2: connection lost, no answer in time).
+        /// It was sent, and nobody knows what APNs did with it: the connection was lost, or the answer did not come in
+        /// time.
         case unanswered
-        /// It is certain that APNs has not acted on it; it may be sent again at once.
+        /// APNs has certainly not acted on it; it may be sent again at once.
         case untouched
     }
 
-    /// The word that was given with the request.
+    /// The number that the sender gave with the request.
     package let ticket: UInt64
     package let result: Result
-    /// When the request was sent, in nanoseconds of the loop: what the answer says of a device holds of that moment.
+    /// When the request was sent, in the loop's nanoseconds: what the answer says about a device was true at that
+    /// moment.
     package let sentAt: UInt64
 }
 
@@ -26,11 +28,11 @@ package final class Refusal: Sendable {
     package let status: Int
     /// What it means; see ``QueueCore/Reason``.
     package let reason: Reason
-    /// Apple's word for it, or the beginning of a body that is no JSON; nil for an empty body.
+    /// Apple's word for it, or the beginning of a body that is not JSON; nil for an empty body.
     package let text: String?
-    /// How long APNs asks to wait, at most an hour; nothing is known of Apple sending it.
+    /// How long APNs asks to wait, at most an hour. Apple is not known to send it.
     package let retryAfter: Duration?
-    /// With status 410: since when the token has been dead, in milliseconds since 1970. Nil also for values that cannot be.
+    /// With status 410: when the token died, in milliseconds since 1970. Nil for a value that cannot be right.
     package let deadSinceMilliseconds: Int64?
 
     package init(status: Int, text: String?, retryAfter: Duration? = nil, deadSinceMilliseconds: Int64? = nil) {

@@ -2,8 +2,8 @@ import QueueCore
 
 /// What is of interest in the body of an answer other than 200: `{"reason":"Unregistered","timestamp":1458114061260}`.
 ///
-/// A scanner of its own, because a campaign may bring a hundred thousand of these: it walks the bytes once and makes no
-/// objects. It follows RFC 8259 as far as it goes and finds nothing in what is no JSON object.
+/// A campaign may bring a hundred thousand of these, so a small scanner reads the bytes once and allocates no objects.
+/// It follows RFC 8259 as far as needed, and finds nothing in a text that is not a JSON object.
 struct RefusalBody: Equatable {
     /// The longest text that is kept of what the peer says, in bytes.
     private static let maximumTextBytes = 256
@@ -24,7 +24,7 @@ struct RefusalBody: Equatable {
             default: break
             }
         }
-        // Whatever the peer wrote, it goes into logs, tables and PostgreSQL.
+        // What the peer wrote goes into logs, tables and PostgreSQL.
         self.reason = reason?.printable(upTo: Self.maximumTextBytes)
         self.timestamp = timestamp
         let excerpt = bytes.prefix(Self.maximumTextBytes)
@@ -33,8 +33,8 @@ struct RefusalBody: Equatable {
             ?? (excerpt.isEmpty ? nil : String(decoding: excerpt, as: UTF8.self).printable(upTo: Self.maximumTextBytes))
     }
 
-    /// The timestamp if it can be one: in milliseconds, between the start of APNs (2009) and the end of this century. A number of
-    /// seconds, taken for milliseconds, is a day in 1970.
+    /// The timestamp if it is plausible: in milliseconds, between the start of APNs (2009) and the end of this century.
+    /// A number of seconds would be a day in January 1970.
     var deadSinceMilliseconds: Int64? {
         timestamp.flatMap { (1_230_768_000_000..<4_102_444_800_000).contains($0) ? $0 : nil }
     }
@@ -42,7 +42,7 @@ struct RefusalBody: Equatable {
 
 extension RefusalBody {
     private struct Scanner {
-        /// Nobody nests deeper in an answer, and the recursion has to end somewhere.
+        /// No real answer nests deeper, and the recursion needs a bound.
         private static let maximumDepth = 16
 
         let bytes: [UInt8]
@@ -82,7 +82,7 @@ extension RefusalBody {
             return take("}")
         }
 
-        /// The string here, with nothing taken when there is none.
+        /// The string here; nil if there is none, and then nothing is consumed.
         mutating func string() -> String? {
             let start = position
             guard take("\"") else {
@@ -98,7 +98,7 @@ extension RefusalBody {
                 return nil
             }
             defer { position += 1 }
-            // No reason of Apple's needs an escape; one that has some stays as it was written.
+            // None of Apple's reasons needs an escape; escapes are kept as they are written.
             return String(decoding: bytes[first..<position], as: UTF8.self)
         }
 

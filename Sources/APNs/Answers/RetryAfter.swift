@@ -1,20 +1,20 @@
 /// The field `retry-after` (RFC 9110 §10.2.3): a number of seconds or a date.
 enum RetryAfter {
-    /// What is waited at most, whatever the server says.
+    /// The maximum, whatever the server asks for.
     static let maximum = Duration.seconds(3600)
 
     /// - Parameter now: seconds since 1970, for a date.
     static func delay(from text: String, now: Int64) -> Duration? {
         let text = text.trimmingSpaces
         if !text.isEmpty, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
-            // So many digits that they are no integer are many seconds all the same.
+            // A number too large for an integer is a very long time as well.
             return Int64(text).map { min(.seconds($0), maximum) } ?? maximum
         }
         guard let date = secondsSince1970(text) else { return nil }
         return min(.seconds(max(0, date - now)), maximum)
     }
 
-    /// The one form of dates that may be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
+    /// The only form in which dates may be sent, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 §5.6.7).
     private static func secondsSince1970(_ text: String) -> Int64? {
         let parts = text.split(separator: " ")
         guard parts.count == 6, parts[5] == "GMT", let day = Int64(parts[1]), let year = Int64(parts[3]),

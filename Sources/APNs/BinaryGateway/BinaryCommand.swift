@@ -1,12 +1,13 @@
 import HTTP2
 import QueueCore
 
-/// The three forms in which the binary interface takes a notification, by the number of their command. All integers are in
-/// network byte order.
+/// The three forms in which the binary interface takes a notification, by the number of their command. All integers are
+/// in network byte order.
 ///
 /// Source: Apple archive, "Binary Provider API" (command 2) and "Legacy Notification Format" (commands 0 and 1).
 package enum BinaryCommand: UInt8, CaseIterable, Sendable {
-    /// Token and payload. Without an identifier an error only closes the connection, and nobody knows whose it was.
+    /// Token and payload. Without an identifier an error only closes the connection, and does not say which
+    /// notification was at fault.
     case simple = 0
     /// With an identifier and an expiration.
     case enhanced = 1
@@ -16,11 +17,11 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
     /// The longest payload it carries, in bytes.
     package var maximumPayloadBytes: Int { self == .framed ? 2048 : 256 }
 
-    /// Whether it can ask for another priority than 10.
+    /// Whether it can carry a priority other than 10.
     package var hasPriority: Bool { self == .framed }
 
-    /// What stands for "as long as APNs likes": the interface has no way to name no expiration at all, and java-apns and
-    /// apns_erlv3 send this.
+    /// Stands for "as long as APNs likes": a notification must have an expiration, and java-apns and apns_erlv3 send
+    /// this.
     private static let longestExpiration = UInt32(Int32.max)
 
     /// An expiration as the interface has it: seconds since 1970, 0 for one attempt at delivery.
@@ -32,10 +33,10 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// Why a push cannot be sent in this form, as APNs would say it of a request; nil if it can.
+    /// Why a push cannot be sent in this form, as the reason that APNs would give; nil if it can.
     ///
-    /// The interface has no topic: the certificate stands for the app's own. Nor has it collapse identifiers; one that was only
-    /// derived is left out.
+    /// The interface has no topic: the certificate's app is the topic. It has no collapse identifiers either; one that
+    /// is only derived from the `apns-id` is left out.
     func obstacle(to push: PreparedPush) -> Reason? {
         if !push.kind.pushType.topicSuffix.isEmpty { return .named("InvalidPushType") }
         let priority = push.effectivePriority
@@ -46,7 +47,7 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
 
     /// Writes a notification.
     /// - Parameters:
-    ///   - token: 65,535 bytes at the most, as is the payload.
+    ///   - token: at most 65,535 bytes, like the payload.
     ///   - expiration: seconds since 1970; 0 is one attempt at delivery.
     func write(
         token: Span<UInt8>, payload: Span<UInt8>, identifier: UInt32, expiration: UInt32, priority: Priority,
@@ -69,7 +70,7 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
         output.append(payload)
     }
 
-    /// Five items, each with its number and its length before it.
+    /// Five items, each after its number and its length.
     private func writeItems(
         token: Span<UInt8>, payload: Span<UInt8>, identifier: UInt32, expiration: UInt32, priority: Priority,
         to output: inout ByteQueue

@@ -3,22 +3,24 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// One connection of the binary interface: notifications out, and silence for an answer, until an error packet ends it.
+/// One connection of the binary interface: notifications go out and nothing comes back, until an error packet ends it.
 ///
-/// What an error packet says holds for all that was sent: what stands before the identified one was taken, and what stands
-/// behind it was thrown away (Apple archive, "Binary Provider API"). Silence is believed after a grace, only of bytes that the
-/// peer's machine has acknowledged, and only up to where that was last heard: a dead line is as silent as a content server.
+/// An error packet settles everything that was sent: APNs took what was sent before the identified notification, and
+/// threw away what was sent after it (Apple archive, "Binary Provider API"). Silence counts as delivery after the
+/// grace, but only for bytes that the peer's machine has acknowledged, and only up to the time at which it last gave a
+/// sign of life: a dead line is as silent as a content server.
 final class BinaryConnection: PooledConnection {
     private enum Phase {
         case open
-        /// Takes nothing more; the grace of what was sent is awaited.
+        /// Takes nothing more and waits for the grace of what was sent.
         case draining
         case closed
     }
 
-    /// Output is sent before the end of the turn once there is so much of it: four full TLS records.
+    /// With so much output (four full TLS records) it is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
-    /// Graces that end together: a timer for each notification would cost more than the rest.
+    /// Graces that end within this time are confirmed together: a timer for each notification would cost more than the
+    /// rest.
     private static let confirmInterval = Duration.milliseconds(50)
 
     private let stream: TLSConnection
@@ -32,7 +34,8 @@ final class BinaryConnection: PooledConnection {
     private var answers: [Answer] = []
     private var isFlushDue = false
     private var isBlocked = false
-    /// Since when silence is awaited, and when the peer's machine last acknowledged something new or had nothing to acknowledge.
+    /// When waiting for silence began, and when the peer's machine last acknowledged something new or had nothing to
+    /// acknowledge.
     private var watchedSince: ContinuousClock.Instant
     private var lastProgress: ContinuousClock.Instant
     private var acknowledged: UInt64 = 0
@@ -44,7 +47,7 @@ final class BinaryConnection: PooledConnection {
     private(set) var lastRequest: ContinuousClock.Instant
     private(set) var hasAnswered = false
     let isSetAside = false
-    /// Kept free for a push that was lost so often and bears little company, and since when.
+    /// A push that was lost this often waits for this connection to have few others in flight, and since when.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?
 
     init(stream: TLSConnection, gateway: BinaryGateway, firstIdentifier: UInt32) {
@@ -69,13 +72,13 @@ final class BinaryConnection: PooledConnection {
         return max(0, min(gateway.windowSize.current, window.limit, company) - window.count)
     }
 
-    /// Whether it takes a push that was lost so often.
+    /// Whether it takes a push that was lost this often before.
     func takes(pushLost losses: Int) -> Bool {
         guard freeSlots > 0, losses >= awaited?.losses ?? 0 else { return false }
         return window.count < binary.company(ofPushLost: losses)
     }
 
-    /// Takes no others before a push that was lost so often has found few enough here, or has gone another way.
+    /// Takes no other pushes until a push that was lost this often finds few enough here, or has gone another way.
     func keepFree(forPushLost losses: Int) {
         if losses > awaited?.losses ?? 0 { awaited = (losses, loop.now) }
     }
@@ -133,8 +136,8 @@ final class BinaryConnection: PooledConnection {
         }
     }
 
-    /// Takes for delivered what has been silent for the grace. This process may have stood still for longer than that, so
-    /// whatever has arrived meanwhile is heard first.
+    /// Counts as delivered what has been silent for the grace. This process may have stood still for longer than that,
+    /// so it first reads what has arrived meanwhile.
     private func confirm() {
         let time = silenceIsBelievedUpTo
         stream.readNow()
@@ -153,8 +156,9 @@ final class BinaryConnection: PooledConnection {
         closeIfDrained()
     }
 
-    /// What left by this time, in the loop's nanoseconds, has been silent for long enough. The peer's machine is probed once a second,
-    /// and what it does not say is worth nothing from the moment on at which it was last heard: an error may be lost with the line.
+    /// What left by this time, in the loop's nanoseconds, has been silent for long enough. The kernel probes the peer's
+    /// machine once a second. Silence counts only up to the moment at which that machine last answered: after it, an
+    /// error may have been lost with the line.
     private var silenceIsBelievedUpTo: UInt64? {
         let heard = stream.sinceHeard + max(.zero, binary.grace - .seconds(1))
         let age = UInt64(max(binary.grace, heard) / .nanoseconds(1))
@@ -164,21 +168,22 @@ final class BinaryConnection: PooledConnection {
 
     /// Asks the kernel how much the peer's machine has acknowledged.
     private func noteAcknowledged() {
-        // TLS makes bytes more, so this is rather too early a position than too late a one.
+        // TLS adds bytes, so this position is too early rather than too late.
         let position = output.consumedPosition - min(output.consumedPosition, UInt64(stream.unacknowledgedByteCount))
         guard position > acknowledged || position == output.endPosition else { return }
         acknowledged = position
         lastProgress = loop.now
     }
 
-    /// Ends a connection whose peer has been gone, or has taken nothing, for as long as one of HTTP/2 is given to answer a PING.
+    /// Ends a connection whose peer has been gone, or has taken nothing, for as long as an HTTP/2 server may take to
+    /// answer a PING.
     private func endIfStalled() {
         guard phase != .closed, !window.isEmpty else { return }
         noteAcknowledged()
         let patience = settings.pingAfterSilence + settings.pingTime
         let silence = max(lastProgress.duration(to: loop.now), stream.sinceHeard)
         guard min(silence, watchedSince.duration(to: loop.now)) >= patience else { return }
-        // This process may have stood still itself: what has arrived meanwhile is heard first.
+        // This process may have stood still itself, so it first reads what has arrived.
         stream.readNow()
         end(.failed("\(stream.peer) takes nothing any more"))
     }
@@ -209,20 +214,21 @@ final class BinaryConnection: PooledConnection {
             gateway.windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
             gateway.windowSize.noteError()
             settleRest()
-            // Only where it settled something: a server that does nothing but refuse is not to be called again and again. One that fails
-            // with a push and took others before it is at work.
+            // Only if it settled something: a server that refuses everything must not be called again and again. A server
+            // that fails with one push and took others before it works.
             let tookOthers = hasServed || index > 0
             if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
         }
         end(ending)
     }
 
-    /// What stands behind the identified one was thrown away.
+    /// What was sent after the identified one was thrown away.
     private func settleRest() {
         while !window.isEmpty { record(.untouched) }
     }
 
-    /// Nobody knows what became of what has left. What has not left whole cannot have been acted on.
+    /// Nobody knows what became of the notifications that have left. One that has not left as a whole cannot have been
+    /// acted on.
     private func giveUpWindow(because words: String?) {
         var uncertain = 0
         while let (ticket, leftAt) = window.takeOldest() {
@@ -249,14 +255,14 @@ final class BinaryConnection: PooledConnection {
         gateway.startedDraining(self, ending)
     }
 
-    /// What has not left stays here: it can still be given back as untouched.
+    /// What has not left can still be given back as untouched.
     func close() { end(.unneeded) }
 
     private func closeIfDrained() {
         if phase == .draining, window.isEmpty { close() }
     }
 
-    /// Ends the connection, and tells of everything that it was given.
+    /// Ends the connection and reports everything that it was given.
     private func end(_ ending: ConnectionEnding) {
         guard phase != .closed else { return }
         let wasOpen = phase == .open
@@ -284,7 +290,7 @@ final class BinaryConnection: PooledConnection {
         }
     }
 
-    /// Whoever was to come has gone another way, or to another worker.
+    /// The push that the room was kept for has gone another way, or to another worker.
     private func forgetAwaited() {
         guard let awaited, awaited.since.duration(to: loop.now) >= binary.grace * 2 else { return }
         self.awaited = nil
@@ -317,7 +323,8 @@ extension BinaryConnection: ByteStreamHandler {
 
     func closed(_ error: TransportError?) {
         if let error, !hasAnswered {
-            // A server of TLS 1.3 looks at the certificate when the client has long begun to write, and at nothing else before.
+            // With TLS 1.3, the client may write before the server checks its certificate. The server has read nothing
+            // then.
             if case .tls(_, .alert(let alert)) = error, alert.mayBeAboutCertificate { settleRest() }
             gateway.noteRefusedCertificate(error)
         }

@@ -2,12 +2,12 @@ package import Cryptography
 package import QueueCore
 package import Transport
 
-/// The binary interface: a pool of connections that share one endpoint and one provider certificate, which says for which app
-/// they are.
+/// The binary interface: a pool of connections that share one endpoint and one provider certificate. The certificate
+/// says which app they are for.
 ///
-/// Apple switched its own servers off on 31 March 2021; this serves compatible services, and the simulator. Success is silence: a
-/// push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at fault and ends the
-/// connection; what was sent behind it goes out again over the next one.
+/// Apple switched its own servers off on 31 March 2021; this serves compatible services, and the simulator. Success is
+/// silence: a push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at
+/// fault and ends the connection; what was sent behind it goes out again over the next one.
 package final class BinaryGateway: PoolingGateway {
     package let confirmsBySilence = true
     package weak var handler: (any PushGatewayHandler)?
@@ -19,21 +19,22 @@ package final class BinaryGateway: PoolingGateway {
     let isAuthenticatedByCertificate = true
     var openingInterval: Duration { binary.openingInterval }
     var pool: ConnectionPool<BinaryConnection>
-    /// Errors of one connection say what the tokens are like that go over the others.
+    /// Shared by all connections, since errors of one say how good the tokens of the others are.
     var windowSize: WindowSize
     /// Errors for identifiers that were never sent.
     var unknownIdentifierCount = 0
-    /// Where a new connection starts to count; a test starts near the end.
+    /// The first identifier of a new connection; a test starts near the end.
     private let firstIdentifier: UInt32
 
-    /// Answers to pushes that were not sent, because the interface cannot carry them. Told at the end of the turn.
+    /// Answers to pushes that were not sent, because the interface cannot carry them. They are delivered at the end of
+    /// the turn.
     private var refused: [Answer] = []
     private var refusals: [Reason: Refusal] = [:]
 
     /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
     /// - Parameters:
-    ///   - identity: evaluated for each connection that finds no other: thousands of certificates take much memory.
-    ///   - budget: what it shares with other gateways of the loop; nil if it has nothing to share.
+    ///   - identity: evaluated for a connection while no other is open: thousands of certificates take much memory.
+    ///   - budget: the connections that it shares with other gateways of the loop; nil if it shares none.
     package init(
         endpoint: Endpoint, identity: @escaping @autoclosure () throws -> TLSIdentity,
         settings: GatewaySettings = GatewaySettings(),
@@ -47,7 +48,7 @@ package final class BinaryGateway: PoolingGateway {
         self.firstIdentifier = firstIdentifier
         tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
         pool = ConnectionPool(settings, budget: budget, loop: loop)
-        windowSize = WindowSize(most: binary.windowSize)
+        windowSize = WindowSize(maximum: binary.windowSize)
     }
 
     package func send(
@@ -70,7 +71,8 @@ package final class BinaryGateway: PoolingGateway {
         BinaryConnection(stream: stream, gateway: self, firstIdentifier: firstIdentifier)
     }
 
-    /// An error came for a push whose silence had been believed: so many that were told to be delivered were not.
+    /// An error came for a push that had counted as delivered: this many pushes were reported as delivered and were
+    /// not.
     func errorCameLate(thrownAway count: Int) {
         if count > 0 { handler?.deliveredTooSoon(count, by: self) }
     }
@@ -79,7 +81,7 @@ package final class BinaryGateway: PoolingGateway {
         let refusal = refusals[reason] ?? Refusal(status: reason.row.status, text: reason.text)
         refusals[reason] = refusal
         refused.append(Answer(ticket: ticket, result: .refused(refusal), sentAt: loop.nowNanoseconds))
-        // Nobody is to be told anything from within a send.
+        // The handler must not be called from within a send.
         guard refused.count == 1 else { return }
         loop.atEndOfTurn { [self] in
             let batch = refused

@@ -10,22 +10,23 @@ package struct ErrorPacket: Equatable, Sendable {
     private static let command: UInt8 = 8
 
     package let status: BinaryStatus
-    /// Of the notification it is about, as that was sent.
+    /// The identifier of the notification that it is about.
     package let identifier: UInt32
 
-    /// What it says of the notification, in the words of today's provider API.
+    /// What it says about the notification, in the terms of today's provider API.
     var refusal: Refusal {
         let reason = status.reason
         return Refusal(status: reason.row.status, text: status.reasonText)
     }
 
-    /// Whether another notification may fare better at once: the fault is this one's and neither the server's nor the credential's.
+    /// Whether the fault lies in this notification, and not in the server or the credential: others may be sent at
+    /// once.
     var isAboutOneRecipient: Bool {
         let reason = status.reason
         return reason != .other && [.reject, .suspect].contains(reason.row.action)
     }
 
-    /// Reads packets from a stream, as it comes. Pure: bytes in, packets out, six bytes of memory. A fuzzer's way in.
+    /// Reads packets from a stream. Pure: bytes in, packets out, six bytes of memory. A fuzzer tests it.
     package struct Parser {
         private var held = InlineArray<6, UInt8>(repeating: 0)
         private var count = 0
@@ -35,14 +36,14 @@ package struct ErrorPacket: Equatable, Sendable {
         /// Whether part of a packet has come.
         package var isWithinPacket: Bool { count > 0 }
 
-        /// Takes what has arrived and returns the first packet that it completes; what follows that is passed over, since the
-        /// server closes behind it.
+        /// Takes what has arrived and returns the first packet that it completes. What follows is ignored, since the
+        /// server closes after a packet.
         package mutating func take(_ bytes: Span<UInt8>) throws(BinaryProtocolError) -> ErrorPacket? {
             for index in bytes.indices {
                 held[count] = bytes[index]
                 count += 1
                 guard held[0] == ErrorPacket.command else {
-                    // What is held stays within its six bytes, however often a caller asks again.
+                    // Keeps the buffer within its six bytes if a caller goes on after an error.
                     count = 0
                     throw .unknownCommand(held[0])
                 }
@@ -63,7 +64,7 @@ extension ErrorPacket: CustomStringConvertible {
     package var description: String { "status \(status.code), \(status.reasonText)" }
 }
 
-/// What a peer sent that the binary interface does not know.
+/// A peer sent what the binary interface does not have.
 package enum BinaryProtocolError: Error, Equatable, CustomStringConvertible {
     case unknownCommand(UInt8)
     /// A feedback record says that its token is longer than any.

@@ -10,8 +10,8 @@ package struct FeedbackRecord: Equatable, Sendable {
     package let time: UInt32
     package let token: [UInt8]
 
-    /// Reads records from a stream, as it comes. Pure: bytes in, records out, and no more memory than one record takes. A
-    /// fuzzer's way in.
+    /// Reads records from a stream. Pure: bytes in, records out, and no more memory than one record takes. A fuzzer
+    /// tests it.
     package struct Parser {
         private static let headByteCount = 6
 
@@ -19,11 +19,12 @@ package struct FeedbackRecord: Equatable, Sendable {
 
         package init() {}
 
-        /// How many bytes of a record have come that is not complete. At the end of the list any are a record cut off.
+        /// How many bytes of an incomplete record have come. At the end of the list, any such bytes are a record that
+        /// was cut off.
         package var incompleteByteCount: Int { held.count }
 
-        /// Takes what has arrived and adds the records that it completes to `records`. An error ends the list: where the next
-        /// record would begin is not known.
+        /// Takes what has arrived and adds the records that it completes to `records`. An error ends the list, since
+        /// nobody knows where the next record begins.
         package mutating func take(
             _ bytes: Span<UInt8>, into records: inout [FeedbackRecord]
         ) throws(BinaryProtocolError) {

@@ -1,22 +1,22 @@
 package import Cryptography
 package import Transport
 
-/// Asks the feedback service of the binary interface on which devices the certificate's app is gone.
+/// Reads from the binary interface's feedback service on which devices the certificate's app is gone.
 ///
-/// The client writes nothing and reads to the end; reading clears the list (Apple archive, "Binary Provider API"). So whoever
-/// asks keeps what has come before more is read. Apple's own service was switched off on 31 March 2021.
+/// The client writes nothing and reads to the end; reading clears the list (Apple archive, "Binary Provider API"). So
+/// the caller stores what has come before more is read. Apple's own service was switched off on 31 March 2021.
 ///
 /// Belongs to its loop.
 package final class FeedbackService {
-    /// The limits and times of asking.
+    /// Limits and times.
     package struct Settings: Sendable {
         /// Looking up the name, connecting and the TLS handshake together.
         package var connectTime = Duration.seconds(10)
         /// How long the service may say nothing before the end of its list.
         package var silence = Duration.seconds(30)
-        /// How long a list may take in all. What has come by then is kept, and the rest asked for the next time.
+        /// How long a list may take in all. What has come by then is kept, and the rest is read the next time.
         package var longest = Duration.seconds(600)
-        /// Records that are handed over at once, at the most about so many.
+        /// About the maximum number of records that are handed over at once.
         package var batchSize = 1000
 
         package init() {}
@@ -38,8 +38,9 @@ package final class FeedbackService {
         context = try .client(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
     }
 
-    /// Reads the list to its end and returns how many records it had. `keep` is awaited for each batch, and nothing more is read
-    /// meanwhile; what it throws ends the reading. A record that is cut off at the end is left out.
+    /// Reads the list to its end and returns how many records it had. `keep` is awaited for each batch, and nothing
+    /// more is read meanwhile; an error that it throws ends the reading. A record that is cut off at the end is left
+    /// out.
     package func read(_ keep: ([FeedbackRecord]) async throws -> Void) async throws -> Int {
         let stream = try await TLSConnection.connect(
             host: endpoint.host, port: endpoint.port, context: context, loop: loop,
@@ -56,7 +57,7 @@ package final class FeedbackService {
         return count
     }
 
-    /// Ends a reading that is under way, once what has come so far is kept.
+    /// Ends a reading that is under way, after what has come so far is kept.
     package func stop() { reader?.stop() }
 }
 
@@ -76,7 +77,7 @@ extension FeedbackService {
         }
     }
 
-    /// Gathers records while nobody asks for them, as many as one batch has.
+    /// Collects records until they are asked for, at most about one batch.
     private final class Reader: ByteStreamHandler {
         private let stream: TLSConnection
         private let batchSize: Int

@@ -1,34 +1,37 @@
-/// The notifications of one connection whose fate is not known, the oldest first: written, and not confirmed by silence.
+/// The notifications of one connection whose outcome is not known yet, the oldest first: they are written, and not
+/// confirmed by silence.
 ///
-/// Identifiers count up within the connection and go on with 0 behind 2^32 - 1, so that a notification is found by subtraction.
+/// Identifiers count up within the connection and continue with 0 after 2^32 - 1, so a notification is found by
+/// subtraction.
 struct SentWindow {
     private struct Item {
         let ticket: UInt64
-        /// The position behind its last byte in the connection's output.
+        /// The position after its last byte in the connection's output.
         let end: UInt64
         /// When that byte left the process, by the loop's nanoseconds; nil before.
         var leftAt: UInt64?
-        /// How many there may be in its company, itself included.
+        /// How many notifications may be in the window with it, itself included.
         let limit: Int
     }
 
-    /// Where the notification of an identifier stands.
+    /// Where the notification with an identifier is.
     enum Place: Equatable {
-        /// So many are older.
+        /// It is in the window, after `index` older ones.
         case waiting(index: Int)
-        /// Its silence was taken for consent already, and that of so many behind it; whatever waits was sent behind them.
+        /// It was confirmed by silence already, and so were `laterCount` after it. All that is in the window was sent
+        /// after those.
         case confirmed(laterCount: Int)
         /// It was never sent over this connection.
         case unknown
     }
 
     private var items: [Item] = []
-    /// Where the oldest stands in `items`, and the first that has not left.
+    /// The index in `items` of the oldest, and of the first that has not left.
     private var head = 0
     private var unsentFrom = 0
     private var nextIdentifier: UInt32
     private var issuedCount: UInt64 = 0
-    /// How many there may be, by the one in it that bears the least company.
+    /// How many may be in it: the lowest limit of those that are.
     private(set) var limit = Int.max
 
     /// - Parameter firstIdentifier: a test starts near the end.
@@ -61,7 +64,8 @@ struct SentWindow {
     /// When the oldest left; nil when nothing has.
     var oldestLeftAt: UInt64? { head < unsentFrom ? items[head].leftAt : nil }
 
-    /// Takes the next notification that left at `time` or before, all of whose bytes lie before `position`. Returns its ticket.
+    /// Takes the next notification that left at `time` or before, all of whose bytes lie before `position`. Returns its
+    /// ticket.
     mutating func takeConfirmed(leftBy time: UInt64, before position: UInt64) -> (ticket: UInt64, leftAt: UInt64)? {
         guard let leftAt = oldestLeftAt, leftAt <= time, items[head].end <= position else { return nil }
         return takeOldest().map { ($0.ticket, leftAt) }
@@ -81,13 +85,13 @@ struct SentWindow {
     /// Where the notification with `identifier` stands.
     func place(of identifier: UInt32) -> Place {
         let age = UInt64(nextIdentifier &- identifier)
-        // The identifier that comes next is 2^32 back, if it ever was.
+        // The next identifier was last used 2^32 notifications ago, if at all.
         let stepsBack = age == 0 ? 1 << 32 : age
         if stepsBack <= UInt64(count) { return .waiting(index: count - Int(stepsBack)) }
         return stepsBack <= issuedCount ? .confirmed(laterCount: Int(stepsBack) - 1 - count) : .unknown
     }
 
-    /// Gives back the room of what was taken, once that is half of all.
+    /// Frees the room of what was taken, once that is half of the array.
     private mutating func compact() {
         guard head == items.count || head >= 256 && head * 2 >= items.count else { return }
         items.removeFirst(head)

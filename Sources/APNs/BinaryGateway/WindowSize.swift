@@ -1,32 +1,33 @@
-/// How many notifications a connection may have within their grace: the more often errors come, the fewer.
+/// How many notifications of a connection may wait for their grace: fewer while errors come often.
 ///
-/// An error throws away all that was sent behind it, and that goes out again. With a full window and every tenth token bad, for
-/// one push that is taken 500 would be written in vain. So a window holds a few times what is taken from one error to the next, on
-/// the average over all connections of a gateway; and what silence shows to be good in one go counts at once.
+/// After an error everything that was sent behind it is sent again. With a full window and every tenth token bad, 500
+/// pushes would be written in vain for each one that is taken. So a window holds a few times the average number of
+/// pushes between two errors, taken over all connections of a gateway. A longer run without an error counts at once.
 struct WindowSize {
-    /// Where every token is bad, so much is still written at a time: fewer would save less than their segment and its TLS record cost.
-    static let least = 20
-    /// So many times what is taken from error to error. An error lies within such a window 98 times in 100 (1 - 1/e^4): with fewer the
-    /// end of a window would be waited for by its grace too often, with more the waste would grow and nothing be won.
+    /// The minimum, where every token is bad: fewer would save less than a segment and its TLS record cost.
+    static let minimum = 20
+    /// The window holds this many times the average from error to error. 98 in 100 such windows contain an error (1 -
+    /// 1/e^4). With a smaller factor a window would often have to wait for its grace; with a larger one more would be
+    /// sent in vain.
     private static let factor = 4
-    /// The part that a new interval has in the average.
+    /// A new interval counts for one part in this many of the average.
     private static let part = 4
 
-    private let most: Int
+    private let maximum: Int
     /// Pushes taken since the last error.
     private var sinceError = 0
     /// The average from error to error; nil before the first.
     private var interval: Int?
 
-    /// - Parameter most: what a connection holds as long as no error comes.
-    init(most: Int) {
-        self.most = most
+    /// - Parameter maximum: what a connection may hold while no error comes.
+    init(maximum: Int) {
+        self.maximum = maximum
     }
 
     /// Notifications that a connection may hold now.
     var current: Int {
-        guard let interval else { return most }
-        return min(max(Self.factor * max(interval, sinceError), Self.least), most)
+        guard let interval else { return maximum }
+        return min(max(Self.factor * max(interval, sinceError), Self.minimum), maximum)
     }
 
     /// So many were taken, as silence or a later error says.
@@ -38,10 +39,10 @@ struct WindowSize {
         sinceError = 0
     }
 
-    /// A connection ended without saying whose fault that was, as with command 0 every bad token does: all that it held is uncertain
-    /// and may be sent twice. So half as much is risked the next time.
+    /// A connection ended without naming a notification, as every bad token does with command 0. All that it held is
+    /// uncertain and may be sent twice, so the next window is half as large.
     mutating func noteLoss() {
-        interval = max(interval ?? most / Self.factor, sinceError) / 2
+        interval = max(interval ?? maximum / Self.factor, sinceError) / 2
         sinceError = 0
     }
 }

@@ -6,7 +6,7 @@ package import Transport
 
 /// Creates, reads, lists and deletes the channels of an app (Apple: "Sending channel management requests to APNs").
 ///
-/// Belongs to its loop. It connects with the first request and is to be closed.
+/// Belongs to its loop. It connects with the first request. The owner closes it.
 package final class ChannelClient {
     /// Looking up the name, connecting, the TLS handshake and the first SETTINGS together.
     private static let connectTime = Duration.seconds(30)
@@ -41,7 +41,7 @@ package final class ChannelClient {
 
     private struct Configuration: Codable {
         var policy: Int16
-        /// Another spelling than that of the header `apns-push-type`.
+        /// Spelt differently from the header `apns-push-type`.
         var pushType = "LiveActivity"
 
         enum CodingKeys: String, CodingKey {
@@ -64,7 +64,7 @@ package final class ChannelClient {
         return id
     }
 
-    /// What APNs stores of a channel's messages.
+    /// Which of a channel's messages APNs stores.
     package func policy(of channel: ChannelID) async throws(ChannelError) -> ChannelPolicy {
         let response = try await response("GET", "channels", channel)
         guard let configuration = try? JSONDecoder().decode(Configuration.self, from: Data(response.body)),
@@ -97,7 +97,7 @@ package final class ChannelClient {
 
     // MARK: Requests
 
-    /// The answer to a request, if it is one of success.
+    /// The answer to a request, if its status says success.
     private func response(
         _ method: String, _ what: String, _ channel: ChannelID? = nil, body: [UInt8] = []
     ) async throws(ChannelError) -> RequestConnection.Response {
@@ -106,7 +106,7 @@ package final class ChannelClient {
         do {
             response = try await answer(method, what, channel, body)
         } catch .lost where isKept && method == "GET" {
-            // The server was closing the connection; to have asked twice does no harm.
+            // The server was closing the connection. Asking twice does no harm.
             response = try await answer(method, what, channel, body)
         }
         guard (200..<300).contains(response.status) else {

@@ -1,8 +1,8 @@
 package import QueueCore
 
-/// Why a request about channels came to nothing. It is not repeated: whoever asked is there to ask again.
+/// Why a request about channels failed. It is not repeated automatically, since a person waits for the answer.
 package enum ChannelError: Error, Equatable {
-    /// In one line, of which the peer is part.
+    /// In one line that names the peer.
     case unreachable(String)
     case lost(String, why: String?)
     case noAnswer(String)

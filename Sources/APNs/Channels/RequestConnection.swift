@@ -3,7 +3,7 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// A connection for requests one after the other: what a person asks for seldom. Pushes go through a gateway.
+/// A connection for one request after the other, as a person makes them now and then. Pushes go through a gateway.
 ///
 /// Belongs to its loop.
 final class RequestConnection {
@@ -15,7 +15,7 @@ final class RequestConnection {
         var body: [UInt8] = []
     }
 
-    /// More is not kept of a body: 10,000 channels take 300 KB.
+    /// The rest of a longer body is dropped. 10,000 channels take 300 KB.
     private static let maximumBodyByteCount = 4 * 1024 * 1024
 
     private let stream: TLSConnection

@@ -2,8 +2,8 @@ package import Cryptography
 package import QueueCore
 
 extension CredentialScope {
-    /// What Apple says of a provider certificate: its marks and topics are extensions under 1.2.840.113635.100.6.3 (read from
-    /// certificates; Apple documents them nowhere).
+    /// What Apple says of a provider certificate: its marks and topics are extensions under 1.2.840.113635.100.6.3
+    /// (read from certificates; Apple documents them nowhere).
     /// - Parameter chosen: where its owner wants it used; empty for wherever it may be.
     package init(_ certificate: Certificate, in chosen: [Environment] = []) {
         let allowed = certificate.allowedEnvironments

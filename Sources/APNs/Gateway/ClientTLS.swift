@@ -1,17 +1,18 @@
 import Cryptography
 
-/// The TLS of a gateway's connections. The certificate is opened and the context made when a connection is, and both go with the last
-/// connection: they are 33 KB together, and a worker may know ten thousand certificates and hold connections for a few of them.
+/// The TLS of a gateway's connections. The certificate is opened and the context made for the first connection, and
+/// both are freed with the last one. Together they take 33 KB, and a worker may know ten thousand certificates but hold
+/// connections for a few.
 final class ClientTLS {
     private let authorities: TrustStore
     private let applicationProtocol: String?
     private let identity: (() throws -> TLSIdentity)?
-    /// Kept by the connections that use it.
+    /// The connections that use it keep it alive.
     private weak var current: TLSContext?
 
     /// - Parameters:
     ///   - authorities: who may have issued the server's certificate; nil for those of the system, which are read here.
-    ///   - identity: gives the client's certificate, each time anew.
+    ///   - identity: opens the client's certificate; called for each new context.
     init(
         trusting authorities: TrustStore?, identity: (() throws -> TLSIdentity)?, applicationProtocol: String?
     ) throws(CryptographyError) {
@@ -23,7 +24,7 @@ final class ClientTLS {
     /// Whether a connection uses it.
     var isInUse: Bool { current != nil }
 
-    /// What the next connection is made with. Throws when the certificate cannot be opened or used.
+    /// The context for the next connection. Throws when the certificate cannot be opened or used.
     func context() throws -> TLSContext {
         if let current { return current }
         let context = try TLSContext.client(

@@ -8,30 +8,31 @@ protocol ConnectionSeeker: AnyObject {
     /// Its share of the connections, against others.
     var weight: Double { get }
 
-    /// It is its turn: opens a connection.
+    /// Opens a connection; called when it is the gateway's turn.
     func connect()
 }
 
-/// How many connections the gateways of one loop hold together, at the most, and how fast they are opened. When all are taken, the
-/// one that was unused for the longest time is closed for the one that is wanted; while all are in use, they go from gateway to gateway by
-/// turns (``ConnectionTurns``). Who has to wait stands in line, and whoever came first is served first.
+/// Limits how many connections the gateways of one loop hold together, and how fast they open them. When all
+/// connections are taken, the one that was idle for the longest time is closed to make room. While all are in use,
+/// gateways take turns (``ConnectionTurns``). Gateways that have to wait are served in the order in which they came.
 package final class ConnectionBudget {
-    /// After looking for one to close in vain, nobody looks again for so long: with thousands of connections a look takes a while.
+    /// After a search for a connection to close found none, the next search comes after this time: with thousands of
+    /// connections it takes a while.
     private static let lookInterval = Duration.milliseconds(100)
-    /// Connections that may be begun at once, after a while without one.
+    /// Connections that may be begun at once after a quiet time.
     private static let burst = 20.0
 
     private let limit: Int
-    /// How long a connection must have been unused before it is closed for another: APNs takes it for an attack when connections
-    /// come and go in quick succession.
+    /// How long a connection must be idle before it is closed to make room: APNs takes connections in quick succession
+    /// for an attack.
     private let leastIdle: Duration
-    /// Connections begun in a second, at the most. A handshake takes the loop 1 ms: if a thousand gateways lose their connections at
-    /// one moment, the loop still has the better part of its time for sending.
+    /// Maximum number of connections begun in a second. A handshake takes the loop 1 ms: if a thousand gateways lose
+    /// their connections at the same moment, the loop still has most of its time for sending.
     private let perSecond: Double
     private let loop: EventLoop
     private let turns: ConnectionTurns
     private var connections: [ObjectIdentifier: Holding] = [:]
-    /// Those that were asked to give way and await their last answers.
+    /// Those that were asked to give way and wait for their last answers.
     private var leaving: Set<ObjectIdentifier> = []
     /// Those that are open, and those that are being opened.
     private(set) var count = 0
@@ -40,11 +41,11 @@ package final class ConnectionBudget {
     private var inLine: Set<ObjectIdentifier> = []
     private var isServing = false
     private var timer: Timer?
-    /// How many may be begun now, as of `countedAt`.
+    /// How many could be begun at `countedAt`.
     private var mayBegin = ConnectionBudget.burst
     private var countedAt: ContinuousClock.Instant
 
-    /// A connection and whose it is.
+    /// A connection and the gateway that it belongs to.
     private struct Holding {
         let connection: any PooledConnection
         let owner: any ConnectionSeeker
@@ -66,26 +67,26 @@ package final class ConnectionBudget {
         countedAt = .now
     }
 
-    /// Has a gateway open a connection when it is its turn: at once if nobody waits and there is a place.
+    /// Lets a gateway open a connection when it is its turn: at once if no other waits and there is room.
     func seek(_ seeker: any ConnectionSeeker) {
         guard inLine.insert(ObjectIdentifier(seeker)).inserted else { return }
         line.append(seeker)
         serve()
     }
 
-    /// The place is used by this connection.
+    /// The gateway has opened this connection.
     func note(_ connection: any PooledConnection, of owner: any ConnectionSeeker) {
         connections[ObjectIdentifier(connection)] = Holding(connection: connection, owner: owner)
     }
 
-    /// The connection is closed, or came to nothing.
+    /// The connection is closed, or could not be opened.
     func giveBack(_ connection: (any PooledConnection)? = nil) {
         if let connection {
             connections[ObjectIdentifier(connection)] = nil
             leaving.remove(ObjectIdentifier(connection))
         }
         count -= 1
-        // Whoever gives it back is in the middle of something.
+        // Not from within this call: its caller is in the middle of a change.
         if !line.isEmpty { loop.atEndOfTurn { [self] in serve() } }
     }
 
@@ -121,7 +122,7 @@ package final class ConnectionBudget {
         return mayBegin >= 1
     }
 
-    /// Closes a connection that nobody uses, or has one in use give way. Returns whether there is room now.
+    /// Closes an idle connection, or asks one in use to give way. Returns whether there is room now.
     private func makeRoom(for seeker: any ConnectionSeeker) -> Bool {
         let longestAgo = loop.now - leastIdle
         let idle = connections.values.lazy.map(\.connection).filter {
@@ -132,7 +133,7 @@ package final class ConnectionBudget {
             unused.close()
             return true
         }
-        // Places that will be free soon are for those who are first in line.
+        // Connections that will soon be closed are for the first in line.
         if leaving.count < line.count, let connection = connectionToGiveWay(for: seeker) {
             leaving.insert(ObjectIdentifier(connection))
             connection.drain(.unneeded)
@@ -141,7 +142,7 @@ package final class ConnectionBudget {
         return count < limit
     }
 
-    /// The connection whose turn is over: of the gateway with the most for its weight, and of its connections the oldest.
+    /// The connection whose turn is over: the oldest one of the gateway with the most connections for its weight.
     private func connectionToGiveWay(for seeker: any ConnectionSeeker) -> (any PooledConnection)? {
         var counts: [ObjectIdentifier: Int] = [:]
         for holding in connections.values where !leaving.contains(ObjectIdentifier(holding.connection)) {

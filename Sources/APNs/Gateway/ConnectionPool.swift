@@ -2,29 +2,29 @@ import Transport
 
 /// What a gateway keeps of its connections; see ``PoolingGateway``.
 struct ConnectionPool<Connection: PooledConnection> {
-    /// Those that may take pushes, the oldest first, and those that only await answers.
+    /// Those that may take pushes, the oldest first, and those that only wait for answers.
     var open: [Connection] = []
     var draining: [Connection] = []
     var isConnecting = false
     var isWanted = false
-    /// Somebody wanted to send more than there was room for, and there has been none since.
+    /// There was more to send than there was room for, and no room has come since.
     var isShort = false
-    /// Nothing may be sent: nothing is opened before somebody wants to send again.
+    /// Nothing may be sent: no connection is opened before capacity is requested again.
     var isAtRest = false
     var isClosed = false
     /// Its share of the connections, against other gateways.
     var weight = 1.0
-    /// When somebody last wanted to send more than there was room for.
+    /// When there was last more to send than there was room for.
     var lastAsked: ContinuousClock.Instant?
     var lastOpening: ContinuousClock.Instant?
     private(set) var reachability: Reachability
-    /// Connections in a row that the server ended with an alert that may be about the certificate.
+    /// How many connections in a row the server ended with an alert that may be about the certificate.
     var refusedHandshakes = 0
     var attemptTimer: Transport.Timer?
     var drained: Waiter<Bool>?
     private var generator = SystemRandomNumberGenerator()
 
-    /// What it shares with others of the same loop.
+    /// The connections that it shares with other gateways of the loop.
     let budget: ConnectionBudget
 
     init(_ settings: GatewaySettings, budget: ConnectionBudget?, loop: EventLoop) {
@@ -39,7 +39,8 @@ struct ConnectionPool<Connection: PooledConnection> {
         return isConnecting ? .connecting : .idle
     }
 
-    /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or prolongs.
+    /// Notes that an attempt failed, or that a connection did not last. Returns the outage that this begins or
+    /// prolongs.
     mutating func noteFailure(_ error: String, now: ContinuousClock.Instant) -> Outage? {
         reachability.failed(error, now: now, using: &generator)
         return reachability.outage
@@ -60,7 +61,7 @@ struct ConnectionPool<Connection: PooledConnection> {
         if !draining.contains(where: { $0 === connection }) { draining.append(connection) }
     }
 
-    /// Nothing may be sent at present. What went wrong before is no reason to wait once it may again.
+    /// Nothing may be sent at present. Earlier failures do not delay the next attempt after that.
     mutating func rest() {
         isAtRest = true
         (isWanted, isShort, lastAsked) = (false, false, nil)
@@ -68,7 +69,7 @@ struct ConnectionPool<Connection: PooledConnection> {
         attemptTimer?.cancel()
     }
 
-    /// The connection has served, and lasted.
+    /// The connection has answered, and lasted.
     mutating func noteProved() { reachability.proved() }
 
     mutating func noteClosed(_ connection: Connection) {

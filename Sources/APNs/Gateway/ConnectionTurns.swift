@@ -1,15 +1,17 @@
-/// Who gives up a connection, where there are fewer than are wanted: by turns, in proportion to weight.
+/// Decides which gateway gives up a connection where there are too few: gateways take turns, in proportion to their
+/// weight.
 ///
-/// Whoever has more than its share gives one up soon; where all have their share, which may be one for two, each keeps what it has for a
-/// turn. A connection that gives way takes no more pushes, awaits its answers and closes: nothing is lost by it.
+/// A gateway with more than its share gives one up soon. Where all have their share, which may be one connection for
+/// two gateways, each keeps its connection for a turn. A connection that gives way takes no more pushes, waits for its
+/// answers and closes, so nothing is lost.
 struct ConnectionTurns {
-    /// How long a contender of weight 1 keeps a connection while somebody waits for it. Apple takes it for an attack when connections
-    /// come and go in quick succession.
+    /// How long a gateway of weight 1 keeps a connection while another one waits for it. Apple takes connections in
+    /// quick succession for an attack.
     var turn = Duration.seconds(5)
-    /// The shortest time that a connection serves, whoever waits.
+    /// The minimum time that a connection is kept.
     var least = Duration.seconds(1)
 
-    /// A contender for connections.
+    /// A gateway that has connections or waits for one.
     struct Contender {
         let weight: Double
         /// Connections that it has.
@@ -18,10 +20,10 @@ struct ConnectionTurns {
         var load: Double { Double(connections) / weight }
     }
 
-    /// Weights count up to so many times one another: a turn of hours serves nobody.
+    /// The range in which weights count: a turn of hours would help nobody.
     private static let weights = 0.25...4.0
 
-    /// Whether a connection of `holder` that was opened `age` ago is to be given up for one of `seeker`.
+    /// Whether `holder` must give up a connection that was opened `age` ago, so that `seeker` gets one.
     func isOver(after age: Duration, of holder: Contender, for seeker: Contender) -> Bool {
         let withOneMore = Contender(weight: seeker.weight, connections: seeker.connections + 1)
         if holder.load > withOneMore.load { return age >= least }

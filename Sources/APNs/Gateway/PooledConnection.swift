@@ -2,30 +2,30 @@
 protocol PooledConnection: AnyObject {
     /// How many pushes it takes now.
     var freeSlots: Int { get }
-    /// How many pushes it was given whose outcome is not known.
+    /// How many of its pushes have no outcome yet.
     var inFlightCount: Int { get }
     /// Whether the server has shown that it serves this connection.
     var hasAnswered: Bool { get }
-    /// Whether it gets no pushes, because those that it has are not answered.
+    /// Whether it gets no more pushes because those that it has are not answered.
     var isSetAside: Bool { get }
     var openedAt: ContinuousClock.Instant { get }
     /// When a push was last given to it.
     var lastRequest: ContinuousClock.Instant { get }
 
-    /// Takes no more pushes, awaits what is due, and closes.
+    /// Takes no more pushes, waits for the answers that are due, and closes.
     func drain(_ ending: ConnectionEnding)
-    /// Closes at once; pushes without an outcome are given up.
+    /// Closes at once and gives up the pushes that have no outcome.
     func close()
 }
 
 /// Why a connection takes no more pushes.
 enum ConnectionEnding {
-    /// The gateway is done with it: idle, or drained.
+    /// The gateway does not need it any more: it is idle, or the gateway drains.
     case unneeded
-    /// It ended as connections of its kind do, and nothing speaks against another one at once.
+    /// It ended as connections of its kind do; another one may be opened at once.
     case usedUp
-    /// The server asked for it, or an answer said so.
+    /// The server asked for it, by GOAWAY or by an answer.
     case asked(String)
-    /// Broken, silent, or against the rules.
+    /// It broke, went silent, or the peer broke the rules.
     case failed(String)
 }

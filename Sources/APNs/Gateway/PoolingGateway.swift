@@ -2,8 +2,9 @@ import Cryptography
 import QueueCore
 import Transport
 
-/// A gateway whose connections open when capacity is wanted, grow in number only while all are saturated, are replaced when they
-/// end, and close when idle: what is the same for every interface of APNs. A conformance says how a connection is begun.
+/// What gateways of both interfaces have in common: connections open when capacity is wanted, grow in number only while
+/// all are saturated, are replaced when they end, and close when idle. A conforming type says how a connection is
+/// begun.
 protocol PoolingGateway: PushGateway, ConnectionSeeker {
     associatedtype Connection: PooledConnection
 
@@ -13,11 +14,12 @@ protocol PoolingGateway: PushGateway, ConnectionSeeker {
     /// The TLS of all connections.
     var tls: ClientTLS { get }
     var isAuthenticatedByCertificate: Bool { get }
-    /// The least time from opening one connection to opening the next, where each one ends soon.
+    /// The minimum time between opening two connections, for an interface whose connections often end.
     var openingInterval: Duration { get }
     var pool: ConnectionPool<Connection> { get set }
 
-    /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when it does.
+    /// Takes over a stream whose handshake went well. A connection that takes no pushes yet calls ``opened(_:)`` when
+    /// it does.
     func begin(on stream: TLSConnection) -> Connection
 }
 
@@ -42,7 +44,7 @@ extension PoolingGateway {
         (pool.open + pool.draining).reduce(0) { $0 + $1.inFlightCount }
     }
 
-    /// How many connections are open, those that are only being drained included.
+    /// How many connections are open, including those that drain.
     package var connectionCount: Int { pool.open.count + pool.draining.count }
 
     package func requestCapacity() {
@@ -92,7 +94,8 @@ extension PoolingGateway {
     private var wantsConnection: Bool {
         guard !pool.isClosed, !pool.isAtRest, !pool.isConnecting else { return false }
         guard !pool.open.isEmpty else { return pool.isWanted }
-        // Those that are set aside do not count; of them, too, there is no more than one for each that may be.
+        // Connections that are set aside do not count, but there may be at most one of them for each connection
+        // allowed.
         let serving = pool.open.count { !$0.isSetAside }
         return pool.isShort && serving < settings.maximumConnections
             && pool.open.count < 2 * settings.maximumConnections && pool.open.allSatisfy { $0.freeSlots == 0 }
@@ -106,8 +109,8 @@ extension PoolingGateway {
         return loop.now < next ? next : nil
     }
 
-    /// When a connection may be opened beside those there are; nil if there is none. Before its first answer nobody knows how many streams
-    /// a connection will carry; one that takes its time with that may be one that will never give any.
+    /// When a connection may be opened beside the existing ones; nil if there is none. Before its first answer nobody
+    /// knows how many streams a connection will carry, and one that is slow to answer may never do so.
     private var nextGrowth: ContinuousClock.Instant? {
         guard let newest = pool.open.map(\.openedAt).max(), let lastOpening = pool.lastOpening else { return nil }
         let mute = pool.open.count { !$0.hasAnswered }
@@ -143,7 +146,7 @@ extension PoolingGateway {
         }
         let connection = begin(on: stream)
         pool.budget.note(connection, of: self)
-        // It is one of the draining until it takes pushes.
+        // It counts as draining until it takes pushes.
         pool.draining.append(connection)
         guard connection.freeSlots > 0 else { return }
         opened(connection)
@@ -170,11 +173,12 @@ extension PoolingGateway {
     /// The connection takes pushes from now on.
     func opened(_ connection: Connection) {
         pool.noteOpened(connection)
-        // It may have no room at all.
+        // It may have no room.
         openIfNeeded()
     }
 
-    /// The connection takes no more pushes. The next one is opened before this one is gone, unless it did not last.
+    /// The connection takes no more pushes. The next one is opened before this one has closed, unless this one did not
+    /// last.
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteDraining(connection)
         guard !pool.isClosed else { return }
@@ -193,7 +197,7 @@ extension PoolingGateway {
         }
     }
 
-    /// Another one takes its place at once, if there was something to send of late, or there is.
+    /// Another one takes its place at once, if something was sent recently or there is something to send.
     private func replace(_ connection: Connection) {
         let isAskedFor = pool.lastAsked.map { $0 > connection.lastRequest } ?? false
         pool.isWanted = isAskedFor || connection.lastRequest.duration(to: loop.now) < settings.stableTime
@@ -212,10 +216,10 @@ extension PoolingGateway {
         handler?.capacityChanged(of: self)
     }
 
-    /// A connection is set aside: whoever waits for room gets it elsewhere.
+    /// A connection was set aside: opens another one if there is more to send.
     func needsAnother() { openIfNeeded() }
 
-    /// A connection was given up with so many pushes of which nobody knows what became.
+    /// A connection was lost with this many pushes whose outcome nobody knows.
     func lost(_ reason: String, uncertain count: Int) { handler?.connectionLost(reason, uncertain: count, by: self) }
 
     func credentialRefused(_ reason: Reason, _ detail: String) {
@@ -235,6 +239,6 @@ extension PoolingGateway {
         credentialRefused(.named("BadCertificate"), error.description)
     }
 
-    /// An alert that may mean something else is taken for the certificate's fault after so many connections in a row.
+    /// An alert that may mean something else counts as the certificate's fault after this many connections in a row.
     private static var refusedHandshakesThatTell: Int { 3 }
 }

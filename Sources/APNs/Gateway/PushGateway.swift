@@ -1,19 +1,22 @@
 package import QueueCore
 
-/// A way to APNs for one credential and environment: pushes go in one by one, and what became of them comes back in batches.
+/// A way to APNs for one credential and environment: pushes go in one by one, and their outcomes come back in batches.
 ///
-/// A plain object of its loop, which opens and closes connections by itself. After failures it tries again, ever more seldom;
-/// ``state`` says so, and nothing need be leased in vain meanwhile. It keeps itself alive until it is closed or drained.
+/// A plain object of its loop. It opens and closes connections by itself. After failures it tries again, with growing
+/// delays; ``state`` says so, and the owner need not lease jobs in vain meanwhile. It keeps itself alive until it is
+/// closed or drained.
 ///
-/// An outcome is reported once and never revised: a gateway whose interface confirms by silence waits before it reports.
+/// An outcome is reported once and never revised: a gateway whose interface confirms by silence waits before it
+/// reports.
 package protocol PushGateway: AnyObject {
-    /// Who is told; not kept alive.
+    /// Receives outcomes and changes; not kept alive.
     var handler: (any PushGatewayHandler)? { get set }
 
-    /// Whether nothing heard for a while is all the answer there is: pushes then stay in flight for long, and prove nothing wrong.
+    /// Whether silence for a while is the only confirmation. Pushes then stay in flight for long, and that is no sign
+    /// of trouble.
     var confirmsBySilence: Bool { get }
 
-    /// Its share of the connections where there are fewer than all want; above 0.
+    /// Its share of the connections if there are too few for all gateways; above 0.
     var weight: Double { get set }
 
     /// Whether APNs is within reach.
@@ -27,48 +30,51 @@ package protocol PushGateway: AnyObject {
 
     /// Sends a push to one device, or to one channel.
     /// - Parameters:
-    ///   - recipient: the bytes of the device token; of a broadcast, those of the channel's ID.
-    ///   - apnsID: goes out as `apns-id`; of a broadcast, as `apns-request-id`.
-    ///   - losses: how often it was sent and no answer came. Where one push can cost those beside it their answers, it goes in the
-    ///     smaller company the more often it was lost.
+    ///   - recipient: the bytes of the device token; for a broadcast, those of the channel ID.
+    ///   - apnsID: sent as `apns-id`; for a broadcast, as `apns-request-id`.
+    ///   - losses: how often it was sent without an answer. Where one push can cost others their answers, it is sent beside
+    ///     the fewer others the more often it was lost.
     ///   - ticket: comes back with the answer, exactly once.
-    /// - Returns: false when there is no free slot; then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
+    /// - Returns: false if there is no free slot. Then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
     ///   or an answer tells when to try again.
     func send(
         _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool
 
-    /// Says that there is more to send than there are free slots: opens the first connection, or another one when all are
-    /// saturated. Costs little; may be called again and again.
+    /// Says that there is more to send than there are free slots. The gateway opens its first connection, or another
+    /// one if all are saturated. Costs little; may be called often.
     func requestCapacity()
 
-    /// Nothing may be sent at present: opens nothing before ``requestCapacity()``, which then opens at once. What is open stays.
+    /// Nothing may be sent at present. The gateway opens no connection before the next ``requestCapacity()``, which
+    /// then opens one at once. Open connections stay.
     func rest()
 
-    /// Opens nothing more, awaits what is in flight until `deadline`, then closes. To be called on the loop.
+    /// Opens nothing more, waits until `deadline` for what is in flight, then closes. Must be called on the loop.
     func drain(until deadline: ContinuousClock.Instant) async
 
-    /// Closes all connections at once; what is in flight is reported as unanswered or untouched. Twice is as good as once.
+    /// Closes all connections at once; what is in flight is reported as unanswered or untouched. A second call does
+    /// nothing.
     func close()
 }
 
-/// Who hears from a gateway. Called on the loop's thread; sending from within is allowed.
+/// Receives what a gateway reports. Called on the loop's thread; it may send from within these calls.
 package protocol PushGatewayHandler: AnyObject {
-    /// What became of pushes: one batch for each read burst of a connection, or for its loss. The array is used again
-    /// afterwards; who keeps it makes the gateway allocate another.
+    /// The outcomes of pushes: one batch for each read burst of a connection, or for its loss. The gateway reuses the
+    /// array; a handler that keeps it makes the gateway allocate another.
     func answered(_ answers: [Answer], by gateway: any PushGateway)
 
-    /// There are free slots where there were none, or the gateway's ``PushGateway/state`` has changed.
+    /// The gateway has free slots again, or its ``PushGateway/state`` has changed.
     func capacityChanged(of gateway: any PushGateway)
 
-    /// The server has said, later than a gateway that confirms by silence waits, that it threw so many pushes away: they were told to
-    /// be delivered, and were not.
+    /// An error of the server came after the grace of a gateway that confirms by silence. It says that the server threw
+    /// this many pushes away, which were reported as delivered.
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway)
 
-    /// A connection was given up with so many pushes of which nobody knows what became.
+    /// A connection was lost with this many pushes whose outcome nobody knows.
     func connectionLost(_ reason: String, uncertain count: Int, by gateway: any PushGateway)
 
-    /// The server ended a connection because of the credential, not of a push. What follows is what ``QueueCore/Reason/table`` says.
+    /// The server ended a connection because of the credential, not because of a push. ``QueueCore/Reason/table`` says
+    /// what follows.
     func credentialRefused(_ reason: Reason, detail: String, by gateway: any PushGateway)
 }
 

@@ -1,7 +1,7 @@
 import QueueCore
 
-/// Remembers failed attempts to reach APNs, and says when the next one may be made. A circuit breaker without the half-open
-/// state: an attempt costs no push, so the attempt itself is the probe.
+/// Remembers failed attempts to reach APNs, and says when the next one may be made. This is a circuit breaker without
+/// the half-open state: an attempt costs no push, so it is the probe.
 struct Reachability {
     /// A time without a usable connection.
     private(set) var outage: Outage?
@@ -32,8 +32,8 @@ struct Reachability {
         outage = nil
     }
 
-    /// Full jitter on the way up. At the cap the wait is never shorter than the cap: in a long outage there is at most one attempt
-    /// a minute, since every attempt would prolong a ban.
+    /// Full jitter on the way up. Once the cap is reached, the wait is never shorter than the cap: in a long outage
+    /// there is at most one attempt a minute, since every attempt would prolong a ban.
     private func delay(using generator: inout some RandomNumberGenerator) -> Duration {
         guard backoff.ceiling(afterAttempt: failureCount) == backoff.cap else {
             return backoff.delay(afterAttempt: failureCount, using: &generator)
@@ -46,7 +46,7 @@ struct Reachability {
 package struct Outage: Equatable, Sendable {
     /// The beginning of the outage.
     package let since: ContinuousClock.Instant
-    /// What the last attempt came to: one line for the operator.
+    /// How the last attempt failed, in one line for the operator.
     package let error: String
     /// When the gateway tries again by itself.
     package let nextAttempt: ContinuousClock.Instant

@@ -2,14 +2,14 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// Reads what comes back. Called while the connection receives; the batch is handed over afterwards.
+/// Reads answers. Called while the connection receives; the batch is delivered afterwards.
 extension GatewayConnection: HTTP2Handler {
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool) {
         noteAnswer(on: stream)
         let status = section.status
         if status == 200 {
             tell(stream, .accepted)
-            // Whatever else comes on the stream: the push was accepted.
+            // The push was accepted, no matter what else comes on the stream.
             if !isLast { acceptedEarly.insert(stream.id) }
             return
         }
@@ -63,18 +63,18 @@ extension GatewayConnection: HTTP2Handler {
         }
     }
 
-    /// Settles a request that will hear no more.
+    /// Settles a request that gets no further answer.
     func settle(_ stream: StreamReference, as result: Answer.Result) {
         if acceptedEarly.remove(stream.id) != nil { return }
-        // The status counts, also when the body was cut off.
+        // The status counts even if the body was cut off.
         if let partial = partials.removeValue(forKey: stream.id) { return refuse(stream, partial) }
         tell(stream, result)
     }
 
-    /// What was refused goes out again at once. A server that refuses that as well, and the same once more, while it answers nothing,
-    /// would be asked in circles.
+    /// A refused request is sent again at once. If the server refuses it again and again and answers nothing else, this
+    /// would never end.
     private func noteRefusal(of stream: StreamReference) {
-        // Those that were on their way when the first was refused belong to it.
+        // Requests that were on their way when the first was refused count as the same refusal.
         guard stream.openedAt >= lastRefusalOfStream else { return }
         lastRefusalOfStream = loop.nowNanoseconds
         refusalsInARow += 1
@@ -93,7 +93,7 @@ extension GatewayConnection: HTTP2Handler {
     func pingAnswered(_ payload: UInt64) {}
 
     func receivedGoAway(lastStreamID: UInt32, code: ErrorCode, debugData: Span<UInt8>) {
-        // Usually JSON like that of an answer, but plain text, "null" and nothing have been seen.
+        // Usually JSON as in an answer; plain text, "null" and nothing have been seen too.
         let text = RefusalBody(Array(debugData)).text
         let words = text.map { "\(code), \($0)" } ?? "\(code)"
         let ending = "\(stream.peer) ended the connection: \(words)"
@@ -106,7 +106,8 @@ extension GatewayConnection: HTTP2Handler {
 
     func failed(_ error: HTTP2Error) {}
 
-    /// Settles what is open when the connection ends. A request whose end never left the process cannot have been acted on.
+    /// Settles open requests when the connection ends. The server cannot have acted on a request whose end never left
+    /// the process.
     func giveUpOpenStreams() {
         http.forEachOpenStream { stream, isSent in
             if acceptedEarly.contains(stream.id) { return }
@@ -123,7 +124,7 @@ extension GatewayConnection: HTTP2Handler {
         }
     }
 
-    /// Many refusals of one campaign are the same to the byte; they share an object.
+    /// Many refusals of a campaign are identical; they share one object.
     private func refusal(_ partial: PartialRefusal) -> Refusal {
         if partial.retryAfter == nil, let last = lastRefusal, last.status == partial.status, last.body == partial.body {
             return last.refusal

@@ -19,14 +19,15 @@ extension GatewayConnection {
         leaveWhenShutOut()
         askForLife()
         closeWhenIdle()
-        // A stream whose answer was told by its status leaves its slot without another.
+        // A stream that was settled by its status frees its slot without a further answer.
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
     }
 
-    /// Sets the connection aside when requests wait for long and nothing at all has been answered meanwhile: a server may acknowledge
-    /// every PING and swallow what it is sent. Where others of the gateway are answered at the same time, half the patience does.
+    /// Sets the connection aside when requests wait for long and nothing has been answered meanwhile: a server may
+    /// acknowledge every PING and still swallow requests. If other connections of the gateway get answers at the same
+    /// time, half of that time is enough.
     private func judgeByOldestRequest() {
-        // This process may have stood still itself; then whatever has arrived is to be heard first.
+        // This process may have stood still itself; then it has to read first what has arrived.
         let sinceCheck = lastCheck.duration(to: loop.now)
         lastCheck = loop.now
         guard phase == .open, !isSetAside, sinceCheck < settings.checkInterval * 1.5, let oldest = oldestUnanswered
@@ -55,8 +56,8 @@ extension GatewayConnection {
 
     /// Gives up requests whose answers are late. Their streams are reset, so that the slots are free again.
     ///
-    /// One that is late while later ones are answered says little about the connection. One that has swallowed all of them is left, and
-    /// so is one that does it again and again: nothing that it swallowed is sent over it once more.
+    /// One late answer says little about a connection that answers later requests. A connection that has swallowed all
+    /// requests is replaced, and so is one that does it repeatedly: what it swallowed is not sent over it again.
     private func giveUpLateStreams() {
         guard http.openStreamCount > 0 else { return }
         let (now, limit) = (loop.nowNanoseconds, UInt64(settings.responseTime / .nanoseconds(1)))
@@ -79,19 +80,20 @@ extension GatewayConnection {
         closeIfDrained()
     }
 
-    /// A request that is whole goes out, even if it still waits for the socket: the server may act on it before it reads RST_STREAM.
+    /// A request that is complete goes out even if it still waits for the socket: the server may act on it before it
+    /// reads RST_STREAM.
     private func giveUp(_ stream: StreamReference) {
         let isWhole = http.isWritten(stream.id)
         http.reset(stream.id, .cancel)
         settle(stream, as: isWhole ? .unanswered : .untouched)
     }
 
-    /// A server may allow no streams, for a while (RFC 9113 §5.1.2). One that goes on with it while somebody wants to send is as good as
-    /// unreachable.
+    /// A server may allow no streams for a while (RFC 9113 §5.1.2). If it keeps doing so while there is something to
+    /// send, it counts as unreachable.
     private func leaveWhenShutOut() {
         if http.openStreamCount > 0 || http.availableStreamCount > 0 { lastRoom = loop.now }
         guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
-        // It was opened for somebody.
+        // It was opened because there was something to send.
         let isNew = lastRequest == openedAt
         guard isNew || gateway.pool.lastAsked.map({ $0 > lastRoom }) == true else { return }
         drain(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))

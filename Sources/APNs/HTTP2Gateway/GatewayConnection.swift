@@ -2,21 +2,22 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// One connection of a gateway: requests in, answers out in batches, one per read burst. What becomes of the streams when the
-/// connection ends is decided here; whether there is to be another connection is the gateway's affair.
+/// One connection of a gateway: requests go in, and answers come out in one batch for each read burst. This type
+/// decides what becomes of the streams when the connection ends; the gateway decides whether to open another
+/// connection.
 ///
-/// `+Answers` reads what comes back, `+Health` keeps the clocks.
+/// `+Answers` reads the answers, `+Health` watches the times.
 final class GatewayConnection: PooledConnection {
     enum Phase {
         /// Nothing is sent before the server's first SETTINGS: connections with tokens start with one stream.
         case awaitingSettings
         case open
-        /// No new requests; the answers that are due are awaited.
+        /// Takes no new requests and waits for the answers that are due.
         case draining
         case closed
     }
 
-    /// Output is sent before the end of the turn once there is so much of it: four full TLS records.
+    /// With so much output (four full TLS records) it is sent before the end of the turn.
     private static let flushBytes = 64 * 1024
 
     let http: HTTP2Connection
@@ -26,8 +27,8 @@ final class GatewayConnection: PooledConnection {
     let openedAt: ContinuousClock.Instant
     var phase = Phase.awaitingSettings
 
-    /// What was read and concerns the whole connection. It is acted upon when the burst has been read: the HTTP/2 machine must not
-    /// be closed from within its own calls.
+    /// What was read about the whole connection. It takes effect after the burst has been read: the HTTP/2 machine must
+    /// not be closed from within its own calls.
     struct News {
         var ending: ConnectionEnding?
         var refusedCredential: (reason: Reason, detail: String)?
@@ -57,9 +58,9 @@ final class GatewayConnection: PooledConnection {
     var pingSent: ContinuousClock.Instant?
     /// Requests that were left without an answer.
     var unansweredCount = 0
-    /// Requests wait and nothing is answered any more: it gets no more of them before an answer comes.
+    /// Requests wait and nothing is answered any more: it gets no further ones before an answer comes.
     var isSetAside = false
-    /// When the clocks were last looked at.
+    /// When the times were last checked.
     var lastCheck: ContinuousClock.Instant
     /// When there was room for a request, or one in flight.
     var lastRoom: ContinuousClock.Instant
@@ -94,7 +95,7 @@ final class GatewayConnection: PooledConnection {
         return http.availableStreamCount
     }
 
-    /// What was accepted by its status is not in flight, even if the server has not ended its stream.
+    /// A push that was accepted by its status is not in flight, even if the server has not ended its stream.
     var inFlightCount: Int { http.openStreamCount - acceptedEarly.count }
 
     var isBusy: Bool { inFlightCount > 0 }
@@ -134,8 +135,8 @@ final class GatewayConnection: PooledConnection {
         if http.remainingStreamIDCount == 0 { makeRoomForAnother() }
     }
 
-    /// Stream identifiers are not used again (RFC 9113 §5.1.1). At the end of the turn, since nobody is to be told anything from
-    /// within a send.
+    /// Stream identifiers are not reused (RFC 9113 §5.1.1). At the end of the turn, since the handler must not be
+    /// called from within a send.
     private func makeRoomForAnother() {
         loop.atEndOfTurn { [self] in drain(.asked("the stream identifiers to \(stream.peer) are used up")) }
     }
@@ -159,7 +160,7 @@ final class GatewayConnection: PooledConnection {
 
     // MARK: Ending
 
-    /// Takes no more requests, awaits the answers that are due, and closes.
+    /// Takes no more requests, waits for the answers that are due, and closes.
     func drain(_ ending: ConnectionEnding) {
         guard phase == .open || phase == .awaitingSettings else { return }
         phase = .draining
@@ -190,7 +191,7 @@ final class GatewayConnection: PooledConnection {
         finish(because: error)
     }
 
-    /// - Parameter loss: what broke it; nil for an end in order.
+    /// - Parameter loss: what broke it; nil if it was closed in order.
     private func finish(because loss: String?) {
         phase = .closed
         clock?.cancel()
@@ -201,13 +202,13 @@ final class GatewayConnection: PooledConnection {
         gateway.closed(self)
     }
 
-    /// How many of the answers that are about to be told are none; nil for none of them.
+    /// How many of the answers to be delivered are unanswered; nil for none.
     var uncertainCount: Int? {
         let count = answers.count { if case .unanswered = $0.result { true } else { false } }
         return count > 0 ? count : nil
     }
 
-    /// Hands the answers over, as one batch. The arrays are used again, so that a burst costs no allocation.
+    /// Delivers the answers as one batch. The arrays are reused, so a burst costs no allocation.
     func deliverAnswers() {
         guard !answers.isEmpty else { return }
         var batch = spareAnswers

@@ -8,9 +8,9 @@ package import Transport
 ///
 /// The output of all requests of a turn goes out together. A connection is replaced when the server asks for it.
 package final class HTTP2Gateway: PoolingGateway {
-    /// What stands for the sender.
+    /// What authenticates the sender.
     package enum Credential: Sendable {
-        /// A provider token, at first this one.
+        /// A provider token; it can be replaced later.
         case token(ProviderToken)
         /// A provider certificate.
         case certificate(TLSIdentity)
@@ -25,11 +25,11 @@ package final class HTTP2Gateway: PoolingGateway {
     let isAuthenticatedByCertificate: Bool
     var pool: ConnectionPool<GatewayConnection>
     private var authorization: Authorization
-    /// Where a new connection starts to count its streams; a test starts near the end.
+    /// The first stream of a new connection; a test starts near the end.
     private let firstStreamID: UInt32
 
     /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
-    /// - Parameter budget: what it shares with other gateways of the loop; nil if it has nothing to share.
+    /// - Parameter budget: the connections that it shares with other gateways of the loop; nil if it shares none.
     package convenience init(
         endpoint: Endpoint, credential: Credential, settings: GatewaySettings = GatewaySettings(), loop: EventLoop,
         budget: ConnectionBudget? = nil, firstStreamID: UInt32 = 1
@@ -44,8 +44,8 @@ package final class HTTP2Gateway: PoolingGateway {
             firstStreamID: firstStreamID)
     }
 
-    /// The same with a provider certificate that `certificate` opens whenever there is a connection to be made and no other open:
-    /// thousands of them take much memory.
+    /// The same with a provider certificate. `certificate` opens it for a connection while no other is open: thousands
+    /// of certificates take much memory.
     package convenience init(
         endpoint: Endpoint, certificate: @escaping () throws -> TLSIdentity, settings: GatewaySettings, loop: EventLoop,
         budget: ConnectionBudget? = nil
@@ -74,7 +74,7 @@ package final class HTTP2Gateway: PoolingGateway {
     package func send(
         _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool {
-        // What one connection swallowed goes over another where there is one.
+        // What one connection swallowed is sent over another if there is one.
         let preferred = losses > 0 ? pool.open.first { $0.freeSlots > 0 && $0.unansweredCount == 0 } : nil
         guard let connection = preferred ?? pool.open.first(where: { $0.freeSlots > 0 }) else {
             requestCapacity()

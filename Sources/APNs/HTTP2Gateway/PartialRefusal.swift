@@ -1,7 +1,7 @@
 /// An answer other than 200 whose body is still coming.
 struct PartialRefusal {
-    /// Of a body no more is kept; the rest is dropped as it comes. Apple's have some 50 bytes, and a connection may have thousands of
-    /// them half read.
+    /// Maximum number of bytes that are kept of a body; the rest is dropped. Apple's bodies have some 50 bytes, and a
+    /// connection may have thousands of them half read.
     static let maximumBodyBytes = 4096
 
     let status: Int

@@ -2,14 +2,14 @@ import HTTP2
 import QueueCore
 import Synchronization
 
-/// How a gateway names itself to the server at present, and the prepared fields that follow from it. Replaced as a whole by the
-/// next provider token.
+/// How a gateway currently identifies itself to the server, and the prepared fields that follow from it. The next
+/// provider token replaces the whole object.
 final class Authorization {
-    /// So many kinds of push are remembered; a gateway for one app has a handful.
+    /// How many kinds of push are remembered; a gateway for one app has a handful.
     private static let maximumKinds = 512
     private static let numbers = Atomic<UInt64>(0)
 
-    /// Never given twice in a process.
+    /// Unique in a process.
     let number: UInt64
     private let authority: String
     private let token: ProviderToken?
@@ -31,8 +31,8 @@ final class Authorization {
         return headers
     }
 
-    /// Apple advises incremental indexing for these. That includes the token: it is good for an hour on this very connection
-    /// and would otherwise cost 200 bytes a request.
+    /// Apple advises incremental indexing for these. That includes the token: it is good for an hour on this very
+    /// connection and would otherwise cost 200 bytes a request.
     private func fields(for kind: PushKind) -> [PreparedHeaders.Field] {
         var fields = [
             PreparedHeaders.Field(":method", "POST"),

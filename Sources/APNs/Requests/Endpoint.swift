@@ -1,7 +1,7 @@
 package import Cryptography
 package import QueueCore
 
-/// Where requests go: a host and port of APNs, or of something that stands in for it.
+/// Where requests go: a host and port of APNs, or of a server that replaces it.
 package struct Endpoint: Sendable {
     package let host: String
     package let port: UInt16
@@ -22,8 +22,8 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// Apple's own for requests about channels (Apple: "Sending channel management requests to APNs"). The ports differ by
-    /// environment.
+    /// Apple's own for requests about channels (Apple: "Sending channel management requests to APNs"). The ports differ
+    /// by environment.
     package init(channelsOf environment: Environment) {
         switch environment {
         case .production: self.init(host: "api-manage-broadcast.push.apple.com", port: 2196)
@@ -31,7 +31,8 @@ package struct Endpoint: Sendable {
         }
     }
 
-    /// The binary interface of an environment (Apple archive, "Binary Provider API"). Apple switched it off on 31 March 2021.
+    /// The binary interface of an environment (Apple archive, "Binary Provider API"). Apple switched it off on 31 March
+    /// 2021.
     package init(binaryInterfaceOf environment: Environment) {
         switch environment {
         case .production: self.init(host: "gateway.push.apple.com", port: 2195)

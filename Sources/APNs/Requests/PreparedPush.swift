@@ -1,16 +1,17 @@
 import HTTP2
 package import QueueCore
 
-/// What all recipients of a message have in common, prepared once: a request then adds its path, its identifier and the payload.
+/// What all recipients of a message have in common, prepared once. A request adds its path and its identifier.
 ///
-/// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through another.
+/// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through
+/// another.
 package final class PreparedPush {
     /// `apns-collapse-id`: what a later push replaces on the device.
     package enum CollapseID: Hashable, Sendable {
         case none
         /// One for all recipients, at most 64 bytes.
         case constant(String)
-        /// The recipient's `apns-id`, so that a push that is sent again replaces its twin.
+        /// The recipient's `apns-id`, so that a push that is sent twice replaces the first one.
         case apnsID
     }
 
@@ -24,7 +25,8 @@ package final class PreparedPush {
     let expirationField: [UInt8]
     let isCollapsedByAPNsID: Bool
     let collapseID: [UInt8]
-    /// The `:path` of a broadcast, whatever its channel; empty for pushes to devices, of which each has its own.
+    /// The `:path` of a broadcast, the same for every channel; empty for pushes to devices, since each has its own
+    /// path.
     let broadcastPath: [UInt8]
 
     /// The priority where one has to be given.
@@ -69,7 +71,7 @@ package final class PreparedPush {
     /// Whether its recipient is a channel.
     var isBroadcast: Bool { !broadcastPath.isEmpty }
 
-    /// The prepared fields for a gateway; made again only when the gateway or its authorization is another than last time.
+    /// The prepared fields for a gateway; made again only if the authorization has changed since last time.
     func headers(for authorization: Authorization) -> PreparedHeaders {
         if let prepared, prepared.number == authorization.number { return prepared.headers }
         let headers = authorization.headers(for: kind)

@@ -1,14 +1,14 @@
 package import Cryptography
 
-/// A provider token: what a signing key's holder shows APNs with every request (Apple: "Establishing a token-based
-/// connection to APNs"). It is a JSON web token, signed with ES256, good for an hour.
+/// A provider token: the holder of a signing key shows it to APNs with every request (Apple: "Establishing a
+/// token-based connection to APNs"). It is a JSON web token, signed with ES256, good for an hour.
 ///
-/// Apple refuses a key's holder that shows new tokens more often than every 20 minutes, fleets included. So a token is minted
-/// once for all workers and kept in the store; this type only says how it is made and how old it may get.
+/// Apple refuses a key whose tokens change more often than every 20 minutes, in the whole fleet. So a token is minted
+/// once for all workers and kept in the store; this type says how it is made and how old it may get.
 package struct ProviderToken: Hashable, Sendable {
-    /// When the next token is to be minted: between the 20 minutes that have to pass and the 60 that may.
+    /// The age at which the next token is minted: between the minimum of 20 minutes and the lifetime of 60.
     package static let refreshSeconds: Int64 = 45 * 60
-    /// Within this time no second token may be minted for the same key.
+    /// Within this time, no second token may be minted for the same key.
     package static let minimumSeconds: Int64 = 20 * 60
 
     /// `header.claims.signature`. A secret.
@@ -26,7 +26,7 @@ package struct ProviderToken: Hashable, Sendable {
     /// - Parameters:
     ///   - keyID: the signing key's identifier, ten characters.
     ///   - teamID: the team's identifier, ten characters.
-    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired when its own clock differs by an hour.
+    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired if its own clock differs by an hour.
     package static func mint(
         key: PrivateKey, keyID: String, teamID: String, now: Int64
     ) throws(APNsError) -> ProviderToken {

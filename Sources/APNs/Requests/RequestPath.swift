@@ -1,6 +1,7 @@
 import QueueCore
 
-/// The `:path` of a push to one device, `/3/device/` and the token in hexadecimal. On the stack, since there is one for every push.
+/// The `:path` of a push to one device, `/3/device/` and the token in hexadecimal. On the stack, since there is one for
+/// every push.
 struct RequestPath {
     private static let prefix: InlineArray<10, UInt8> = [
         0x2F, 0x33, 0x2F, 0x64, 0x65, 0x76, 0x69, 0x63, 0x65, 0x2F,  // /3/device/

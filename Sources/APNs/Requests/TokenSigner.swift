@@ -1,13 +1,13 @@
 package import Cryptography
 
-/// Whoever signs provider tokens: a key with the names that Apple gave it.
+/// Signs provider tokens: a key with the identifiers that Apple gave it.
 package struct TokenSigner: Sendable {
     /// Ten characters each.
     package let teamID: String
     package let keyID: String
     private let key: PrivateKey
-    /// Stands for the signer where its token is kept: SHA-256 of public key, team and key ID. Nobody comes to it who does not
-    /// hold the private key, so one tenant's credential does not lead to another's token by naming its team and key.
+    /// Identifies the signer where its token is stored: SHA-256 of public key, team and key ID. Only the holder of the
+    /// private key has this digest, so a tenant cannot get another tenant's token by naming its team and key.
     package let digest: [UInt8]
 
     package init(key: PrivateKey, teamID: String, keyID: String) throws(CryptographyError) {

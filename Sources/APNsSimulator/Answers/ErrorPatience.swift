@@ -1,6 +1,6 @@
-/// How long APNs puts up with a connection whose pushes it has to refuse. Too many refusals end it, those of bad tokens sooner,
-/// while dead ones (410) are nobody's fault; a run of them slows it down until a push is accepted (Apple: "Troubleshooting push
-/// notifications"). Apple's numbers are not known, so they are a rule's to give.
+/// How long APNs puts up with a connection whose pushes it has to refuse. Too many refusals end it, those of bad tokens
+/// sooner, while dead ones (410) are nobody's fault; a run of them slows it down until a push is accepted (Apple:
+/// "Troubleshooting push notifications"). Apple's numbers are not known, so they are a rule's to give.
 struct ErrorPatience {
     enum Consequence {
         case none

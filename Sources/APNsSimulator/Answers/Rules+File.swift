@@ -18,8 +18,8 @@ extension Rules {
     ///     }
     ///
     /// `latency_ms` is a number or a pair. `status` may be left out for reasons that Apple documents. The first outcome
-    /// whose conditions (`token_prefix`, `topic`, `channel`, `share`, `probability`, `times`) all hold decides; without one the
-    /// push is accepted.
+    /// whose conditions (`token_prefix`, `topic`, `channel`, `share`, `probability`, `times`) all hold decides; without
+    /// one the push is accepted.
     ///
     /// Throws ``SimulatorError/rules(place:problem:)`` with the place of the first mistake and what to do about it.
     package init(json: [UInt8]) throws(SimulatorError) {

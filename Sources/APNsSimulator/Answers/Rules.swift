@@ -3,8 +3,9 @@ package struct Rules: Sendable, Equatable {
     /// How many different token prefixes the outcomes may name.
     package static let maximumPrefixCount = 64
 
-    /// How long an answer takes: each time something between the two, evenly spread. Over the binary interface, which answers nothing
-    /// but errors, it is from a bad notification to its error packet; what arrives meanwhile is thrown away.
+    /// How long an answer takes: each time something between the two, evenly spread. Over the binary interface, which
+    /// answers nothing but errors, it is from a bad notification to its error packet; what arrives meanwhile is thrown
+    /// away.
     package var latency: ClosedRange<Duration> = .zero ... .zero
     /// Tried in order; the first that applies decides. When none does, the push is accepted.
     package var outcomes: [OutcomeRule] = []
@@ -34,8 +35,8 @@ package struct OutcomeRule: Sendable, Equatable {
         package var status: Int
         /// Sent as `{"reason":…}`; may be one that Apple does not document.
         package var reason: String
-        /// Milliseconds since 1970, sent beside the reason; for a 410 without one, the time of the answer. Over the binary
-        /// interface the feedback service gives it, in whole seconds.
+        /// Milliseconds since 1970, sent beside the reason; for a 410 without one, the time of the answer. Over the
+        /// binary interface the feedback service gives it, in whole seconds.
         package var timestamp: Int?
         /// Sent as `retry-after`; seconds or an HTTP date.
         package var retryAfter: String?

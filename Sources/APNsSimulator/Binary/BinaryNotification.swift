@@ -1,7 +1,7 @@
 /// A notification of the binary interface, as it arrived.
 ///
-/// Source: Apple archive, "Binary Provider API" and "Legacy Notification Format". Read here independently of the client, so that
-/// a mistake in one is seen by the other.
+/// Source: Apple archive, "Binary Provider API" and "Legacy Notification Format". Read here independently of the
+/// client, so that a mistake in one is seen by the other.
 struct BinaryNotification: Equatable {
     /// 0, 1 or 2.
     var command: UInt8

@@ -1,12 +1,13 @@
 import QueueCore
 import Transport
 
-/// One client's connection of the binary interface: takes notifications in silence, until one is refused. Then it names that
-/// one, after the rules' latency, and closes; what the client has sent behind it is read and never looked at. Lives on the
-/// simulator's loop.
+/// One client's connection of the binary interface: takes notifications in silence, until one is refused. Then it names
+/// that one, after the rules' latency, and closes; what the client has sent behind it is read and never looked at.
+/// Lives on the simulator's loop.
 ///
-/// A push to a dead device is taken, and the device reported by the feedback service. The interface has no `apns-id`: what
-/// stands for it in counts and record is a hash of token and payload, so that a push that is sent again is known again.
+/// A push to a dead device is taken, and the device reported by the feedback service. The interface has no `apns-id`:
+/// what stands for it in counts and record is a hash of token and payload, so that a push that is sent again is known
+/// again.
 final class BinarySession: Session {
     let number: Int
     private let stream: TLSConnection

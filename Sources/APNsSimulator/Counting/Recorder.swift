@@ -5,9 +5,10 @@ import Foundation
 ///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"token_digest":"…","connection":1}
 ///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","payload_digest":"…","connection":1}
 ///
-/// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as `apns_id`. Of a token only
-/// its first eight digits, its length and a digest are written, of a payload a digest: that tells who and what it may be to whoever knows
-/// the tokens and payloads, and nothing to anybody else. Other events are `connected`, `disconnected` and `abandoned`.
+/// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as
+/// `apns_id`. Of a token only its first eight digits, its length and a digest are written, of a payload a digest: that
+/// tells who and what it may be to whoever knows the tokens and payloads, and nothing to anybody else. Other events are
+/// `connected`, `disconnected` and `abandoned`.
 ///
 /// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the
 /// end.

@@ -94,7 +94,8 @@ struct ConnectionCredential {
         return topics.names[topic].hasSuffix(suffix) ? nil : .topicDisallowed
     }
 
-    /// What is wrong with the bundle ID in the path of a broadcast, or of a request about channels: it has no suffix there.
+    /// What is wrong with the bundle ID in the path of a broadcast, or of a request about channels: it has no suffix
+    /// there.
     mutating func refusal(ofApp app: Int?, _ topics: TopicTable) -> DocumentedReason? {
         guard let app else { return .badPath }
         if PushType.allCases.contains(where: { !$0.topicSuffix.isEmpty && topics.names[app].hasSuffix($0.topicSuffix) })

@@ -2,7 +2,8 @@ import HTTP2
 import QueueCore
 import Transport
 
-/// One client's connection of the provider API: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the simulator's loop.
+/// One client's connection of the provider API: TLS below, HTTP/2 in the middle, APNs' rules above. Lives on the
+/// simulator's loop.
 final class PushSession: Session, DelayedAnswering {
     let number: Int
     private let stream: TLSConnection
@@ -166,8 +167,8 @@ final class PushSession: Session, DelayedAnswering {
 
     // MARK: Slots
 
-    /// The slot of a stream's request. Nil once that is answered: its stream may be open still, while the answer's body waits for the
-    /// client's window, and the slot be another's.
+    /// The slot of a stream's request. Nil once that is answered: its stream may be open still, while the answer's body
+    /// waits for the client's window, and the slot be another's.
     private func slot(of reference: StreamReference) -> Int? {
         let slot = Int(reference.tag)
         return requests.indices.contains(slot) && requests[slot].streamID == reference.id ? slot : nil

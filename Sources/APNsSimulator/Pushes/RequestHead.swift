@@ -3,7 +3,8 @@ import QueueCore
 
 /// The header section of a request, read field by field and held against APNs' rules.
 ///
-/// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in `RequestHead+Broadcast`.
+/// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in
+/// `RequestHead+Broadcast`.
 struct RequestHead {
     private(set) var isPost = false
     /// The device it is for, or what stands for its channel.

@@ -1,6 +1,7 @@
 import Transport
 
-/// What the sessions of a simulator share: configuration, rules, counts, the record and the clock. Lives on the simulator's loop.
+/// What the sessions of a simulator share: configuration, rules, counts, the record and the clock. Lives on the
+/// simulator's loop.
 final class Simulation {
     private static let flushInterval = Duration.milliseconds(200)
 

@@ -9,7 +9,8 @@ package struct SimulatorConfiguration: Sendable {
     package var port: UInt16 = 0
     /// Where requests about channels are taken, 0 for a port of the system's choice; nil: nowhere.
     package var managementPort: UInt16?
-    /// Where the binary interface and its feedback service are spoken, 0 for a port of the system's choice; nil: nowhere.
+    /// Where the binary interface and its feedback service are spoken, 0 for a port of the system's choice; nil:
+    /// nowhere.
     package var binaryPort: UInt16?
     package var feedbackPort: UInt16?
     /// How many channels an app may have; Apple's limit is 10,000.

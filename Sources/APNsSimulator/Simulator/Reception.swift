@@ -51,8 +51,8 @@ struct Reception {
             certificate: certificate, environment: configuration.environment, bundleIDs: configuration.bundleIDs)
     }
 
-    /// The topic of a connection of the binary interface: its certificate's first. Nil if the connection was closed, because the
-    /// certificate is not for this environment.
+    /// The topic of a connection of the binary interface: its certificate's first. Nil if the connection was closed,
+    /// because the certificate is not for this environment.
     private func topic(of stream: TLSConnection) -> String? {
         simulation.clock.refresh()
         let certificate = try? stream.peerCertificate

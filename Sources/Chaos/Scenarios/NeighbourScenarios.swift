@@ -41,7 +41,8 @@ extension Scenario {
                 disturb: { trial in
                     try await trial.begin()
                     let neighbour = Neighbour(trial.rig)
-                    // A report that takes a minute: vacuum removes nothing meanwhile, and every index entry of an ended job stays.
+                    // A report that takes a minute: vacuum removes nothing meanwhile, and every index entry of an ended
+                    // job stays.
                     let session = try await trial.rig.session()
                     try await session.runScript(
                         "set idle_in_transaction_session_timeout = 0; begin isolation level repeatable read; select count(*) from pushq.job"
@@ -77,8 +78,9 @@ extension Scenario {
         return hoarders
     }
 
-    /// What is seen where people and programs work by hand: a report's snapshot, producers and operators who never commit what they have
-    /// called, each function once, somebody who has locked rows and gone to lunch, somebody who has only looked at a table.
+    /// What is seen where people and programs work by hand: a report's snapshot, producers and operators who never
+    /// commit what they have called, each function once, somebody who has locked rows and gone to lunch, somebody who
+    /// has only looked at a table.
     private static func openTransactions(_ trial: Trial) async throws -> [PostgresConnection] {
         let queue = trial.rig.queue
         let scripts = [

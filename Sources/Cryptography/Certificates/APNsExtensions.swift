@@ -36,8 +36,8 @@ package struct APNsExtensions: Equatable, Sendable {
     package static let voipTopicsOID = "1.2.840.113635.100.6.3.4"
     package static let topicsOID = "1.2.840.113635.100.6.3.6"
 
-    /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not pairs of
-    /// their own. Nil when it is anything else.
+    /// The list is one flat sequence in which a topic's name and the sequence of its kinds alternate; they are not
+    /// pairs of their own. Nil when it is anything else.
     static func topics(fromDER bytes: [UInt8]) -> [Topic]? {
         var outer = DERReader(bytes)
         guard let list = outer.next(.sequence), outer.isAtEnd else { return nil }
@@ -56,7 +56,8 @@ package struct APNsExtensions: Equatable, Sendable {
         return topics
     }
 
-    /// One text in which commas stand between the topics. Empty when it is anything else: such a certificate has its subject, too.
+    /// One text in which commas stand between the topics. Empty when it is anything else: such a certificate has its
+    /// subject, too.
     static func voipTopics(fromDER bytes: [UInt8]) -> [String] {
         var reader = DERReader(bytes)
         guard let text = reader.nextString(), reader.isAtEnd else { return [] }

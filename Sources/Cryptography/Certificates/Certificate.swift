@@ -3,8 +3,8 @@ package import FoundationEssentials
 
 /// An X.509 certificate, and the one owner of its `X509`.
 ///
-/// `@unchecked Sendable` is sound because a certificate is never changed once it is made, its cached fields are filled by
-/// OpenSSL under a lock, and everything Swift reads from it is copied out in `init`.
+/// `@unchecked Sendable` is sound because a certificate is never changed once it is made, its cached fields are filled
+/// by OpenSSL under a lock, and everything Swift reads from it is copied out in `init`.
 @safe package final class Certificate: @unchecked Sendable {
     let pointer: OpaquePointer
     package let subject: DistinguishedName
@@ -40,8 +40,8 @@ package import FoundationEssentials
         unsafe X509_free(pointer)
     }
 
-    /// The topics the certificate may push to: those of Apple's list, else the subject's UID; and those of the list for VoIP that
-    /// older certificates have.
+    /// The topics the certificate may push to: those of Apple's list, else the subject's UID; and those of the list for
+    /// VoIP that older certificates have.
     package var topics: [String] {
         let listed = apns.topics.isEmpty ? subject.userID.map { [$0] } ?? [] : apns.topics.map(\.name)
         return listed + apns.voipTopics.filter { !listed.contains($0) }

@@ -1,5 +1,5 @@
-/// Just enough of ASN.1's distinguished encoding (X.690) to read and write Apple's certificate extensions. Input comes from
-/// outside, so every length is checked against what is there.
+/// Just enough of ASN.1's distinguished encoding (X.690) to read and write Apple's certificate extensions. Input comes
+/// from outside, so every length is checked against what is there.
 struct DERReader {
     enum Tag: UInt8 {
         case null = 0x05

@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// What one side of TLS shows for itself: a certificate, the private key that belongs to it, and the certificates between it and
-/// the root.
+/// What one side of TLS shows for itself: a certificate, the private key that belongs to it, and the certificates
+/// between it and the root.
 package struct TLSIdentity: Sendable {
     package let certificate: Certificate
     package let privateKey: PrivateKey
@@ -19,8 +19,8 @@ package struct TLSIdentity: Sendable {
         self.chain = chain
     }
 
-    /// Reads certificate, private key and further certificates from one PEM text, in any order as long as the holder's certificate
-    /// stands before its issuers'.
+    /// Reads certificate, private key and further certificates from one PEM text, in any order as long as the holder's
+    /// certificate stands before its issuers'.
     package init(pem: [UInt8], password: String? = nil) throws(CryptographyError) {
         let certificates = try Certificate.all(inPEM: pem)
         let key = try PrivateKey(pem: pem, password: password)
@@ -48,8 +48,8 @@ package struct TLSIdentity: Sendable {
     }
 }
 
-/// The ciphers that only old files need (RC2 with 40 bits, which the macOS keychain still exports with), in a module that OpenSSL 3
-/// loads on demand. The default module has to be loaded by name then, or it would be gone.
+/// The ciphers that only old files need (RC2 with 40 bits, which the macOS keychain still exports with), in a module
+/// that OpenSSL 3 loads on demand. The default module has to be loaded by name then, or it would be gone.
 private enum LegacyCiphers {
     static let areLoaded: Bool = {
         let isLoaded = unsafe OSSL_PROVIDER_load(nil, "default") != nil && OSSL_PROVIDER_load(nil, "legacy") != nil

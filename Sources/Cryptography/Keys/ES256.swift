@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// ECDSA on P-256 with SHA-256, the one signature APNs takes for provider tokens, in the form of JSON web signatures: 32 bytes of R,
-/// then 32 bytes of S (RFC 7518 §3.4). OpenSSL itself speaks the DER form.
+/// ECDSA on P-256 with SHA-256, the one signature APNs takes for provider tokens, in the form of JSON web signatures:
+/// 32 bytes of R, then 32 bytes of S (RFC 7518 §3.4). OpenSSL itself speaks the DER form.
 package enum ES256 {
     /// How long a signature is.
     package static let signatureByteCount = 64

@@ -2,8 +2,8 @@ import COpenSSL
 
 /// A private key, and the one owner of its `EVP_PKEY`.
 ///
-/// `@unchecked Sendable` is sound because the key is never changed after `init`, and OpenSSL allows that an unchanging key is
-/// used by several threads at once (openssl-threads(7)).
+/// `@unchecked Sendable` is sound because the key is never changed after `init`, and OpenSSL allows that an unchanging
+/// key is used by several threads at once (openssl-threads(7)).
 @safe package final class PrivateKey: @unchecked Sendable {
     let pointer: OpaquePointer
 

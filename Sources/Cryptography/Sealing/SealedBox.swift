@@ -2,9 +2,10 @@ import COpenSSL
 
 /// Secrets at rest: AES-256 in Galois/Counter mode (NIST SP 800-38D).
 ///
-/// A box is nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes). The nonce is random: a key may seal 2³² boxes before two of them
-/// are likely to share one (SP 800-38D §8.3), many more than there are credentials and provider tokens. The associated data is
-/// what the box belongs to, such as the row's key: a box that was moved to another row does not open.
+/// A box is nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes). The nonce is random: a key may seal 2³² boxes before two of
+/// them are likely to share one (SP 800-38D §8.3), many more than there are credentials and provider tokens. The
+/// associated data is what the box belongs to, such as the row's key: a box that was moved to another row does not
+/// open.
 package enum SealedBox {
     /// How long a key is.
     package static let keyByteCount = 32
@@ -23,8 +24,8 @@ package enum SealedBox {
         return nonce + ciphertext + (try cipher.tag(byteCount: tagByteCount))
     }
 
-    /// Opens what ``seal(_:key:associatedData:)`` made. Throws ``CryptographyError/cannotOpen`` when key, associated data or a
-    /// single bit of the box is another.
+    /// Opens what ``seal(_:key:associatedData:)`` made. Throws ``CryptographyError/cannotOpen`` when key, associated
+    /// data or a single bit of the box is another.
     package static func open(
         _ box: [UInt8], key: [UInt8], associatedData: [UInt8]
     ) throws(CryptographyError) -> [UInt8] {

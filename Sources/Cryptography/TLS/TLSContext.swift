@@ -10,11 +10,11 @@ package enum TLSVersion: Sendable {
 
 /// What the TLS sessions of one kind have in common, and the one owner of its `SSL_CTX`.
 ///
-/// TLS 1.2 is the least, with ECDHE and authenticated encryption only, no compression and no renegotiation (RFC 9113 §9.2).
-/// A client always verifies the server's certificate; there is no switch for it.
+/// TLS 1.2 is the least, with ECDHE and authenticated encryption only, no compression and no renegotiation (RFC 9113
+/// §9.2). A client always verifies the server's certificate; there is no switch for it.
 ///
-/// `@unchecked Sendable` is sound because the context is never changed after `init`, and OpenSSL allows that an unchanging
-/// context is used by several threads at once (openssl-threads(7)).
+/// `@unchecked Sendable` is sound because the context is never changed after `init`, and OpenSSL allows that an
+/// unchanging context is used by several threads at once (openssl-threads(7)).
 @safe package final class TLSContext: @unchecked Sendable {
     /// Whether a server asks its clients for a certificate, and who may have issued it.
     package enum ClientCertificates: Sendable {
@@ -121,7 +121,8 @@ package enum TLSVersion: Sendable {
         unsafe SSL_CTX_set_alpn_select_cb(
             pointer,
             { _, selected, selectedCount, offered, offeredCount, _ in
-                // The list is of names that each follow their length. Its bytes outlive the call, as the selection must.
+                // The list is of names that each follow their length. Its bytes outlive the call, as the selection
+                // must.
                 var index = 0
                 while let offered = unsafe offered, index < Int(offeredCount) {
                     let count = unsafe Int(offered[index])

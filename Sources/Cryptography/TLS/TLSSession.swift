@@ -61,13 +61,14 @@ package enum TLSProgress: Equatable, Sendable {
         return result == 1 ? .done(count) : try progress(of: result)
     }
 
-    /// Whether bytes have been taken from the socket that ``read(into:)`` has not looked at. The socket says nothing of them.
+    /// Whether bytes have been taken from the socket that ``read(into:)`` has not looked at. The socket says nothing of
+    /// them.
     package var hasPending: Bool {
         unsafe SSL_has_pending(pointer) == 1
     }
 
-    /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the same bytes have to come again, with more behind them if
-    /// need be.
+    /// Encrypts and sends at most one record (16 KB). After `.wantWrite` the same bytes have to come again, with more
+    /// behind them if need be.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(CryptographyError) -> TLSProgress {
         ERR_clear_error()
         var count = 0

@@ -2,7 +2,8 @@ import COpenSSL
 
 /// The authorities whose certificates a client accepts, and the one owner of their `X509_STORE`.
 ///
-/// `@unchecked Sendable` is sound because OpenSSL guards a store with a lock of its own, and nothing is added after `init`.
+/// `@unchecked Sendable` is sound because OpenSSL guards a store with a lock of its own, and nothing is added after
+/// `init`.
 @safe package final class TrustStore: @unchecked Sendable {
     let pointer: OpaquePointer
 
@@ -10,8 +11,8 @@ import COpenSSL
 
     /// The system's authorities.
     ///
-    /// Its bundle is read once: it is 140 certificates, which cost 18 ms and 0.8 MB where every context reads them for itself, and
-    /// a worker may have a thousand contexts. A bundle that changes counts from the next start on.
+    /// Its bundle is read once: it is 140 certificates, which cost 18 ms and 0.8 MB where every context reads them for
+    /// itself, and a worker may have a thousand contexts. A bundle that changes counts from the next start on.
     package static func system() throws(CryptographyError) -> TrustStore { try shared.get() }
 
     private init() throws(CryptographyError) {

@@ -1,7 +1,7 @@
-/// Bodies that the peer's windows hold back.
+/// Bodies that wait for the peer's windows.
 ///
-/// Those held back by the connection's window take turns, a frame each, so that a long body does not starve the short
-/// ones behind it. Those held back by their own stream's window stand aside and do not cost the others a look.
+/// Bodies that wait for the connection's window take turns, one frame each, so that a long body does not starve short
+/// ones. Bodies that wait for their own stream's window are set aside and cost the others nothing.
 struct BodyQueue {
     struct Body {
         let streamID: UInt32

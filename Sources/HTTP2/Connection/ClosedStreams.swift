@@ -1,8 +1,8 @@
-/// What a server remembers of a client's streams that are closed, so that it can tell a client that goes on after the end of a stream
-/// from one that could not know yet (RFC 9113 §5.1, §5.1.1).
+/// What a server remembers about closed streams. With it, the server can tell a client that goes on after the end of a
+/// stream from one that could not know yet that the stream was closed (RFC 9113 §5.1, §5.1.1).
 ///
-/// Only the newest are remembered. A stream that has been forgotten counts as ended by the client: what comes on it is answered with
-/// RST_STREAM, which a client in good order lets pass.
+/// Only the newest are remembered. A stream that has been forgotten counts as ended by the client: frames on it are
+/// answered with RST_STREAM, which a correct client ignores.
 struct ClosedStreams {
     /// How a stream came to be closed.
     enum History {
@@ -30,7 +30,8 @@ struct ClosedStreams {
         nextReset = (nextReset + 1) % Self.maximumResets
     }
 
-    /// Remembers which identifiers were skipped when the client opened `streamID` after `last`, which is 0 for its first.
+    /// Remembers which identifiers were skipped when the client opened `streamID` after `last`, which is 0 for its
+    /// first.
     mutating func noteOpening(of streamID: UInt32, after last: UInt32) {
         let expected = last == 0 ? 1 : last + 2
         guard streamID > expected else { return }

@@ -21,7 +21,8 @@ package struct ConnectionLimits: Sendable {
     /// One header block as sent, and the frames it comes in (CONTINUATION floods, VU#421644).
     package var headerBlockByteCount = 32 * 1024
     package var continuationCount = 8
-    /// PING, SETTINGS, PRIORITY, unknown frames and 1xx beyond the next limit (CVE-2019-9512, -9515). Each answer earns a few.
+    /// PING, SETTINGS, PRIORITY, unknown frames and 1xx beyond the next limit (CVE-2019-9512, -9515). Each answer earns
+    /// a few.
     package var controlFrames = Rate(perSecond: 500, burst: 1000)
     /// Interim responses (1xx) to one request.
     package var interimResponseCount: UInt8 = 8

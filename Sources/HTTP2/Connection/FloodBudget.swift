@@ -1,4 +1,4 @@
-/// How many frames of a kind a peer may send that bring nothing forward: a rate with a burst.
+/// How many frames of a kind a peer may send that carry no request or answer: a rate with a burst.
 ///
 /// Kept as the one number of the generic cell rate algorithm: when the next frame would have been due, had they come
 /// evenly. A peer is over its budget when that lies further ahead than the burst reaches.

@@ -54,7 +54,7 @@ extension HTTP2Connection {
         return start..<end
     }
 
-    /// Reads a whole header block. It is decoded whatever becomes of its stream, or the tables of the two ends would
+    /// Reads a whole header block. It is decoded even if its stream is gone: otherwise the tables of the two ends would
     /// differ from here on (RFC 9113 §4.3).
     private func receiveBlock(
         _ block: Span<UInt8>, on streamID: UInt32, isLast: Bool, _ handler: some HTTP2Handler
@@ -94,7 +94,7 @@ extension HTTP2Connection {
         guard let summary = FieldRules.check(section, as: .request) else {
             throw .stream(streamID, .protocolError, .malformedMessage)
         }
-        // Before the stream is there: the end of one that the handler has not heard of would be nobody's.
+        // Before the stream is opened: the handler must not hear of the end of a stream that it does not know.
         try Self.checkLength(summary.contentLength, isLast: isLast, on: streamID)
         let index = streams.insert(Stream(id: streamID, flags: .headReceived, openedAt: now))
         beginMessage(at: index, isLast: isLast, contentLength: summary.contentLength, handler)
@@ -122,8 +122,8 @@ extension HTTP2Connection {
         beginMessage(at: index, isLast: isLast, contentLength: contentLength, handler)
     }
 
-    /// The first few interim responses of a request are its own affair: a server may send one for each of thousands of requests
-    /// before it answers any.
+    /// The first few interim responses of a request do not count as a flood: a server may send one for each of
+    /// thousands of requests before it answers any.
     private func spendInterimResponse(at index: Int) throws(HTTP2Error) {
         guard streams[index].interimCount >= limits.interimResponseCount else {
             streams[index].interimCount += 1
@@ -132,7 +132,7 @@ extension HTTP2Connection {
         try spendControlFrame()
     }
 
-    /// A message without a body has none that is expected (RFC 9113 §8.1.1).
+    /// A message without a body must not announce one (RFC 9113 §8.1.1).
     private static func checkLength(_ contentLength: Int?, isLast: Bool, on streamID: UInt32) throws(HTTP2Error) {
         guard isLast, let contentLength, contentLength > 0 else { return }
         throw .stream(streamID, .protocolError, .contentLengthMismatch)
@@ -161,8 +161,8 @@ extension HTTP2Connection {
         handler.received(Span(), on: reference, isLast: true)
     }
 
-    /// The peer has said all on a stream. A client's stream ends with its response: if part of the request is still
-    /// waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
+    /// The peer has ended its side of a stream. A client's stream ends with its response: if part of the request is
+    /// still waiting for a window, the server has shown that it does not need it (RFC 9113 §8.1).
     func endRemote(at index: Int) {
         streams[index].flags.insert(.remoteEnded)
         if role == .client { earnFrames() }

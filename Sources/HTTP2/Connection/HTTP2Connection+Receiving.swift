@@ -1,4 +1,4 @@
-/// Takes the incoming bytes apart into frames. Bytes may come in any pieces; frames that are whole are read in place.
+/// Divides the incoming bytes into frames. Bytes may come in any pieces; complete frames are read in place.
 extension HTTP2Connection {
     /// Reads what the peer sent and tells `handler` what it means.
     ///
@@ -51,7 +51,7 @@ extension HTTP2Connection {
         offset &+= rest.count
     }
 
-    /// Adds to the kept part what it lacks, first of the header, then of the payload.
+    /// Completes the kept part, first the header, then the payload.
     private func completePartialFrame(
         _ bytes: Span<UInt8>, at offset: inout Int, _ handler: some HTTP2Handler
     ) throws(HTTP2Error) {
@@ -73,8 +73,9 @@ extension HTTP2Connection {
         offset += missing
     }
 
-    /// How many octets of a frame are read: all of them. A frame too large to be kept is refused before it is (RFC 9113 §4.2), but
-    /// for the head of a GOAWAY: it says which requests were not looked at and may be sent elsewhere.
+    /// How many octets of a frame are read: all of them. A frame that is too large is refused before it is kept (RFC
+    /// 9113 §4.2), except the head of a GOAWAY: it says which requests the peer has not looked at, so that they may be
+    /// sent elsewhere.
     private func readableByteCount(of header: FrameHeader) throws(HTTP2Error) -> Int {
         if header.payloadByteCount <= announcedSettings.maximumFrameSize {
             return FrameHeader.byteCount &+ header.payloadByteCount
@@ -102,7 +103,7 @@ extension HTTP2Connection {
             guard case .stream(let id, let code, let violation) = error else { throw error }
             // A stream that was never opened cannot be reset (RFC 9113 §6.4).
             guard !isIdle(id) else { throw .connection(code, violation) }
-            // A peer that provokes resets is no better than one that sends them (CVE-2025-8671).
+            // A peer that provokes resets floods as much as one that sends them (CVE-2025-8671).
             guard resets.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyResets) }
             resetAfterViolation(id, code, error, handler)
         }
@@ -152,8 +153,8 @@ extension HTTP2Connection {
         guard controlFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyControlFrames) }
     }
 
-    /// A request has got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames of their own beside each: what comes
-    /// along with an answer is no flood, since nobody gets more of it than there are requests.
+    /// A request has got its answer. Some peers send PING, WINDOW_UPDATE, RST_STREAM or frames of their own with each
+    /// answer. That is not a flood, since there cannot be more of them than requests.
     func earnFrames() {
         controlFrames.earn(ConnectionLimits.controlFramesPerAnswer)
         emptyFrames.earn(2)
@@ -165,7 +166,7 @@ extension HTTP2Connection {
         guard emptyFrames.spend(now: now) else { throw .connection(.enhanceYourCalm, .tooManyEmptyFrames) }
     }
 
-    /// An answer the peer asked for goes into the output only while it reads them.
+    /// An answer that the peer asked for is written only while the peer reads them.
     func spendAnswer() throws(HTTP2Error) {
         unreadAnswerCount += 1
         guard unreadAnswerCount <= limits.unreadAnswerCount else {
@@ -175,7 +176,7 @@ extension HTTP2Connection {
 
     // MARK: Streams
 
-    /// Whether the stream was never opened: such a one may get no frame but the HEADERS that open it (RFC 9113 §5.1).
+    /// Whether the stream was never opened: the only frame allowed on it is the HEADERS that open it (RFC 9113 §5.1).
     func isIdle(_ streamID: UInt32) -> Bool {
         if streamID % 2 == 0 { return true }
         return role == .client ? streamID >= nextStreamID : streamID > lastPeerStreamID
@@ -183,8 +184,9 @@ extension HTTP2Connection {
 
     /// The row of the stream that a part of a message came on; nil for one that is gone and whose frame is let pass.
     ///
-    /// A client lets everything pass: an answer must not be lost because of what comes behind another. A server says what is wrong
-    /// (RFC 9113 §5.1, closed), unless the client could not know yet that it had reset the stream or was going away.
+    /// A client ignores all of it: an answer must not be lost because of what follows another one. A server says what
+    /// is wrong (RFC 9113 §5.1, closed), unless the client could not know yet that it had reset the stream or was going
+    /// away.
     func streamOfMessage(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
         if let index = try openStream(streamID) { return index }
         guard role == .server, streamID <= goAwaySent ?? .max else { return nil }
@@ -201,7 +203,8 @@ extension HTTP2Connection {
         if role == .server { closedStreams.noteReset(streamID) }
     }
 
-    /// The row of an open stream; nil for one that is gone, whose WINDOW_UPDATE and RST_STREAM are let pass (RFC 9113 §5.1, closed).
+    /// The row of an open stream; nil for one that is gone, whose WINDOW_UPDATE and RST_STREAM are let pass (RFC 9113
+    /// §5.1, closed).
     func openStream(_ streamID: UInt32) throws(HTTP2Error) -> Int? {
         if let index = streams.index(of: streamID) { return index }
         guard streamID != 0 else { throw .connection(.protocolError, .wrongStreamForFrame) }

@@ -1,4 +1,4 @@
-/// Messages going out: a header block, written in place, and a body, as far as the windows let it.
+/// Sends messages: a header block, written in place, and a body, as far as the windows allow.
 extension HTTP2Connection {
     /// Adds a field to the message being written. Its value is sent as it is and not kept by the peer; its name is, the
     /// first time.
@@ -32,7 +32,7 @@ extension HTTP2Connection {
 
     // MARK: Bodies
 
-    /// Sends a body, or lines it up behind those that wait already (RFC 9113 §5.2).
+    /// Sends a body, or queues it behind those that wait already (RFC 9113 §5.2).
     private func send(_ body: BodyQueue.Body, ofStreamAt index: Int) {
         var body = body
         if bodies.isEmpty {
@@ -73,7 +73,7 @@ extension HTTP2Connection {
         }
     }
 
-    /// We have said all on a stream.
+    /// We have ended our side of a stream.
     private func endLocal(at index: Int) {
         // The row is written once: each access to it from outside is checked for overlapping another.
         var stream = streams[index]

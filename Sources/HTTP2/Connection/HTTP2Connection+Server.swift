@@ -1,6 +1,6 @@
 /// What only a server does: it answers.
 extension HTTP2Connection {
-    /// Keeps a word of the caller with a stream; it comes back in each event of the stream. Does nothing when the
+    /// Keeps a number of the caller with a stream; it comes back in each event of the stream. Does nothing when the
     /// stream is closed.
     package func setTag(_ tag: UInt64, of streamID: UInt32) {
         if let index = streams.index(of: streamID) { streams[index].tag = tag }
@@ -10,7 +10,7 @@ extension HTTP2Connection {
     /// anything else is sent. A request that has not come to its end is cut off with RST_STREAM(NO_ERROR).
     ///
     /// - Parameter headers: what repeats, with `:status` first.
-    /// - Returns: whether there is someone to answer; when not, nothing was begun.
+    /// - Returns: false if the stream is gone; then nothing was begun.
     package func openResponse(on streamID: UInt32, _ headers: PreparedHeaders) -> Bool {
         precondition(role == .server, "Only a server answers.")
         guard fatalError == nil, let index = streams.index(of: streamID) else { return false }

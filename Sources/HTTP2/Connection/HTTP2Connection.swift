@@ -1,13 +1,12 @@
-/// One HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out (RFC 9113). No sockets, no
-/// clock: whoever owns it carries the output to the peer, hands what comes from there to `receive`, and says what time
-/// it is.
+/// One HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out (RFC 9113). It has no socket
+/// and no clock: its owner carries the output to the peer, passes incoming bytes to `receive`, and says what time it
+/// is.
 ///
 /// It plays the client's role for the APNs gateway and the server's for the simulator. What the roles share is spread
 /// over files by concern: `+Receiving` takes frames apart, `+Headers`, `+Data` and `+Control` hold the rules for them,
 /// `+Sending` writes messages, `+Client` and `+Server` what only one of them does.
 ///
-/// Time-outs (first SETTINGS, SETTINGS ACK, PING, responses) are the owner's, since they need a timer; everything they
-/// need can be asked for.
+/// The owner handles time-outs (first SETTINGS, SETTINGS ACK, PING, responses), since they need a timer.
 ///
 /// Not `Sendable`: it lives on its owner's executor.
 package final class HTTP2Connection {
@@ -92,7 +91,7 @@ package final class HTTP2Connection {
     /// - Parameters:
     ///   - settings: what to announce. A client always switches push off.
     ///   - names: the fields that events tell by number.
-    ///   - firstStreamID: where a client starts to count; a test starts near 2^31.
+    ///   - firstStreamID: a client's first stream; a test starts near 2^31.
     package init(
         role: Role, settings: Settings = Settings(), limits: ConnectionLimits = ConnectionLimits(),
         names: FieldNames = FieldNames(),
@@ -133,7 +132,7 @@ package final class HTTP2Connection {
 
     // MARK: Asked by the owner
 
-    /// How many bytes wait to be carried to the peer.
+    /// How many bytes wait to be sent to the peer.
     package var outputByteCount: Int { outbox.bytes.count }
 
     /// Calls `body` with the bytes to be carried to the peer. It must not call the connection; say afterwards with
@@ -181,8 +180,8 @@ package final class HTTP2Connection {
         return streams[index].endPosition <= outbox.bytes.consumedPosition
     }
 
-    /// Whether the whole of what we had to say on the stream is in the output or beyond: the peer will get it, unless the connection is
-    /// lost before. Once the stream is closed it is false.
+    /// Whether the whole of what we had to say on the stream is in the output or beyond: the peer will get it, unless
+    /// the connection is lost before. Once the stream is closed it is false.
     package func isWritten(_ streamID: UInt32) -> Bool {
         guard let index = streams.index(of: streamID) else { return false }
         return streams[index].flags.contains(.localEnded)

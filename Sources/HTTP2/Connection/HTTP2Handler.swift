@@ -13,8 +13,8 @@ package enum StreamEnding: Equatable, Sendable {
 /// A handler may send, reset and answer from within a call; it must not call `receive`. Spans and sections are valid
 /// during the call only.
 package protocol HTTP2Handler: AnyObject {
-    /// The header section of a request, or of a final response (interim ones are passed over), arrived whole and
-    /// well-formed. When `isLast`, there is no body; a client's stream is closed by then and its slot free.
+    /// A complete and well-formed header section of a request or a final response arrived (interim ones are ignored).
+    /// When `isLast`, there is no body; a client's stream is closed by then and its slot free.
     func received(_ section: borrowing FieldSection, on stream: StreamReference, isLast: Bool)
 
     /// A part of the body arrived, possibly empty when `isLast` (also when trailers end the message).
@@ -36,6 +36,6 @@ package protocol HTTP2Handler: AnyObject {
     func pingAnswered(_ payload: UInt64)
 
     /// The connection cannot go on. GOAWAY is in the output: send that and close. Open streams are not reported one by
-    /// one; `forEachOpenStream` tells them.
+    /// one; `forEachOpenStream` lists them.
     func failed(_ error: HTTP2Error)
 }

@@ -1,4 +1,4 @@
-/// What a connection has to say: frames, written one behind the other, and the header compression they share.
+/// What a connection has to send: frames, one after the other, and the header compression that they share.
 ///
 /// Kept as one value so that a request costs a few accesses to it, not one for each part of a frame.
 struct Outbox: ~Copyable {

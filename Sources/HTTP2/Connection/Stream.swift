@@ -27,7 +27,7 @@ struct Stream {
     var receiveCredit = 0
     /// How many octets of body the peer has still to send by its `content-length`; -1 if it gave none.
     var bodyBytesExpected = -1
-    /// The caller's word for the stream; comes back in every event.
+    /// The caller's number for the stream; it comes back in every event.
     var tag: UInt64 = 0
     /// When the stream was opened, in nanoseconds of the caller's clock.
     var openedAt: UInt64 = 0

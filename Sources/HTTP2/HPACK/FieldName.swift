@@ -1,7 +1,7 @@
 /// A field name as a small number, so that fields are told apart without comparing text.
 ///
-/// The first numbers are the names HTTP/2 itself has rules for. From `firstOfApplication` on they belong to whoever
-/// made the `FieldNames` of a connection; every other name is `.other` and is told by its text.
+/// The first numbers are the names HTTP/2 itself has rules for. From `firstOfApplication` on they belong to the owner
+/// of the connection, which names them in `FieldNames`. Every other name is `.other`, and its text tells it apart.
 package struct FieldName: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }

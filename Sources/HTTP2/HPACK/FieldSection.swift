@@ -64,8 +64,8 @@ extension FieldSection {
 
     var textByteCount: Int { text.count }
 
-    /// How many octets of text it still takes. Never negative: each way to add text holds it against the limit first, wherever the
-    /// text comes from.
+    /// How many octets of text it still takes. Never negative: each way to add text holds it against the limit first,
+    /// wherever the text comes from.
     private var room: Int { textLimit &- text.count }
 
     /// Adds text; fails with `headerListTooLarge` when there is no room for all of it.

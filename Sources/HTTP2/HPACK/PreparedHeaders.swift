@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Fields that many requests or responses share, prepared once for all connections: what is sent again and again costs
-/// one octet a field and no comparison.
+/// Fields that many requests or responses share, prepared once for all connections. A repeated field then costs one
+/// octet and no comparison.
 ///
 /// A connection writes the fields in full the first time, which puts them into its dynamic table. From then on they are
 /// a handful of indices, and the connection remembers those octets under the `number` of this object for as long as its
@@ -13,7 +13,7 @@ package final class PreparedHeaders: Sendable {
         case incremental
         /// Send it as it is each time.
         case withoutIndexing
-        /// Send it as it is each time, and let nobody on the way keep it: a secret (RFC 7541 §7.1.3).
+        /// Send it as it is each time, and forbid proxies to store it: a secret (RFC 7541 §7.1.3).
         case neverIndexed
     }
 
@@ -55,7 +55,7 @@ package final class PreparedHeaders: Sendable {
     }
 
     package let fields: [Field]
-    /// Never given twice in a process.
+    /// Unique in a process.
     let number: UInt64
 
     private static let numbers = Atomic<UInt64>(0)

@@ -4,8 +4,8 @@ import Transport
 
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
-/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with the
-/// program that started it, whatever ends that one (``Minder``). As root it runs as user `postgres`.
+/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with
+/// the program that started it, whatever ends that one (``Minder``). As root it runs as user `postgres`.
 package final class PrivatePostgres: Sendable {
     /// How the server is asked to end (the signals of `pg_ctl stop`).
     package enum StopMode: Sendable {
@@ -60,7 +60,8 @@ package final class PrivatePostgres: Sendable {
         "host=\(Self.quoted(folder.path)) port=5432 user=\(Self.superuser) dbname=\(Self.quoted(database))"
     }
 
-    /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual, 34.1.1.1).
+    /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual,
+    /// 34.1.1.1).
     private static func quoted(_ value: String) -> String {
         "'\(value.map { $0 == "'" || $0 == "\\" ? "\\\($0)" : "\($0)" }.joined())'"
     }
@@ -156,7 +157,8 @@ package final class PrivatePostgres: Sendable {
         try await user.command(binaries.path(of: "initdb"), arguments, in: folder.path).run(mindedBy: minder)
     }
 
-    /// The server writes its state into the last line of `postmaster.pid`. It is minded as soon as its number is known there.
+    /// The server writes its state into the last line of `postmaster.pid`. It is minded as soon as its number is known
+    /// there.
     private func waitUntilReady(_ child: ChildProcess) async throws(LocalStackError) -> Int32 {
         let deadline = ContinuousClock.now + Self.patience
         var isMinded = false

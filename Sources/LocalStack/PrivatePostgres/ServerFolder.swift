@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// The short temporary folder that holds the data, the log and the socket of a private server. Only the server's user may enter
-/// it, which is what protects the server: inside, nobody is asked for a password.
+/// The short temporary folder that holds the data, the log and the socket of a private server. Only the server's user
+/// may enter it, which is what protects the server: inside, nobody is asked for a password.
 struct ServerFolder {
     /// A socket's path has at most 107 bytes and a zero (`sun_path`, unix(7)).
     private static let longestSocketPath = 107
@@ -14,7 +14,8 @@ struct ServerFolder {
     var data: String { "\(path)/data" }
     var log: String { "\(path)/server.log" }
 
-    /// Makes the folder in `parent` if one is given, in TMPDIR, or where that is too long a path or closed to the server's user, in /tmp.
+    /// Makes the folder in `parent` if one is given, in TMPDIR, or where that is too long a path or closed to the
+    /// server's user, in /tmp.
     init(ownedBy user: ServerUser, in parent: String? = nil) throws(LocalStackError) {
         let parents = [parent, ProcessInfo.processInfo.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
         var reason = ""

@@ -1,4 +1,5 @@
-/// How a private server is set: as a careful operator would set one on a small machine. Durability is never traded for speed.
+/// How a private server is set: as a careful operator would set one on a small machine. Durability is never traded for
+/// speed.
 package struct ServerSettings: Sendable {
     /// Names and values as in `postgresql.conf`.
     package var parameters: [String: String]
@@ -14,8 +15,8 @@ package struct ServerSettings: Sendable {
         "full_page_writes": "on",
         // A million devices with their index are about 150 MB, the hot tables a few more: they are read from memory.
         "shared_buffers": "256MB",
-        // A campaign of a million writes a few hundred MB of WAL. With the default of 1 GB two checkpoints fall into it, and
-        // each makes every page that is touched afterwards go into the WAL whole.
+        // A campaign of a million writes a few hundred MB of WAL. With the default of 1 GB two checkpoints fall into
+        // it, and each makes every page that is touched afterwards go into the WAL whole.
         "max_wal_size": "4GB",
         "min_wal_size": "512MB",
         "checkpoint_timeout": "15min",

@@ -35,8 +35,8 @@ struct ServerUser: Equatable {
         return nil
     }
 
-    /// The command, to be run as this user. The environment is the server's own: a PGDATA or PGPORT of the person at the
-    /// keyboard must not reach it.
+    /// The command, to be run as this user. The environment is the server's own: a PGDATA or PGPORT of the person at
+    /// the keyboard must not reach it.
     func command(_ executable: String, _ arguments: [String], in folder: String) -> ProcessCommand {
         let words = prefix + [executable] + arguments
         let environment = ["PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"]

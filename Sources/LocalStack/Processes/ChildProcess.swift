@@ -4,8 +4,8 @@ import Transport
 
 /// A process that this one has started.
 ///
-/// It is in a process group of its own, so that Ctrl-C does not reach it: whoever started it decides how it
-/// ends, and a ``Minder`` does when that one is no more. One thread waits for its end.
+/// It is in its own process group, so that Ctrl-C does not reach it: this process decides how it ends, and a ``Minder``
+/// ends it if this process has died. One thread waits for its end.
 package final class ChildProcess: Sendable {
     private struct State {
         var exit: ProcessExit?

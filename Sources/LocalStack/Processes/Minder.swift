@@ -4,9 +4,9 @@ import Transport
 
 /// Sees to it that processes and folders do not outlive the program that made them, however it ends.
 ///
-/// A shell script reads what to mind from a channel. The kernel closes the channel's other end when this program ends, by an exit,
-/// by Ctrl-C, by SIGKILL or by a crash; the script then ends the processes, the youngest first, and removes the folders. A clean
-/// ``end()`` goes the same way, so there is only one way.
+/// A shell script reads what to mind from a channel. The kernel closes the channel's other end when this program ends,
+/// by an exit, by Ctrl-C, by SIGKILL or by a crash; the script then ends the processes, the youngest first, and removes
+/// the folders. A clean ``end()`` goes the same way, so there is only one way.
 package final class Minder: Sendable {
     private let script: ChildProcess
     /// The channel to the script, nil once ended.
@@ -27,7 +27,8 @@ package final class Minder: Sendable {
         try? channel.reading.close()
     }
 
-    /// Ends the process of this number with `signal`, and with SIGKILL if that takes too long, when this program is gone.
+    /// Ends the process of this number with `signal`, and with SIGKILL if that takes too long, when this program is
+    /// gone.
     package func mind(processID: Int32, endingWith signal: Int32 = SIGKILL) {
         // The number alone could be another process's by then; with its start time it cannot.
         guard let start = ProcessTimes(of: processID)?.startTime else { return }
@@ -60,8 +61,8 @@ package final class Minder: Sendable {
 
     func order(_ line: String) {
         orders.withLock { orders in
-            // A minder that was killed cannot be told anything: SIGPIPE is the only way this fails, and the program that owns
-            // it ignores that signal as every program does that writes to sockets.
+            // A minder that was killed cannot be told anything: SIGPIPE is the only way this fails, and the program
+            // that owns it ignores that signal as every program does that writes to sockets.
             try? orders?.write(contentsOf: Data((line + "\n").utf8))
         }
     }
@@ -69,8 +70,8 @@ package final class Minder: Sendable {
     private static let step = Duration.milliseconds(20)
     private static let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-    /// Field 22 of /proc/PID/stat is the start time; the fields are counted behind the name, which may hold anything. A zombie
-    /// counts as gone: in a container nobody may be there to reap it.
+    /// Field 22 of /proc/PID/stat is the start time; the fields are counted behind the name, which may hold anything. A
+    /// zombie counts as gone: in a container nobody may be there to reap it.
     private static let scriptText = #"""
         trap '' HUP INT QUIT TERM PIPE
         children= folders= newline='

@@ -78,8 +78,8 @@ package struct ProcessCommand: Sendable {
         }
     }
 
-    /// A process group of its own, and no signal blocked or ignored: those would be inherited from whatever this program
-    /// does.
+    /// A process group of its own, and no signal blocked or ignored: those would be inherited from whatever this
+    /// program does.
     private static func setUp(_ attributes: inout posix_spawnattr_t) {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)

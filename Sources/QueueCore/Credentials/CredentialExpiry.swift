@@ -1,14 +1,14 @@
 package import FoundationEssentials
 
-/// How near a certificate is to its end. Apple's hold for 13 months; nobody remembers them.
+/// How soon a certificate expires. Apple's are valid for 13 months, which is easily forgotten.
 package struct CredentialExpiry: Equatable, Sendable {
     /// Days before the end at which a warning is due; 0 is the end itself.
     package static let thresholds = [30, 14, 7, 1, 0]
 
-    /// Until the certificate ceases to hold; below zero once it has.
+    /// Time until the certificate expires; below zero once it has.
     package let timeLeft: TimeInterval
 
-    /// - Parameter now: by the database's clock, as everything that workers have to agree on.
+    /// - Parameter now: by the database's clock, since workers have to agree on it.
     package init(notAfter: Date, now: Date) {
         timeLeft = notAfter.timeIntervalSince(now)
     }

@@ -19,15 +19,15 @@ package struct CredentialScope: Equatable, Sendable {
         case token
         case certificate
 
-        /// What it is called in messages.
+        /// Its name in messages.
         package var words: String { self == .token ? "signing key" : "certificate" }
     }
 
     package let kind: Kind
     package let environments: Stated<[Environment]>
-    /// Nil for a signing key, which does not say so: whatever its team owns.
+    /// Nil for a signing key, which may be used for all topics of its team.
     package let topics: Stated<[String]>?
-    /// When it begins and ceases to hold; nil for a signing key, which does neither.
+    /// When it becomes valid and expires; nil for a signing key, which has no such times.
     package let notBefore: Date?
     package let notAfter: Date?
 
@@ -58,8 +58,8 @@ package struct CredentialScope: Equatable, Sendable {
 
     /// Why APNs would refuse it for a queue at this time, in one line that names the field; nil if it would not.
     ///
-    /// A certificate needs the app's bundle ID among its topics, or a topic made of it by the suffix of a push type: one for
-    /// VoIP alone has `com.example.App.voip` and nothing else.
+    /// A certificate needs the app's bundle ID among its topics, or a topic made of it by the suffix of a push type:
+    /// one for VoIP alone has `com.example.App.voip` and nothing else.
     package func problem(for queue: QueueName, at now: Date) -> String? {
         if let problem = problem(at: now) { return problem }
         guard environments.fact.contains(queue.environment) else {

@@ -4,7 +4,7 @@ struct JSONNode: Equatable {
         case object([Member])
         case array([JSONNode])
         case string(String)
-        /// As it was written: a payload is not ours to round.
+        /// As it was written: a payload must not be rounded.
         case number(String)
         case bool(Bool)
         case null
@@ -26,7 +26,7 @@ struct JSONNode: Equatable {
         if case .object(let members) = value { members } else { nil }
     }
 
-    /// The member of that name, where the value is not null: for APNs, null is as good as absent.
+    /// The member with that name, if its value is not null: APNs treats null like an absent member.
     subscript(_ name: String) -> JSONNode? {
         members?.last { $0.name == name && $0.node.value != .null }?.node
     }

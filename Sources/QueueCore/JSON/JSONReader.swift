@@ -1,14 +1,15 @@
-/// Why a text is no JSON, or none that is taken.
+/// Why a text is not JSON, or is not accepted.
 enum JSONReadingError: Error, Equatable {
-    /// RFC 8259 does not allow what stands at this byte.
+    /// RFC 8259 does not allow what is at this byte.
     case malformed(offset: Int, expected: String)
     /// More levels than ``JSONReader/maximumDepth``.
     case tooDeep(offset: Int)
 }
 
-/// Reads JSON (RFC 8259) and remembers where everything stands. It takes what PostgreSQL's type `json` takes.
+/// Reads JSON (RFC 8259) and remembers the place of every value. It accepts what PostgreSQL's type `json` accepts.
 struct JSONReader: ~Copyable {
-    /// Levels of objects and arrays. A payload is at most 5 KB, and no app needs more; the bound keeps the recursion small.
+    /// Levels of objects and arrays. A payload is at most 5 KB, and no app needs more; the bound keeps the recursion
+    /// small.
     static let maximumDepth = 64
 
     private let bytes: [UInt8]

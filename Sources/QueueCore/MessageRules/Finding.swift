@@ -3,7 +3,7 @@ package struct Finding: Equatable, Sendable {
     package enum Severity: String, Sendable {
         /// APNs or the device would refuse it, so it is not accepted.
         case error
-        /// It is accepted, and probably not what was meant.
+        /// It is accepted, but probably not what was meant.
         case warning
     }
 
@@ -14,7 +14,7 @@ package struct Finding: Equatable, Sendable {
     package let problem: String
     /// What to do about it.
     package let remedy: String
-    /// The byte of the payload at which it is; nil for what is not in the payload, or not there.
+    /// The byte of the payload that it is about; nil if it is not about a place in the payload.
     package let offset: Int?
 
     static func error(_ path: String, _ problem: String, _ remedy: String, at offset: Int? = nil) -> Finding {

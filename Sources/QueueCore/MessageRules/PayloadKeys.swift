@@ -46,8 +46,8 @@ package struct PayloadKey: Sendable {
     }
 }
 
-/// Apple, "Generating a remote notification", and for Live Activities "Starting and updating Live Activities with ActivityKit
-/// push notifications". Apple adds keys every year: one that is not here is a warning, never an error.
+/// Apple, "Generating a remote notification", and for Live Activities "Starting and updating Live Activities with
+/// ActivityKit push notifications". Apple adds keys every year: one that is not here is a warning, never an error.
 package enum PayloadKeys {
     /// In `aps`.
     package static let aps = [

@@ -1,13 +1,13 @@
 /// What a push type demands beyond the types of values. Each has one row in ``PushTypeRules/table``.
 ///
-/// Sources: Apple, "Sending notification requests to APNs", "Generating a remote notification", "Pushing background updates",
-/// "Starting and updating Live Activities with ActivityKit push notifications".
+/// Sources: Apple, "Sending notification requests to APNs", "Generating a remote notification", "Pushing background
+/// updates", "Starting and updating Live Activities with ActivityKit push notifications".
 package struct PushTypeRules: Sendable {
-    /// A key that must be there, and what to do where it is not.
+    /// A required key, and what to do if it is missing.
     package struct Requirement: Sendable {
         package let path: String
         package let remedy: String
-        /// The only value that will do, as it is written; nil: any of its kind.
+        /// The only accepted value, as it is written; nil for any value of its kind.
         package let value: String?
 
         init(_ path: String, _ remedy: String, value: String? = nil) {
@@ -23,9 +23,9 @@ package struct PushTypeRules: Sendable {
     /// Those that Apple names for this type; another one is a warning.
     package var usualPriorities: [Priority] = [.immediate, .powerAware, .passive]
     package var requirements: [Requirement] = []
-    /// Keys of `aps` of which one must be there.
+    /// Keys of `aps` of which one is required.
     package var oneOf: [String] = []
-    /// Keys that may not be there, and the push type that they belong to.
+    /// Forbidden keys, and the push type that they belong to.
     package var forbidden: [String] = []
     /// Whether it says nothing to the app without keys beside `aps`.
     package var livesByCustomKeys = false
@@ -76,7 +76,7 @@ extension PushType {
 package enum LiveActivityEvent: String, CaseIterable, Sendable {
     case start, update, end
 
-    /// Keys of `aps` that must be there.
+    /// Required keys of `aps`.
     package var required: [String] {
         switch self {
         case .start: ["content-state", "attributes-type", "attributes", "alert"]

@@ -1,5 +1,5 @@
-/// The ID of a channel: text that Apple gave when the channel was made, and that is sent back byte for byte. Apple says that it is
-/// base64 and nothing about its length.
+/// The ID of a channel: text that Apple gave when the channel was made, and that is sent back byte for byte. Apple says
+/// that it is base64 and nothing about its length.
 package struct ChannelID: Hashable, Sendable, CustomStringConvertible {
     /// The longest ID taken, in bytes.
     package static let maximumBytes = 200
@@ -7,7 +7,8 @@ package struct ChannelID: Hashable, Sendable, CustomStringConvertible {
     /// The ID as Apple gave it.
     package let text: String
 
-    /// An ID that goes into a header field as it is: letters, digits and the other characters of base64, of either alphabet.
+    /// An ID that goes into a header field as it is: letters, digits and the other characters of base64, of either
+    /// alphabet.
     package init(_ text: some StringProtocol) throws(ChannelIDError) {
         guard (1...Self.maximumBytes).contains(text.utf8.count) else { throw .badLength(bytes: text.utf8.count) }
         guard text.utf8.allSatisfy(Self.isOfBase64) else { throw .notBase64 }
@@ -26,7 +27,7 @@ package struct ChannelID: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why a text is no channel ID.
+/// Why a text is not a channel ID.
 package enum ChannelIDError: Error, Equatable, CustomStringConvertible {
     case badLength(bytes: Int)
     case notBase64

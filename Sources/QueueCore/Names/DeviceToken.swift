@@ -16,7 +16,8 @@ package struct DeviceToken: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// Reads a token in hexadecimal, of either case; the angle brackets and spaces of `NSData.description` are passed over.
+    /// Reads a token in hexadecimal, of either case; the angle brackets and spaces of `NSData.description` are passed
+    /// over.
     package init(hex text: some StringProtocol) throws(DeviceTokenError) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(32)

@@ -2,6 +2,7 @@
 package enum GatewayKind: String, CaseIterable, Sendable {
     /// Today's provider API.
     case http2
-    /// The binary interface, which Apple's own servers no longer speak (switched off 31 March 2021): for compatible services.
+    /// The binary interface, which Apple's own servers no longer speak (switched off 31 March 2021): for compatible
+    /// services.
     case binary
 }

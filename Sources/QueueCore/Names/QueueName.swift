@@ -26,7 +26,8 @@ package struct QueueName: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { "\(tenant)/\(app)/\(environment.rawValue)" }
 
-    /// Whether the app is a pass type ID, so that pushes update Wallet passes (Apple: "Adding a Web Service to Update Passes").
+    /// Whether the app is a pass type ID, so that pushes update Wallet passes (Apple: "Adding a Web Service to Update
+    /// Passes").
     package var isForWalletPasses: Bool { app.hasPrefix("pass.") }
 
     /// Checks a tenant's name: 1 to 63 characters of `a-z 0-9 - _ .`, beginning with a letter or digit.

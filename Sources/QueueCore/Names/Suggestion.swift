@@ -1,6 +1,6 @@
-/// Finds what was probably meant by a word with a slip in it.
+/// Finds what was probably meant by a misspelt word.
 package enum Suggestion {
-    /// The candidate nearest to `word`, if it is near enough to be a slip: a third of its letters, two at most.
+    /// The candidate nearest to `word`, if it is near enough to be a misspelling: a third of its letters, two at most.
     package static func nearest(to word: String, among candidates: [String]) -> String? {
         let allowed = min(2, max(1, word.count / 3))
         let scored = candidates.map { (distance(word, $0), $0) }

@@ -1,4 +1,4 @@
-/// The status in an error packet of the binary interface, and what it says in the words of today's provider API.
+/// The status in an error packet of the binary interface, and what it means in the terms of today's provider API.
 ///
 /// Source: Apple archive, "Binary Provider API", table A-1. What follows from a reason is `Reason.table`'s to say.
 package struct BinaryStatus: Hashable, Sendable {
@@ -18,7 +18,8 @@ package struct BinaryStatus: Hashable, Sendable {
     package static let invalidTopicSize = BinaryStatus(code: 6)
     package static let invalidPayloadSize = BinaryStatus(code: 7)
     package static let invalidToken = BinaryStatus(code: 8)
-    /// The server goes down for maintenance. The identifier is the last that it took, and not at fault.
+    /// The server goes down for maintenance. The identifier is that of the last notification it took, which is not at
+    /// fault.
     package static let shutdown = BinaryStatus(code: 10)
     /// The server could not read the frame.
     package static let protocolError = BinaryStatus(code: 128)
@@ -43,6 +44,6 @@ package struct BinaryStatus: Hashable, Sendable {
         }
     }
 
-    /// The reason that it gives. A status nobody knows is final, like an unknown reason.
+    /// The reason that it gives. An unknown status is final, like an unknown reason.
     package var reason: Reason { Reason(status: 0, text: reasonText) }
 }

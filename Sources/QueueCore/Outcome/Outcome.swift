@@ -10,13 +10,14 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     package static let waiting = Outcome(rawValue: 0)
     /// APNs took it (status 200).
     package static let delivered = Outcome(rawValue: 1)
-    /// Not sent: when its turn came the device was inactive or the channel retired, or a newer update had taken its place.
+    /// Not sent: when its turn came the device was inactive or the channel retired, or a newer update had taken its
+    /// place.
     package static let suppressed = Outcome(rawValue: 2)
     /// Not sent: `send_by` had passed.
     package static let expired = Outcome(rawValue: 3)
     /// Not sent: its campaign or send was cancelled.
     package static let cancelled = Outcome(rawValue: 4)
-    /// Sent perhaps: no answer came, and it may not or should not be sent again.
+    /// Perhaps sent: no answer came, and it must not be sent again.
     package static let unknown = Outcome(rawValue: 5)
 
     /// APNs refused it for good.
@@ -31,7 +32,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case waiting, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
     }
 
-    /// The kind of this outcome; nil for a byte that no version has written.
+    /// The kind of this outcome; nil for a byte that no version of pushq writes.
     package var kind: Kind? {
         switch rawValue {
         case 0: .waiting
@@ -65,7 +66,7 @@ package struct OutcomeTally: Equatable, Sendable {
     /// Counts nothing.
     package init() {}
 
-    /// Counts the outcomes of one job, of which none may be waiting or unheard of.
+    /// Counts the outcomes of one job; none may be waiting or unknown to this version.
     package init(counting outcomes: Span<UInt8>) {
         for index in outcomes.indices { add(Outcome(rawValue: outcomes[index])) }
     }

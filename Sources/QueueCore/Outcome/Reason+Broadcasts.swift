@@ -5,7 +5,7 @@ extension Reason {
         package let reason: Reason
         /// What follows from it for a broadcast.
         package let action: Action
-        /// What it says, for whoever has to do something about it.
+        /// What it means, for the person who has to act on it.
         package let meaning: String
 
         fileprivate init(_ text: String, _ action: Action, _ meaning: String) {
@@ -15,8 +15,8 @@ extension Reason {
         }
     }
 
-    /// Every reason that Apple documents for broadcasts and for the management of channels. A channel has no device behind it, so
-    /// nothing here touches one; and of a passing refusal it is the channel alone that waits.
+    /// Every reason that Apple documents for broadcasts and for the management of channels. A channel has no device
+    /// behind it, so nothing here touches one. After a transient refusal, only the channel waits.
     ///
     /// `FeatureNotEnabled` does not pause the queue: its pushes to devices do not need the capability.
     ///
@@ -60,8 +60,8 @@ extension Reason {
         BroadcastRow("Shutdown", .reconnect, "this server of APNs is going away"),
     ]
 
-    /// What follows from this reason for a broadcast. One that Apple does not document there goes by ``table``, but for what is
-    /// about devices: a channel has none.
+    /// What follows from this reason for a broadcast. A reason that Apple does not document there follows ``table``,
+    /// except that no device is touched: a channel has none.
     package var broadcastAction: Action {
         if let row = Self.broadcastRows[self] { return row.action }
         switch row.action {

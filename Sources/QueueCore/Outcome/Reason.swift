@@ -1,11 +1,12 @@
-/// Why a push was refused: a row of `Reason.table`, which is the one place that says what follows from an answer of APNs.
+/// Why a push was refused: a row of `Reason.table`, which is the one place that says what follows from an answer of
+/// APNs.
 ///
 /// The code is what outcome bytes store (0...63): codes may be added, never changed or used again.
 package struct Reason: Hashable, Sendable {
     /// The reason's number within an outcome byte.
     package let code: UInt8
 
-    /// The reason with this code; codes that no version has written read as `other`.
+    /// The reason with this code; unknown codes read as `other`.
     package init(code: UInt8) { self.code = Int(code) < Self.table.count ? code : 0 }
 
     /// The row of this reason.
@@ -30,8 +31,9 @@ package struct Reason: Hashable, Sendable {
         case reject
         /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
-        /// The recipient is rejected and its device suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise: whether it is deactivated depends on how many others of the
-        /// queue fare alike, since a mass of them means that the environment or topic is wrong, not the devices.
+        /// The recipient is rejected and its device suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise.
+        /// Whether it is deactivated depends on how many others of the queue are refused in the same way: a mass of them
+        /// means that the environment or topic is wrong, not the devices.
         case suspect
         /// The recipient is sent again later, with backoff; an attempt is spent.
         case retry
@@ -43,11 +45,11 @@ package struct Reason: Hashable, Sendable {
         case renewToken
         /// As `retry`, and the present provider token is kept for 20 minutes, whatever its age.
         case keepToken
-        /// The recipient goes back without an attempt spent, and the queue pauses until its credential is mended.
+        /// The recipient goes back without an attempt spent, and the queue pauses until its credential is replaced.
         case pause
-        /// Of a broadcast: it is rejected, and its channel is used no more.
+        /// For a broadcast: it is rejected, and its channel is retired.
         case retireChannel
-        /// Of a broadcast: as `retry`; what is broadcast to the same channel meanwhile waits as long.
+        /// For a broadcast: as `retry`; other broadcasts to the same channel wait as long.
         case throttleChannel
     }
 
@@ -61,7 +63,7 @@ package struct Reason: Hashable, Sendable {
         package let action: Action
         /// Whether the connection that brought it should be replaced.
         package let replacesConnection: Bool
-        /// Whether it blames the message, so that every other recipient would fare alike.
+        /// Whether it blames the message, so that every other recipient would be refused too.
         package let blamesMessage: Bool
 
         init(
@@ -117,7 +119,7 @@ package struct Reason: Hashable, Sendable {
 
         Row("PayloadTooLarge", 413, .reject, blamesMessage: true),
 
-        // 429, 5xx: a passing refusal.
+        // 429, 5xx: a transient refusal.
         Row("TooManyProviderTokenUpdates", 429, .keepToken, replacesConnection: true),
         Row("TooManyRequests", 429, .retry),
         Row("InternalServerError", 500, .retry),
@@ -147,7 +149,7 @@ package struct Reason: Hashable, Sendable {
     /// The reason that an answer gives.
     ///
     /// A known text decides alone. An unknown or missing one goes by the class of the status: 410 is `Unregistered`,
-    /// 429 and 5xx pass, 403 is the credential's fault, 413 is `PayloadTooLarge`, everything else is final.
+    /// 429 and 5xx are transient, 403 is the credential's fault, 413 is `PayloadTooLarge`, everything else is final.
     package init(status: Int, text: String?) {
         // The names of pushq's own reasons mean nothing where a server sends them.
         if let text, let code = Self.codes[text], Self.table[Int(code)].status != 0 {

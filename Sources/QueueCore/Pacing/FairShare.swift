@@ -1,8 +1,8 @@
 /// Stride scheduling: contenders take turns in proportion to their weights.
 ///
-/// Each contender has a *pass* that grows by `1 / weight` with every unit served, and the one with the lowest pass is next. A
-/// contender that was away joins at the pass that the others have reached, so that it catches up nothing it did not ask for.
-/// (Waldspurger and Weihl, "Stride Scheduling", 1995.)
+/// Each contender has a *pass* that grows by `1 / weight` with every unit served, and the one with the lowest pass is
+/// next. A contender that was away joins at the pass that the others have reached, so it does not catch up for the time
+/// away. (Waldspurger and Weihl, "Stride Scheduling", 1995.)
 package struct FairShare: Sendable {
     /// A contender's place in the order.
     package struct Turn: Sendable {
@@ -20,7 +20,7 @@ package struct FairShare: Sendable {
         package func precedes(_ other: Turn) -> Bool { pass < other.pass }
     }
 
-    /// The pass of whoever was served last.
+    /// The pass of the contender that was served last.
     private var reached = 0.0
 
     package init() {}
@@ -28,7 +28,7 @@ package struct FairShare: Sendable {
     /// Lets a contender in that was away: it goes on from where the others are.
     package func join(_ turn: inout Turn) { turn.pass = max(turn.pass, reached) }
 
-    /// Books `units` to the contender that was served.
+    /// Counts `units` for the contender that was served.
     /// - Parameter isAhead: it was served before its turn: what that brings it ahead of the others it will wait for.
     package mutating func serve(_ turn: inout Turn, units: Int, isAhead: Bool = false) {
         if !isAhead { reached = max(reached, turn.pass) }

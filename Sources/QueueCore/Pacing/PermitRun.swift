@@ -1,12 +1,13 @@
 /// A run of permits to send, each with a time of its own, taken from a queue's rate limit.
 ///
-/// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the burst),
-/// and lapses `grace` later. Because a permit has a time and lapses, a rate holds exactly across any number of workers, stalled
-/// ones included: what a sleeper took is void when it wakes. (Permits without times bound when they are granted, not when they
-/// are used: a stalled worker sends two slices at once.)
+/// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the
+/// burst), and lapses `grace` later. Because a permit has a time and lapses, a rate holds exactly across any number of
+/// workers, stalled ones included: what a sleeper took is void when it wakes. (Permits without times bound when they
+/// are granted, not when they are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
-    /// How long after its time a permit may be used. What may be used late is taken off the burst when permits are granted, so that
-    /// no second goes over rate and burst. (A queue's burst is a tenth of a second of its rate unless it is set.)
+    /// How long after its time a permit may be used. What may be used late is taken off the burst when permits are
+    /// granted, so that no second goes over rate and burst. (A queue's burst is a tenth of a second of its rate unless
+    /// it is set.)
     package static let grace = Duration.milliseconds(100)
 
     /// When the first permit would have been due; before `granted` by as much as the burst allows.

@@ -1,9 +1,9 @@
-/// How much of a common room each of several contenders may take, so that one of them fills most of it while it is alone, and a newcomer
-/// finds some free at once however long the others keep what they have.
+/// How much of a common room each of several contenders may take, so that one of them fills most of it while it is
+/// alone, and a newcomer finds some free at once however long the others keep what they have.
 ///
-/// Each may have up to a multiple of what is *free* (dynamic thresholds: Choudhury and Hahne, "Dynamic Queue Length Thresholds for
-/// Shared-Memory Packet Switches", 1998). One alone comes to rest at four fifths of the room, two of the same weight at four ninths each,
-/// and a ninth stays free for a third one.
+/// Each may have up to a multiple of what is *free* (dynamic thresholds: Choudhury and Hahne, "Dynamic Queue Length
+/// Thresholds for Shared-Memory Packet Switches", 1998). One alone comes to rest at four fifths of the room, two of the
+/// same weight at four ninths each, and a ninth stays free for a third one.
 package enum SharedRoom {
     /// What one contender may have, as a multiple of what is free.
     private static let multiple = 4.0

@@ -1,4 +1,5 @@
-/// Exponential backoff with full jitter: a delay drawn evenly from nothing up to a ceiling that doubles with each attempt.
+/// Exponential backoff with full jitter: a delay drawn evenly from nothing up to a ceiling that doubles with each
+/// attempt.
 ///
 /// Full jitter spreads a herd best (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog).
 package struct Backoff: Hashable, Sendable {
@@ -23,7 +24,8 @@ package struct Backoff: Hashable, Sendable {
 
     /// The longest delay after `attempt` attempts (1 after the first).
     package func ceiling(afterAttempt attempt: Int) -> Duration {
-        // 2^20 times any base of at least a millisecond is past any cap in use; the bound keeps the shift from overflowing.
+        // 2^20 times any base of at least a millisecond is past any cap in use; the bound keeps the shift from
+        // overflowing.
         min(cap, base * (1 << min(max(attempt - 1, 0), 20)))
     }
 

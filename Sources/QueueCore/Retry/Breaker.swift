@@ -1,27 +1,29 @@
-/// Whether a gateway of APNs takes pushes at present, as its answers tell: a circuit breaker.
+/// A circuit breaker: decides from its answers whether a gateway of APNs takes pushes at present.
 ///
-/// An outage is a share of passing refusals (429, 5xx) that went to many recipients. One push that is always refused is none, nor is one
-/// device that gets too much. During an outage one push at a time tries whether it is over, ever more seldom; once one is served, more go
-/// out with each that is, until everything does.
+/// An outage is a large share of transient refusals (429, 5xx) that went to many recipients. One push that is always
+/// refused is not an outage, nor is one device that gets too many. During an outage one push at a time probes whether
+/// it is over, with growing delays. Once one is served, each further one that is served lets more go out, until the
+/// recovery is complete.
 ///
-/// A value without a clock: whoever owns it says what time it is.
+/// A value without a clock: its owner says what time it is.
 package struct Breaker: Equatable, Sendable {
     package enum Phase: Equatable, Sendable {
         /// Everything is sent.
         case closed
         /// Nothing is sent before `until`; then one push at a time.
         case open(until: ContinuousClock.Instant)
-        /// APNs serves again: so many pushes may be in flight.
+        /// APNs serves again: at most `limit` pushes may be in flight.
         case recovering(limit: Int)
     }
 
-    /// A passing refusal.
+    /// A transient refusal.
     package struct Refusal: Sendable {
-        /// Stands for whom the push was for, whenever it is sent again.
+        /// Identifies the recipient, and is the same each time its push is sent.
         package let recipient: Int64
-        /// Whether it is about the recipient, as 429 is, and says little of APNs.
+        /// Whether it is about the recipient, as 429 is, and says little about APNs.
         package let isAboutRecipient: Bool
-        /// Whether it is about one connection, whose server goes away: an outage only if every other one fares alike.
+        /// Whether it is about one connection whose server goes away: an outage only if all others are refused in the
+        /// same way.
         package let isAboutConnection: Bool
         /// How long the server asks to wait.
         package let retryAfter: Duration?
@@ -39,22 +41,23 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// The share of refusals that is an outage, among the last answers. Below it, retries get a push through: of ten attempts all fail
-    /// for one push in a thousand.
+    /// The share of refusals among the last answers from which on it is an outage. Below it, retries succeed: all of
+    /// ten attempts fail for one push in a thousand.
     static let outageShare = 0.5
-    /// The answers over which the share is taken, roughly; while recovering fewer, so that a gateway that fails again is left alone soon.
+    /// Over about this many answers the share is taken. During recovery they are fewer, so that a gateway that fails
+    /// again is soon left alone.
     static let answersOfShare = 50.0
     static let answersOfShareInRecovery = 16.0
-    /// Refusals in a row that are an outage where pushes are few, if they go on for so long.
+    /// Where pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
     static let refusalsInRow = 5
     static let timeOfRow = Duration.seconds(1)
-    /// Recipients that must have been refused by the server's fault, …
+    /// At least this many recipients must have been refused by the server's fault, …
     static let leastRecipients = 3
-    /// … or in all, with those who are refused because they get too much.
+    /// … or this many in all, including those refused because they get too many pushes.
     static let manyRecipients = 10
-    /// Recipients that are remembered.
+    /// How many recipients are remembered.
     private static let mostRecent = 16
-    /// The recovery is over after so many pushes that were served, or after so long with more served than refused.
+    /// The recovery ends after this many pushes were served, or after this time with more served than refused.
     static let servedOfRecovery = 100
     static let timeOfRecovery = Duration.seconds(60)
 
@@ -149,7 +152,8 @@ package struct Breaker: Equatable, Sendable {
         }
     }
 
-    /// Notes that APNs refuses whatever comes, and not for what it is: the key rests, as long as a failed try would have it.
+    /// Notes that APNs refuses whatever comes, and not for what it is: the key rests, as long as a failed try would
+    /// have it.
     package mutating func noteRest(
         sentAt: ContinuousClock.Instant, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
@@ -163,7 +167,8 @@ package struct Breaker: Equatable, Sendable {
         _ retryAfter: Duration?, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
         failures += 1
-        // Never shorter than the delay: with jitter downwards a long outage would see more than one push a minute from each worker.
+        // Never shorter than the delay: with jitter downwards a long outage would see more than one push a minute from
+        // each worker.
         let delay = backoff.ceiling(afterAttempt: failures)
         let spread = delay / 6 * Double.random(in: 0...1, using: &generator)
         enter(.open(until: now + max(delay + spread, retryAfter ?? .zero)), now: now)

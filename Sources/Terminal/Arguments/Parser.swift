@@ -1,6 +1,7 @@
 import QueueCore
 
-/// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in words of the user's.
+/// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in words of the
+/// user's.
 struct Parser {
     /// What a command line asks for.
     enum Request {
@@ -55,7 +56,7 @@ struct Parser {
         do throws(UsageError) {
             if try words.readAll() == .helpWanted { return .help(path: path, .command(type)) }
         } catch {
-            // Never an example: whoever pastes it does something, and there are commands that destroy.
+            // Never suggests an example: pasting it would run a command, and some commands destroy.
             throw error.suggesting(remedy(path))
         }
         return .run(command, json: words.json, name: path.joined(separator: " "))

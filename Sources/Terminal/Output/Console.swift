@@ -72,8 +72,8 @@ package struct Console: Sendable {
 
     /// A line of the result.
     ///
-    /// A result that cannot be written is an error of the command, which the program ends with. Long ones ask ``checkOutput()`` on the
-    /// way.
+    /// A result that cannot be written is an error of the command, which the program ends with. Long ones ask
+    /// ``checkOutput()`` on the way.
     package func print(_ line: String) {
         guard failure.reason == nil else { return }
         do {
@@ -112,8 +112,8 @@ package struct Console: Sendable {
     /// The most bytes of one line on standard error.
     private static let maximumLineBytes = 4096
 
-    /// A line about what is being done, for whoever watches; on standard error, so that results can be piped. What others wrote and is
-    /// part of it can neither begin another line nor steer the terminal.
+    /// A line about what is being done, for whoever watches; on standard error, so that results can be piped. What
+    /// others wrote and is part of it can neither begin another line nor steer the terminal.
     package func note(_ line: String) {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
@@ -146,7 +146,7 @@ package struct Console: Sendable {
     var lineWidth: Int? { errorWidth() }
 }
 
-/// Why the result of a command could not be written: the first reason, whoever of several consoles met it.
+/// Why the result of a command could not be written: the first reason, shared by all consoles of the command.
 private final class OutputFailure: Sendable {
     private let first = Locked<String?>(nil)
 

@@ -45,7 +45,8 @@ package enum JSON: Equatable, Sendable {
             case "\n": quoted += "\\n"
             case "\t": quoted += "\\t"
             case "\r": quoted += "\\r"
-            // Not asked for by RFC 8259, but a terminal obeys them, too, and whoever reads the JSON gets the same text.
+            // RFC 8259 does not require it, but a terminal obeys these characters too. A reader of the JSON gets the
+            // same text.
             case _ where scalar.isControl:
                 quoted += "\\u" + String(scalar.value, radix: 16).padding(with: "0", to: 4)
             default: quoted.unicodeScalars.append(scalar)

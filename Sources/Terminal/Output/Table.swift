@@ -20,8 +20,8 @@ package struct Column<Row> {
 
 /// Rows in aligned columns: numbers flush right, text flush left, two spaces between.
 ///
-/// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, its rows stand one below the
-/// other, a line for each value.
+/// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, its rows stand one
+/// below the other, a line for each value.
 package struct Table {
     private static let gap = "  "
 

@@ -35,8 +35,8 @@ package struct DatabaseOptions: ParameterGroup {
         }
     }
 
-    /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for something else.
-    /// They say it in words for users.
+    /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for
+    /// something else. They say it in words for users.
     private static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "22023"]
 }
 

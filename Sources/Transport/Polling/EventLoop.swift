@@ -4,33 +4,34 @@ import Synchronization
 
 /// One thread that waits for sockets and timers and runs the actors that live on it.
 ///
-/// Everything that serves one engine (connections, dispatcher, pacer, store) lives on one loop, isolated to an actor whose
-/// `unownedExecutor` is the loop. A call between two actors of one loop costs 0.07 µs where a hop between two executors
-/// costs 12 µs, and what is on the loop needs no lock: handlers and timers run on its thread and reach their actor by
-/// `assumeIsolated`.
+/// Everything that serves one engine (connections, dispatcher, permits, store) lives on one loop, isolated to an actor
+/// whose `unownedExecutor` is the loop. A call between two actors of the same loop costs 0.07 µs; a hop between two
+/// executors costs 12 µs. Nothing on the loop needs a lock: handlers and timers run on its thread and reach their actor
+/// by `assumeIsolated`.
 ///
 /// Tasks that live on the loop are started with it as their preference, `Task(executorPreference: loop)`: Swift resumes
-/// a continuation on the task's preferred executor and only then goes to the actor's. With the loop as both, a resumed task costs
-/// one append to the queue; without the preference it costs a way through the global pool and back, 15 µs.
+/// a continuation on the task's preferred executor and only then goes to the actor's. With the loop as both, a resumed
+/// task costs one append to the queue. Without the preference it goes through the global pool and back, which costs 15
+/// µs.
 ///
-/// A turn is: sleep until something is ready · handlers of what is ready · timers that are due · all jobs that are queued ·
-/// end-of-turn actions, by which writes go out once a turn and not once a request.
+/// A turn is: sleep until something is ready · handlers of what is ready · timers that are due · all queued jobs ·
+/// end-of-turn actions, so that writes go out once a turn and not once a request.
 ///
 /// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the lock or atomic
-/// (`inbox`, `thread`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn` and what
-/// it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
+/// (`inbox`, `thread`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn`
+/// and what it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
 @safe package final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     /// What other threads leave for the loop.
     private struct Inbox {
         var jobs: [UnownedJob] = []
         var actions: [@Sendable () -> Void] = []
-        /// The loop is, or is about to be, in the kernel without a time limit of zero: whoever adds a job has to wake it.
+        /// The loop sleeps in the kernel, or is about to: a thread that adds a job has to wake it.
         var isAsleep = false
         var isShutDown = false
     }
 
-    /// The bytes of one read burst, shared by all streams of the loop: with a thousand connections, a buffer for each would be
-    /// most of the memory of a worker.
+    /// The bytes of one read burst, shared by all streams of the loop: with a thousand connections, a buffer for each
+    /// would be most of the memory of a worker.
     static let readBufferBytes = 128 * 1024
 
     /// Shown as the thread's name (its first 15 bytes).
@@ -61,8 +62,8 @@ import Synchronization
         unsafe readBuffer.deallocate()
     }
 
-    /// Ends the thread once what is queued has run. Any thread; a second call changes nothing. Afterwards jobs, timers and
-    /// handlers of this loop are never run.
+    /// Ends the thread once what is queued has run. Any thread; a second call changes nothing. Afterwards jobs, timers
+    /// and handlers of this loop are never run.
     package func shutDown() {
         let wasAsleep = inbox.withLock { inbox in
             inbox.isShutDown = true
@@ -86,7 +87,7 @@ import Synchronization
         if wasAsleep { poller.wake() }
     }
 
-    /// Runs `action` on the loop's thread, in its next turn: how a thread of another kind hands over what it has found out.
+    /// Runs `action` on the loop's thread, in its next turn. Other threads hand over their results in this way.
     /// Any thread.
     package func post(_ action: @escaping @Sendable () -> Void) {
         let wasAsleep = inbox.withLock { inbox in
@@ -107,7 +108,7 @@ import Synchronization
         precondition(isCurrent, "called off the thread of the event loop it belongs to")
     }
 
-    /// The same as ``checkIsolated()``, for those who ask first.
+    /// The same as ``checkIsolated()``, as a question.
     package func isIsolatingCurrentContext() -> Bool? {
         isCurrent
     }
@@ -120,33 +121,33 @@ import Synchronization
         return turnStart
     }
 
-    /// The same in nanoseconds since the loop was made, for who keeps a time with each of many things.
+    /// The same in nanoseconds since the loop was made: smaller, for a time kept with each of many objects.
     package var nowNanoseconds: UInt64 {
         checkIsolated()
         return turnStartNanoseconds
     }
 
-    /// Calls `handler` whenever `descriptor` is ready. The handler is kept until ``unwatch(_:)``, which has to come before the
-    /// descriptor is closed.
+    /// Calls `handler` whenever `descriptor` is ready. The handler is kept until ``unwatch(_:)``, which has to come
+    /// before the descriptor is closed.
     package func watch(_ descriptor: CInt, for interest: Interest, handler: any ReadinessHandler) {
         checkIsolated()
         poller.watch(descriptor, for: interest, handler: handler)
     }
 
-    /// Changes what a watched descriptor is watched for; without a change no system call.
+    /// Changes what a descriptor is watched for. Without a change there is no system call.
     package func update(_ descriptor: CInt, interest: Interest) {
         checkIsolated()
         poller.update(descriptor, interest: interest)
     }
 
-    /// Ends the watch; the handler is not called again, not even for what this turn has found ready.
+    /// Ends the watch. The handler is not called again, not even for an event that this turn has found.
     package func unwatch(_ descriptor: CInt) {
         checkIsolated()
         poller.unwatch(descriptor)
     }
 
-    /// Runs `action` after `delay`, counted from the beginning of this turn and at most a millisecond late while the loop
-    /// is idle. The timer need not be kept, unless it is to be cancelled.
+    /// Runs `action` after `delay`, counted from the beginning of this turn and at most a millisecond late while the
+    /// loop is idle. The timer need not be kept, unless it is to be cancelled.
     @discardableResult
     package func schedule(after delay: Duration, _ action: @escaping () -> Void) -> Timer {
         checkIsolated()
@@ -172,8 +173,8 @@ import Synchronization
         thread.store(0, ordering: .relaxed)
     }
 
-    /// OpenSSL writes to its socket without MSG_NOSIGNAL. Blocked in this thread alone, the signal of a connection that is gone
-    /// harms nobody, and the process's own disposition stays what it was.
+    /// OpenSSL writes to its socket without MSG_NOSIGNAL. So the signal for a lost connection is blocked in this
+    /// thread, and the process's own handling of it stays as it was.
     private func blockBrokenPipes() {
         var signals = sigset_t()
         unsafe sigemptyset(&signals)
@@ -198,8 +199,8 @@ import Synchronization
         turnStartNanoseconds = UInt64(seconds) * 1_000_000_000 + UInt64(attoseconds / 1_000_000_000)
     }
 
-    /// How long the kernel may hold the thread; announces the sleep to ``enqueue(_:)`` in the same step in which the inbox is
-    /// found empty, so that no job can slip in between.
+    /// How long the thread may sleep in the kernel. The sleep is announced to ``enqueue(_:)`` in the same step in which
+    /// the inbox is found empty, so no job can come in between.
     private func timeToSleep() -> CInt {
         guard jobs.isEmpty, endOfTurn.isEmpty else { return 0 }
         let delay = timers.nextDeadline().map { ContinuousClock.now.duration(to: $0) }
@@ -218,8 +219,8 @@ import Synchronization
         return CInt(seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
     }
 
-    /// Runs what is queued, and what that queues, in rounds. The rounds are bounded so that actors that keep each other busy
-    /// do not keep the loop from its sockets.
+    /// Runs what is queued, and what that queues, in rounds. The rounds are bounded: actors that keep each other busy
+    /// must not keep the loop from its sockets.
     private func runJobs() {
         for _ in 0..<16 {
             var batch: [UnownedJob] = []
@@ -240,7 +241,7 @@ import Synchronization
         }
     }
 
-    /// Actions that these actions ask for wait for the next turn, which comes at once.
+    /// Actions that these actions add run in the next turn, which begins at once.
     private func runEndOfTurn() {
         guard !endOfTurn.isEmpty else { return }
         var batch: [() -> Void] = []

@@ -2,8 +2,8 @@ import Glibc
 
 /// A value behind a lock of the C library.
 ///
-/// Not the standard library's `Mutex`, because the thread sanitizer does not see that one: it is built on a futex inside a library that
-/// is not instrumented, so that every access it guards is reported as a race.
+/// Not the standard library's `Mutex`, because the thread sanitizer does not see that one: it is built on a futex
+/// inside a library that is not instrumented, so that every access it guards is reported as a race.
 ///
 /// `@unchecked Sendable` is sound because the value is reached in no other way than with the lock held.
 @safe package final class Locked<Value>: @unchecked Sendable {

@@ -1,5 +1,5 @@
-/// An actor that lives on a loop and has no state of its own: the way for tests and commands to run a stretch of `async` code
-/// on a loop. Parts of the engine are actors of their own.
+/// An actor that lives on a loop and has no state of its own. Tests and commands use it to run `async` code on a loop;
+/// the engine has its own actors.
 package actor LoopActor {
     /// The loop this actor runs on.
     package nonisolated let loop: EventLoop
@@ -18,8 +18,8 @@ package actor LoopActor {
 }
 
 extension EventLoop {
-    /// Runs `body` on the loop's thread and returns what it returns. Objects that belong to the loop may be made and used in
-    /// it: `try await loop.run { _ in … }`.
+    /// Runs `body` on the loop's thread and returns what it returns. Objects that belong to the loop may be made and
+    /// used in it: `try await loop.run { _ in … }`.
     package func run<Success: Sendable, Failure: Error>(
         _ body: @Sendable (isolated LoopActor) async throws(Failure) -> Success
     ) async throws(Failure) -> Success {
@@ -27,12 +27,12 @@ extension EventLoop {
         return try await withTaskExecutorPreference(self) { () throws(Failure) in try await body(actor) }
     }
 
-    /// Starts `body` as a task of the loop, from code that runs on the loop: what it captures may belong to the loop. The
-    /// owner of the work sees to it that it ends; the loop itself waits for nobody.
+    /// Starts `body` as a task of the loop, from code that runs on the loop: what it captures may belong to the loop.
+    /// The owner of the work sees to it that it ends; the loop itself waits for nobody.
     package func startTask(_ body: @escaping () async -> Void) {
         checkIsolated()
-        // Sound, since the closure does not leave the loop's thread: it was made on it, and it runs isolated to an actor of the
-        // loop, with the loop as the task's preferred executor.
+        // Sound, since the closure does not leave the loop's thread: it was made on it, and it runs isolated to an
+        // actor of the loop, with the loop as the task's preferred executor.
         nonisolated(unsafe) let body = body
         let actor = LoopActor(loop: self)
         Task(executorPreference: self) { unsafe await actor.perform(body) }

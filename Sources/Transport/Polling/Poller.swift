@@ -8,8 +8,8 @@ import Glibc
     private struct Watch {
         var handler: (any ReadinessHandler)?
         var interest: Interest = []
-        /// Told apart from an earlier watch of the same descriptor number: an event that epoll reported before the descriptor
-        /// was closed must not reach the one that got its number in the same turn.
+        /// Told apart from an earlier watch of the same descriptor number: an event that epoll reported before the
+        /// descriptor was closed must not reach the one that got its number in the same turn.
         var generation: UInt32 = 0
     }
 
@@ -50,7 +50,8 @@ import Glibc
         if !interest.isEmpty { control(EPOLL_CTL_ADD, descriptor) }
     }
 
-    /// Who wants to hear of nothing is left out: the kernel tells of hang-ups and errors unasked (epoll_ctl(2)), in every turn.
+    /// Who wants to hear of nothing is left out: the kernel tells of hang-ups and errors unasked (epoll_ctl(2)), in
+    /// every turn.
     func update(_ descriptor: CInt, interest: Interest) {
         let index = Int(descriptor)
         precondition(index < watches.count && watches[index].handler != nil, "the descriptor is not watched")
@@ -75,8 +76,8 @@ import Glibc
     /// - Parameter afterWaking: runs before the first handler.
     func wait(milliseconds: CInt, afterWaking: () -> Void) {
         var count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), milliseconds)
-        // A signal ends the sleep, also when a process that was stopped goes on (signal(7)). What has become ready in the meantime
-        // has to be told before the timers are: an answer that is here is not late.
+        // A signal ends the sleep, also when a process that was stopped goes on (signal(7)). What has become ready in
+        // the meantime has to be told before the timers are: an answer that is here is not late.
         if count < 0 { count = unsafe epoll_wait(epoll, events, CInt(Self.eventCapacity), 0) }
         afterWaking()
         guard count > 0 else { return }
@@ -93,7 +94,7 @@ import Glibc
 
     private static func readiness(_ bits: UInt32) -> Interest {
         var readiness: Interest = []
-        // An error or a hang-up is found out by reading; whoever waits for a connection attempt is told too.
+        // Reading reveals an error or a hang-up; a handler that waits for a connection attempt is told too.
         if bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 { readiness = [.readable, .writable] }
         if bits & EPOLLIN.rawValue != 0 { readiness.insert(.readable) }
         if bits & EPOLLOUT.rawValue != 0 { readiness.insert(.writable) }

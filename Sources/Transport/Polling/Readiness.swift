@@ -12,8 +12,8 @@ package struct Interest: OptionSet, Sendable {
     package static let writable = Interest(rawValue: 1 << 1)
 }
 
-/// Whoever watches a file descriptor. Called on the loop's thread, level-triggered: as long as the descriptor is ready and
-/// watched for it, every turn says so again.
+/// Is told when a file descriptor is ready. Called on the loop's thread, level-triggered: in every turn in which the
+/// descriptor is ready for what it is watched for.
 package protocol ReadinessHandler: AnyObject {
     func ready(_ readiness: Interest)
 }

@@ -1,5 +1,5 @@
-/// One task waiting on a loop for one event, or for its deadline. Belongs to the loop's thread; of event and deadline the first
-/// counts, and the event may come before anybody waits.
+/// Lets one task wait on a loop for one event or a deadline, whichever comes first. Belongs to the loop's thread. The
+/// event may come before the task waits.
 package final class Waiter<Event: Sendable> {
     private enum State {
         case idle
@@ -14,18 +14,18 @@ package final class Waiter<Event: Sendable> {
         self.loop = loop
     }
 
-    /// The event, or nil when `deadline` came first. To be called once, on the loop.
+    /// The event, or nil if `deadline` came first. Must be called once, on the loop.
     package func wait(until deadline: ContinuousClock.Instant) async -> Event? {
         loop.checkIsolated()
         return await withCheckedContinuation { continuation in
-            // The runtime may queue the task once more on the way here, so this is the place to look for an early event.
+            // The runtime may queue the task once more before this point, so an early event is looked for here.
             if case .over(let event) = state { return continuation.resume(returning: event) }
             let timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in resume(nil) }
             state = .waiting(continuation, timer)
         }
     }
 
-    /// Tells the event; what comes after the first is dropped.
+    /// Reports the event; only the first one counts.
     package func resume(_ event: Event?) {
         loop.checkIsolated()
         switch state {

@@ -1,5 +1,5 @@
-/// Finds the address of a name that takes a connection first, as RFC 8305 ("Happy Eyeballs") has it: they are tried in their order, and
-/// one that does not answer at once gets company by the next instead of being waited for. Belongs to its loop's thread.
+/// Finds the first address of a name that accepts a connection, as RFC 8305 ("Happy Eyeballs") says: addresses are
+/// tried in order, and while one does not answer, the next one is tried beside it. Belongs to its loop's thread.
 final class AddressRace {
     /// How long an address is tried alone (RFC 8305 §5).
     static let headStart = Duration.milliseconds(250)
@@ -10,7 +10,7 @@ final class AddressRace {
     private var attempts: [Attempt] = []
     private var nextStart: Timer?
     private var winner: Socket?
-    /// What became of the address that failed last.
+    /// The failure of the address that failed last.
     private var failure: TransportError
     private var ended: Waiter<Bool>
 
@@ -23,10 +23,10 @@ final class AddressRace {
         ended = Waiter(loop: loop)
     }
 
-    /// Whether there are addresses whose end of the race is open.
+    /// Whether there are addresses that have neither connected nor failed.
     var hasMore: Bool { !untried.isEmpty }
 
-    /// The first connection there is. May be called again, if that one turned out to be of no use: for the first of the others.
+    /// The first connection. If that one turns out to be unusable, call it again for the first of the others.
     func firstConnected(until deadline: ContinuousClock.Instant) async throws(TransportError) -> Socket {
         (winner, ended) = (nil, Waiter(loop: loop))
         startNext()
@@ -73,7 +73,7 @@ final class AddressRace {
         ended.resume(true)
     }
 
-    /// Gives up the attempts that were slower; their addresses have not failed.
+    /// Gives up the slower attempts; their addresses have not failed.
     private func stop() {
         nextStart?.cancel()
         for attempt in attempts {

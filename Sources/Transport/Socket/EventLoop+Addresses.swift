@@ -2,8 +2,8 @@ import Cryptography
 import Glibc
 
 extension EventLoop {
-    /// The addresses of a host in random order within each family, so that connections spread. Every call asks anew. To be called
-    /// on the loop.
+    /// The addresses of a host in random order within each family, so that connections spread. Every call asks anew. To
+    /// be called on the loop.
     func addresses(
         of host: String, port: UInt16, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [SocketAddress] {

@@ -11,8 +11,8 @@ final class Socket {
         var isOutOfDescriptors: Bool { SystemCall.isOutOfDescriptors(errno) }
     }
 
-    /// Bytes the kernel may hold unsent before the socket stops being writable: what is written later may still be passed by
-    /// something urgent, and what is in the kernel cannot be taken back.
+    /// Bytes that the kernel may hold unsent before the socket stops being writable. An urgent push can overtake what
+    /// has not been written yet, but not what is in the kernel.
     private static let notSentLowWaterBytes: CInt = 64 * 1024
     /// How long sent bytes may stay unacknowledged before the kernel gives the connection up.
     private static let userTimeoutMilliseconds: CInt = 30_000
@@ -35,7 +35,7 @@ final class Socket {
         close(descriptor)
     }
 
-    /// The options of a connection; a kernel that does not know one goes without it.
+    /// Sets the options of a connection; a kernel that does not know one ignores it.
     func setConnectionOptions() {
         set(CInt(IPPROTO_TCP), TCP_NODELAY, 1)
         set(CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, Self.notSentLowWaterBytes)
@@ -74,7 +74,7 @@ final class Socket {
     func accept() throws(Failure) -> Socket? {
         let accepted = accept4(descriptor, nil, nil, CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue))
         if accepted >= 0 { return Socket(owning: accepted) }
-        // A peer that left while it waited is nobody's error.
+        // A peer that left while it waited is not an error.
         if [EAGAIN, EINTR, ECONNABORTED].contains(errno) { return nil }
         throw Failure(errno: errno)
     }
@@ -85,8 +85,8 @@ final class Socket {
         return unsafe ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 ? Int(count) : 0
     }
 
-    /// How long ago the peer's kernel was last heard of, by an acknowledgement or an answer to a probe; tcp(7), TCP_INFO. Zero if the
-    /// kernel does not tell.
+    /// How long ago the peer's kernel was last heard of, by an acknowledgement or an answer to a probe; tcp(7),
+    /// TCP_INFO. Zero if the kernel does not tell.
     var sinceHeard: Duration {
         var info = tcp_info()
         var byteCount = socklen_t(MemoryLayout<tcp_info>.size)
@@ -94,7 +94,8 @@ final class Socket {
         return .milliseconds(Int64(info.tcpi_last_ack_recv))
     }
 
-    /// Has the kernel ask the peer's for a sign of life while nothing else is exchanged, once a second; tcp(7), TCP_KEEPIDLE.
+    /// Has the kernel ask the peer's for a sign of life while nothing else is exchanged, once a second; tcp(7),
+    /// TCP_KEEPIDLE.
     func setProbing(_ isProbing: Bool) {
         set(CInt(IPPROTO_TCP), TCP_KEEPIDLE, 1)
         set(CInt(IPPROTO_TCP), TCP_KEEPINTVL, 1)

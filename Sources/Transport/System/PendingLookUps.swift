@@ -1,6 +1,6 @@
-/// Who waits for which host name. A name that is being looked up is not looked up a second time: further callers wait for the
-/// same answer, so that there are never more look-ups than names. Nothing is cached: Apple's addresses change, and every
-/// connection is to resolve anew.
+/// Who waits for which host name. A name that is being looked up is not looked up a second time: further callers wait
+/// for the same answer, so that there are never more look-ups than names. Nothing is cached: Apple's addresses change,
+/// and every connection is to resolve anew.
 struct PendingLookUps {
     /// What is looked up.
     struct Name: Hashable, Sendable {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// This process's standard output and standard error, with each write looked at.
+/// This process's standard output and standard error; the result of each write is checked.
 package enum StandardStream: Sendable {
     case output, errors
 
@@ -27,7 +27,7 @@ package enum StandardStream: Sendable {
         }
     }
 
-    /// Closes it. A file system may say only now that something was not kept (close(2)).
+    /// Closes it. A file system may report only now that something could not be written (close(2)).
     package func close() throws(Failure) {
         guard Glibc.close(descriptor) == 0 || errno == EINTR || errno == EBADF else { throw Self.failure(errno) }
     }
@@ -43,7 +43,8 @@ package enum StandardStream: Sendable {
         return Int(size.ws_col)
     }
 
-    /// Ends this process as a broken pipe ends others: by its signal, which event loops keep from their threads, and without a word.
+    /// Ends this process as a broken pipe ends others: by the signal, which event loops block in their threads, and
+    /// without a message.
     package static func endByBrokenPipe() -> Never {
         signal(SIGPIPE, SIG_DFL)
         kill(getpid(), SIGPIPE)

@@ -3,14 +3,14 @@ import Glibc
 
 /// A server's listening socket. Belongs to its loop's thread.
 package final class Listener {
-    /// Connections taken in one turn.
+    /// Connections accepted in one turn.
     private static let batchCount = 64
     /// How long a client may take for its handshake.
     private static let handshakeTime = Duration.seconds(10)
-    /// How long nothing is accepted when the process is out of descriptors; the kernel keeps the clients meanwhile.
+    /// How long nothing is accepted when the process is out of descriptors. Clients wait in the kernel meanwhile.
     private static let pauseWhenExhausted = Duration.milliseconds(100)
 
-    /// The port it listens on: the one that was asked for, or the one the kernel chose for 0.
+    /// The port it listens on: the given one, or the one that the kernel chose for 0.
     package let port: UInt16
     private let loop: EventLoop
     private let context: TLSContext
@@ -43,7 +43,7 @@ package final class Listener {
         loop.watch(socket.descriptor, for: .readable, handler: self)
     }
 
-    /// Takes no more connections; those that are open stay open.
+    /// Accepts no more connections; open ones stay open.
     package func close() {
         guard isOpen else { return }
         isOpen = false
@@ -66,8 +66,8 @@ package final class Listener {
         do {
             let connection = try TLSConnection(
                 socket: socket, context: context, host: nil, peer: "a client of port \(port)", loop: loop)
-            // A client that offers other protocols alone is refused in the handshake. One that offers none is taken: some
-            // speak HTTP/2 with prior knowledge (aioapns with a context of its own), and get on with APNs so.
+            // A client that offers only other protocols is refused in the handshake. One that offers none is accepted:
+            // some speak HTTP/2 with prior knowledge (aioapns with its own context), and APNs accepts that.
             connection.handshake(until: loop.now + Self.handshakeTime) { [accepted, refused] error in
                 if let error {
                     refused(error)

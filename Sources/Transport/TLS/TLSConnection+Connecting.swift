@@ -1,10 +1,11 @@
 package import Cryptography
 
 extension TLSConnection {
-    /// Connects to a server: looks up the name, connects to the first of its addresses that answers, shakes hands, verifies the
-    /// server's certificate for `host`, and insists on the context's application protocol. To be called on `loop`.
+    /// Connects to a server: looks up the name, connects to the first address that answers, performs the TLS handshake,
+    /// verifies the server's certificate for `host`, and requires the context's application protocol. Must be called on
+    /// `loop`.
     ///
-    /// A dead address costs a moment only, since the next one is tried beside it.
+    /// A dead address costs only a moment, since the next one is tried beside it.
     package static func connect(
         host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> TLSConnection {
@@ -13,7 +14,7 @@ extension TLSConnection {
         let race = AddressRace(addresses, peer: peer, loop: loop)
         while true {
             let socket = try await race.firstConnected(until: deadline)
-            // Time is left for another address, if this one takes connections and shakes no hands.
+            // Leaves time for another address, if this one accepts connections but does not answer the handshake.
             let share = loop.now.duration(to: deadline) / (race.hasMore ? 2 : 1)
             do throws(TransportError) {
                 return try await secure(
@@ -37,13 +38,13 @@ extension TLSConnection {
         }
         let waiter = Waiter<TransportError?>(loop: loop)
         connection.handshake(until: deadline) { waiter.resume(.some($0)) }
-        // The handshake has the same deadline and always tells.
+        // The handshake has the same deadline and always calls back.
         if let error = await waiter.wait(until: .now + .seconds(86_400)) ?? nil { throw error }
         if let error = connection.insist(on: context.applicationProtocol) { throw error }
         return connection
     }
 
-    /// Closes a connection on which ALPN did not come to the protocol that is spoken here, if there is one (RFC 9113 §3.2).
+    /// Closes a connection on which ALPN did not choose the required protocol, if there is one (RFC 9113 §3.2).
     func insist(on applicationProtocol: String?) -> TransportError? {
         guard let applicationProtocol, negotiatedProtocol != applicationProtocol else { return nil }
         close()

@@ -1,8 +1,8 @@
 package import Cryptography
 import Glibc
 
-/// A TCP connection with TLS on it, client's or server's: bytes in by its handler, bytes out by ``write(_:)``. Belongs to its
-/// loop's thread.
+/// A TCP connection with TLS on it, client's or server's: bytes in by its handler, bytes out by ``write(_:)``. Belongs
+/// to its loop's thread.
 ///
 /// The loop keeps an open connection alive, and the connection its handler, until either side closes.
 package final class TLSConnection {
@@ -13,13 +13,14 @@ package final class TLSConnection {
         case closed
     }
 
-    /// A connection that always has something to read gives way to the others of its loop after so many bytes.
+    /// After this many bytes a connection gives way to the others of its loop.
     private static let burstBytes = 1024 * 1024
     /// Room for one record: with less, the burst is handed over first.
     private static let recordBytes = 16 * 1024
 
-    /// Who is told what happens. While there is nobody, nothing is read: what has arrived waits within TLS and in the kernel, which hold
-    /// the peer up when they are full. A server may write before the one who asked for the connection is told that there is one.
+    /// Receives what happens. Without a handler nothing is read: what has arrived waits in TLS and in the kernel, which
+    /// hold the peer up when they are full. A server may write before the caller that asked for the connection has set
+    /// a handler.
     package var handler: (any ByteStreamHandler)? {
         didSet { if (handler == nil) != (oldValue == nil) { readingChanged() } }
     }
@@ -29,12 +30,12 @@ package final class TLSConnection {
 
     private let socket: Socket
     private let session: TLSSession
-    /// Kept for as long as a connection uses it; who makes further ones need not keep it.
+    /// The connection keeps its context alive.
     private let context: TLSContext
     private var phase: Phase = .closed
     private var isReadingPaused = false
     private var isWriteBlocked = false
-    /// TLS itself has something to send before it can read on (a key update).
+    /// TLS itself has to send something before it can read on (a key update).
     private var isReadBlockedByWriting = false
 
     init(
@@ -52,17 +53,17 @@ package final class TLSConnection {
         if case .open = phase { true } else { false }
     }
 
-    /// What ALPN came to.
+    /// The protocol that ALPN chose.
     package var negotiatedProtocol: String? { session.negotiatedProtocol }
 
-    /// The certificate the peer has shown and which was verified: for a server, its client's, if it asked for one.
+    /// The verified certificate of the peer; for a server, that of its client if it asked for one.
     package var peerCertificate: Certificate? {
         get throws(CryptographyError) { try session.peerCertificate }
     }
 
     // MARK: Handshake
 
-    /// Shakes hands, and tells once how that ended; with an error the connection is closed by then.
+    /// Performs the handshake and calls `completion` once. With an error the connection is already closed.
     func handshake(until deadline: ContinuousClock.Instant, completion: @escaping (TransportError?) -> Void) {
         let timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in
             endHandshake(.timedOut(peer: peer, during: .handshaking))
@@ -94,7 +95,7 @@ package final class TLSConnection {
 
     // MARK: Reading
 
-    /// Stops reading, and with it the peer, once the kernel's buffers are full.
+    /// Stops reading. The peer has to stop too, once the kernel's buffers are full.
     package func pauseReading() {
         isReadingPaused = true
         readingChanged()
@@ -114,10 +115,11 @@ package final class TLSConnection {
         if isOpen, isReading, session.hasPending { readOn() }
     }
 
-    /// Reads what has arrived without waiting for the loop to come to it: for a handler that is about to decide on silence.
+    /// Reads at once what has arrived, without waiting for the next turn: for a handler that is about to act on
+    /// silence.
     package func readNow() { readBursts() }
 
-    /// Goes on in the next turn with what is already within TLS, of which the socket says nothing.
+    /// Continues in the next turn with bytes that are already in TLS, which the socket does not announce.
     private func readOn() {
         loop.schedule(after: .zero) { [self] in readBursts() }
     }
@@ -164,7 +166,8 @@ package final class TLSConnection {
                     return (byteCount, .dry)
                 case .closed: return (byteCount, .closed(nil))
                 }
-                // Another read would only be told by the kernel that there is nothing; the loop knows that for less.
+                // Another read would only learn from the kernel that there is nothing; the loop finds that out at less
+                // cost.
                 guard session.hasPending else { return (byteCount, .dry) }
             }
             return (byteCount, .full)
@@ -182,22 +185,22 @@ package final class TLSConnection {
 
     // MARK: Writing
 
-    /// Encrypts and sends what the kernel takes, and answers how many bytes that were. The caller keeps the rest, is told by
-    /// `writable()` and then offers the same bytes again, with more behind them if need be. On a connection that is gone
-    /// everything is left with the caller; `closed(_:)` tells.
+    /// Encrypts and sends what the kernel takes, and returns how many bytes that were. The caller keeps the rest, waits
+    /// for `writable()`, and then offers the same bytes again, with more after them if there are more. On a lost
+    /// connection it takes nothing; `closed(_:)` reports the loss.
     package func write(_ bytes: Span<UInt8>) -> Int {
         guard isOpen, !bytes.isEmpty else { return 0 }
-        // What went out before a failure went out: who takes it for unsent would send it twice.
+        // Bytes that went out before a failure count as sent: otherwise the caller would send them twice.
         var byteCount = 0
         do {
             try unsafe bytes.withUnsafeBufferPointer { bytes throws(CryptographyError) in
                 unsafe try write(UnsafeRawBufferPointer(bytes), counting: &byteCount)
             }
         } catch {
-            // Not from within the caller's own call: its state is in the middle of something.
+            // Not from within the caller's call: it is in the middle of a change.
             let error = describe(error, isOpen: true)
             loop.schedule(after: .zero) { [self] in
-                // What the peer said before it went may still be here, and tell why.
+                // What the peer sent before it went away may still be here, and may say why.
                 readBursts()
                 close(telling: error)
             }
@@ -222,17 +225,17 @@ package final class TLSConnection {
     /// Bytes that `write(_:)` took and the peer's machine has not acknowledged, with what TLS added to them.
     package var unacknowledgedByteCount: Int { socket.unacknowledgedByteCount }
 
-    /// How long ago the peer's machine last gave a sign of life.
+    /// Time since the peer's machine last gave a sign of life.
     package var sinceHeard: Duration { socket.sinceHeard }
 
-    /// Whether the peer's machine is asked for a sign of life, once a second, while nothing else is exchanged.
+    /// Whether the kernel asks the peer's machine for a sign of life once a second, while nothing else is exchanged.
     package var isProbing = false {
         didSet { if isProbing != oldValue { socket.setProbing(isProbing) } }
     }
 
     // MARK: Closing
 
-    /// Says good-bye (close_notify) as far as the kernel takes it, and closes. The handler is not called any more.
+    /// Sends close_notify if the kernel takes it, and closes. The handler is not called any more.
     package func close() {
         if case .closed = phase { return }
         session.shutDown()
@@ -242,8 +245,8 @@ package final class TLSConnection {
         handler = nil
     }
 
-    /// Closes without a good-bye, as if this side had crashed: the peer gets a reset, and what it has not read is lost. Takes
-    /// effect with the last reference to the connection. The handler is not called any more.
+    /// Closes without close_notify, as if this side had crashed: the peer gets a reset, and what it has not read is
+    /// lost. Takes effect with the last reference to the connection. The handler is not called any more.
     package func abort() {
         if case .closed = phase { return }
         socket.resetWhenClosed()
