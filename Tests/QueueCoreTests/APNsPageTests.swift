@@ -80,6 +80,6 @@ import Testing
             #expect(source[(start ?? source.startIndex)...].contains(name), "\(path) has no test \(name) in \(suite)")
             count += 1
         }
-        #expect(count >= 140)
+        #expect(count >= 150)
     }
 }

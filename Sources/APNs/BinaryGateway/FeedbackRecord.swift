@@ -19,10 +19,6 @@ package struct FeedbackRecord: Equatable, Sendable {
 
         package init() {}
 
-        /// How many bytes of an incomplete record have come. At the end of the list, any such bytes are a record that
-        /// was cut off.
-        package var incompleteByteCount: Int { held.count }
-
         /// Takes what has arrived and adds the records that it completes to `records`. An error ends the list, since
         /// nobody knows where the next record begins.
         package mutating func take(

@@ -44,9 +44,6 @@ extension PoolingGateway {
         (pool.open + pool.draining).reduce(0) { $0 + $1.inFlightCount }
     }
 
-    /// How many connections are open, including those that drain.
-    package var connectionCount: Int { pool.open.count + pool.draining.count }
-
     package func requestCapacity() {
         guard !pool.isClosed else { return }
         pool.isAtRest = false

@@ -42,16 +42,6 @@ package struct ProviderToken: Hashable, Sendable {
         }
     }
 
-    /// Whether it is time for the next token.
-    package func isDue(now: Int64) -> Bool {
-        now - issuedAt >= Self.refreshSeconds
-    }
-
-    /// Whether APNs would take another token already.
-    package func mayBeReplaced(now: Int64) -> Bool {
-        now - issuedAt >= Self.minimumSeconds
-    }
-
     /// The value of the `authorization` field.
     var authorization: String { "bearer \(text)" }
 

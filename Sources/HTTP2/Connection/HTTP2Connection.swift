@@ -152,14 +152,8 @@ package final class HTTP2Connection {
     package var writtenPosition: UInt64 { outbox.bytes.endPosition }
     package var sentPosition: UInt64 { outbox.bytes.consumedPosition }
 
-    /// What the peer has announced, the initial values where it has said nothing.
-    package var settingsOfPeer: Settings { peerSettings }
-
     /// Whether the peer's first SETTINGS frame has been read.
     package var hasSettingsOfPeer: Bool { hasPeerSettings }
-
-    /// The last stream of the newest GOAWAY from the peer, after which no stream may be opened; nil before one.
-    package var lastStreamIDOfPeer: UInt32? { goAwayReceived }
 
     /// Why the connection cannot go on; nil while it can.
     package var failure: HTTP2Error? { fatalError }

@@ -24,13 +24,6 @@ package enum MessageRules {
         check(message, now: now).first { $0.severity == .error }
     }
 
-    /// What is wrong with a name that is no push type's.
-    package static func unknownPushType(_ name: String) -> Finding {
-        let names = PushType.allCases.map(\.rawValue)
-        let list = names.dropLast().joined(separator: ", ") + " or " + names[names.count - 1]
-        return .error("push-type", "push type “\(name)” is unknown", "use \(list)")
-    }
-
     private static func limit(of message: Message) -> PayloadLimit {
         PayloadLimit(bytes: message.pushType.maximumPayloadBytes, setBy: "push type \(message.pushType)")
     }

@@ -20,12 +20,19 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// Perhaps sent: no answer came, and it must not be sent again.
     package static let unknown = Outcome(rawValue: 5)
 
+    // The bytes of the outcomes that have a reason, by its code. SQL names the same bytes; a test compares them.
+    private static let rejections: ClosedRange<UInt8> = 64...127
+    private static let failures: ClosedRange<UInt8> = 128...191
+    private static let retries: ClosedRange<UInt8> = 192...255
+
     /// APNs refused it for good.
-    package static func rejected(_ reason: Reason) -> Outcome { Outcome(rawValue: 64 + reason.code) }
+    package static func rejected(_ reason: Reason) -> Outcome { Outcome(reason, in: rejections) }
     /// Its attempts are used up; `reason` is the last refusal.
-    package static func failed(_ reason: Reason) -> Outcome { Outcome(rawValue: 128 + reason.code) }
+    package static func failed(_ reason: Reason) -> Outcome { Outcome(reason, in: failures) }
     /// It goes on in a job split off from this one, because of `reason`. Not an end: the new job will have one.
-    package static func retried(_ reason: Reason) -> Outcome { Outcome(rawValue: 192 + reason.code) }
+    package static func retried(_ reason: Reason) -> Outcome { Outcome(reason, in: retries) }
+
+    private init(_ reason: Reason, in bytes: ClosedRange<UInt8>) { rawValue = bytes.lowerBound + reason.code }
 
     /// The kinds of outcome. All but `waiting` and `retried` are ends, and a recipient has exactly one of them.
     package enum Kind: String, CaseIterable, Sendable {
@@ -41,15 +48,15 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case 3: .expired
         case 4: .cancelled
         case 5: .unknown
-        case 64..<128: .rejected
-        case 128..<192: .failed
-        case 192...: .retried
+        case Self.rejections: .rejected
+        case Self.failures: .failed
+        case Self.retries: .retried
         default: nil
         }
     }
 
     /// The reason of a rejection, failure or retry; nil for the other kinds.
-    package var reason: Reason? { rawValue < 64 ? nil : Reason(code: rawValue & 63) }
+    package var reason: Reason? { rawValue < Self.rejections.lowerBound ? nil : Reason(code: rawValue & 63) }
 }
 
 /// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them.

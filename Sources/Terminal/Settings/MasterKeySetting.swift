@@ -16,11 +16,6 @@ package struct MasterKeySetting: Sendable {
         self.environment = environment
     }
 
-    /// Whether there is one, right or wrong.
-    package var isPresent: Bool {
-        environment["PUSHQ_MASTER_KEY"] != nil || environment["PUSHQ_MASTER_KEY_FILE"] != nil
-    }
-
     /// The key.
     ///
     /// - Throws: ``Failure`` that says where it was looked for and how to make one.

@@ -11,6 +11,11 @@ struct Scene {
     let sender: Sender
 }
 
+extension PoolingGateway {
+    /// How many connections are open, including those that drain.
+    var connectionCount: Int { pool.open.count + pool.draining.count }
+}
+
 extension Sender {
     /// How many connections its gateway holds.
     var connectionCount: Int { (gateway as? any PoolingGateway)?.connectionCount ?? 0 }

@@ -28,12 +28,6 @@ import Testing
         #expect(ES256.isValid(signature, of: Array("\(parts[0]).\(parts[1])".utf8), by: try key.publicKey()))
     }
 
-    @Test func `is due after 45 minutes and not replaced within 20`() throws {
-        let token = try mint(now: 0)
-        #expect(!token.mayBeReplaced(now: 1199) && token.mayBeReplaced(now: 1200))
-        #expect(!token.isDue(now: 2699) && token.isDue(now: 2700))
-    }
-
     @Test func `does not show itself in a description`() throws {
         let token = try mint()
         #expect(!"\(token)".contains(token.text) && !String(reflecting: token).contains(token.text))

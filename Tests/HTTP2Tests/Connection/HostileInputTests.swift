@@ -73,7 +73,7 @@ import Testing
             rest = rest.dropFirst(piece.count)
             peer.receive(Array(piece))
             let sent = peer.sent()
-            #expect(sent.allSatisfy { $0.payload.count <= peer.connection.settingsOfPeer.maximumFrameSize })
+            #expect(sent.allSatisfy { $0.payload.count <= peer.connection.peerSettings.maximumFrameSize })
             var openCount = 0
             peer.connection.forEachOpenStream { _, _ in openCount += 1 }
             #expect(openCount == peer.connection.openStreamCount)

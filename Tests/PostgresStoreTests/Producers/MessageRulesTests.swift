@@ -37,11 +37,13 @@ import Testing
     @Test func `with an unknown push type is refused with the list of known ones`() async throws {
         try await withDatabase { _, database in
             let store = try await database.connect()
+            let names = PushType.allCases.map(\.rawValue)
+            let known = names.dropLast().joined(separator: ", ") + " or " + names[names.count - 1]
             for name in ["alerts", "Alert", ""] {
                 let problem = try await store.execute(
                     Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil), .bool(false)]
                 ).first?.optionalText(0)
-                #expect(problem == MessageRules.unknownPushType(name).text)
+                #expect(problem == "push type “\(name)” is unknown: use \(known)")
             }
         }
     }

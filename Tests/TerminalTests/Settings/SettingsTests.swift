@@ -62,7 +62,6 @@ import Testing
     }
 
     @Test func `says how to set one when there is none`() {
-        #expect(!MasterKeySetting(environment: [:]).isPresent)
         let error = #expect(throws: Failure.self) { try MasterKeySetting(environment: [:]).key() }
         #expect(error?.description.contains("PUSHQ_MASTER_KEY_FILE") == true)
     }

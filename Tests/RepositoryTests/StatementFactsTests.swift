@@ -1,0 +1,39 @@
+import Foundation
+import Testing
+
+/// What Swift decides and SQL states as well.
+@Suite struct `Swift and SQL` {
+    private let repository = Repository()
+
+    /// Migrations, and the Swift files with statements.
+    private func statements() throws -> [Repository.File] {
+        try repository.files(in: "migrations", endings: [".sql"])
+            + repository.files(in: "Sources/PostgresStore", endings: [".swift"])
+    }
+
+    @Test func `name the same bytes of outcomes`() throws {
+        let path = "Sources/QueueCore/Outcome/Outcome.swift"
+        let source = try String(contentsOf: repository.root.appending(path: path), encoding: .utf8)
+        let ranges = source.matches(of: /ClosedRange<UInt8> = (\d+)\.\.\.(\d+)/)
+        let (first, last) = (Set(ranges.map(\.output.1)), Set(ranges.map(\.output.2)))
+        #expect(ranges.count == 3, "\(path) has a range for rejections, failures and retries")
+        var count = 0
+        for file in try statements() {
+            for match in file.text.matches(of: /get_byte\([^\n]*?\) between (\d+) and (\d+)/) {
+                count += 1
+                #expect(first.contains(match.output.1), "\(file.path): no kind of outcome begins at \(match.output.1)")
+                #expect(last.contains(match.output.2), "\(file.path): no kind of outcome ends at \(match.output.2)")
+            }
+        }
+        #expect(count >= 2)
+    }
+
+    @Test func `agree on how many recipients a job may have`() throws {
+        let text = try statements().map(\.text).joined()
+        let allowed = try #require(text.firstMatch(of: /recipient_count between 1 and (\d+)/)?.output.1)
+        let fanOut = try #require(text.firstMatch(of: /least\((\d+), greatest\(1, \(rate/)?.output.1)
+        let retries = try #require(text.firstMatch(of: /\) - 1\) \/ (\d+) as chunk/)?.output.1)
+        #expect(fanOut == allowed, "a campaign's jobs have as many recipients as a job may have")
+        #expect(retries == allowed, "retries are divided into jobs of as many recipients as a job may have")
+    }
+}
