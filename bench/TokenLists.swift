@@ -28,7 +28,7 @@ enum TokenLists {
             let microseconds = (stack.postgres.backendCPU() - cpu) / .microseconds(1) / Double(tokens)
             print(
                 """
-                \(tokens) \(what) tokens: \(Int(seconds)) s, the longest transaction \(seen.longestMilliseconds) ms, \
+                \(tokens) \(what) tokens: \(Int(seconds)) s, the longest transaction \(seen.maximumMilliseconds) ms, \
                 \(seen.megabytes) MB of the backend's own memory at the peak, \
                 \(microseconds.formatted(.number.precision(.fractionLength(1)))) µs of PostgreSQL's CPU and \(Int(bytes)) bytes of \
                 WAL a token
@@ -76,7 +76,7 @@ enum TokenLists {
     }
 
     /// Looks at the other session every 20 ms, until it is cancelled.
-    private static func watchBackend(of stack: BenchStack) async throws -> (megabytes: Int, longestMilliseconds: Int) {
+    private static func watchBackend(of stack: BenchStack) async throws -> (megabytes: Int, maximumMilliseconds: Int) {
         let seen = Locked((kilobytes: 0, milliseconds: 0))
         try await stack.withStore { store in
             let session = Statement(

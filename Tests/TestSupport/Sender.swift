@@ -15,7 +15,7 @@ package final class Sender: PushGatewayHandler {
     /// The connections that the gateway gave up with pushes on them.
     package private(set) var lostConnections: [(reason: String, uncertain: Int)] = []
     /// Unanswered pushes go out again until they were lost so often.
-    package var mostLosses = 1
+    package var maximumLosses = 1
     private var losses: [UInt64: Int] = [:]
     /// Pushes of which the gateway has said that they were thrown away after all.
     package private(set) var deliveredTooSoon = 0
@@ -76,7 +76,7 @@ package final class Sender: PushGatewayHandler {
         for answer in answers {
             let text = Self.text(of: answer.result)
             if text == "unanswered" { losses[answer.ticket, default: 0] += 1 }
-            if text == "unanswered", losses[answer.ticket, default: 0] < mostLosses {
+            if text == "unanswered", losses[answer.ticket, default: 0] < maximumLosses {
                 waiting.append(answer.ticket)
             } else if text == "untouched", resendsUntouched {
                 waiting.append(answer.ticket)

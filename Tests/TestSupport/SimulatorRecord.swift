@@ -31,15 +31,15 @@ package struct SimulatorRecord {
     package var arrivals: [Int] { events.filter { $0.event == "arrived" }.map(\.at).sorted() }
 
     /// The most arrivals within any second.
-    package var mostInASecond: Int {
+    package var maximumPerSecond: Int {
         let times = arrivals
         var first = 0
-        var most = 0
+        var maximum = 0
         for last in times.indices {
             while times[last] - times[first] >= 1_000_000 { first += 1 }
-            most = max(most, last - first + 1)
+            maximum = max(maximum, last - first + 1)
         }
-        return most
+        return maximum
     }
 
     /// From each answer with `status` to the next arrival of the same push, in seconds, by how many such answers it has had.

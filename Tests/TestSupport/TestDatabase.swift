@@ -59,15 +59,15 @@ private let migratedTemplate = Task {
     return name
 }
 
-/// Tests run all at once as far as the test runner is concerned. A machine of two cores would give each of a hundred databases so
-/// little that limits of time meant nothing.
-private let turnstile = Turnstile(places: 6)
+/// The test runner starts all tests at the same time. With a hundred databases at work on two cores, time limits would mean
+/// nothing.
+private let databases = Semaphore(limit: 6)
 
 /// Makes a database as a copy of another, and drops it when `body` has returned.
 private func withDatabase<Success: Sendable>(
     from template: String, _ body: @Sendable @escaping (isolated LoopActor, TestDatabase) async throws -> Success
 ) async throws -> Success {
-    try await turnstile.pass { try await withNewDatabase(from: template, body) }
+    try await databases.run { try await withNewDatabase(from: template, body) }
 }
 
 private func withNewDatabase<Success: Sendable>(

@@ -22,12 +22,12 @@ package enum BinaryCommand: UInt8, CaseIterable, Sendable {
 
     /// Stands for "as long as APNs likes": a notification must have an expiration, and java-apns and apns_erlv3 send
     /// this.
-    private static let longestExpiration = UInt32(Int32.max)
+    private static let maximumExpiration = UInt32(Int32.max)
 
     /// An expiration as the interface has it: seconds since 1970, 0 for one attempt at delivery.
     static func seconds(of expiration: Expiration) -> UInt32 {
         switch expiration {
-        case .apnsDefault: longestExpiration
+        case .apnsDefault: maximumExpiration
         case .oneAttempt: 0
         case .until(let seconds): UInt32(clamping: seconds)
         }

@@ -15,7 +15,7 @@ package final class FeedbackService {
         /// How long the service may say nothing before the end of its list.
         package var silence = Duration.seconds(30)
         /// How long a list may take in all. What has come by then is kept, and the rest is read the next time.
-        package var longest = Duration.seconds(600)
+        package var maximumTime = Duration.seconds(600)
         /// About the maximum number of records that are handed over at once.
         package var batchSize = 1000
 
@@ -48,7 +48,7 @@ package final class FeedbackService {
         defer { stream.close() }
         let reader = Reader(stream: stream, batchSize: settings.batchSize)
         self.reader = reader
-        let deadline = loop.now + settings.longest
+        let deadline = loop.now + settings.maximumTime
         var count = 0
         while let batch = try await reader.next(until: min(deadline, loop.now + settings.silence)) {
             try await keep(batch)

@@ -18,14 +18,14 @@ protocol ConnectionSeeker: AnyObject {
 package final class ConnectionBudget {
     /// After a search for a connection to close found none, the next search comes after this time: with thousands of
     /// connections it takes a while.
-    private static let lookInterval = Duration.milliseconds(100)
+    private static let searchInterval = Duration.milliseconds(100)
     /// Connections that may be begun at once after a quiet time.
     private static let burst = 20.0
 
     private let limit: Int
     /// How long a connection must be idle before it is closed to make room: APNs takes connections in quick succession
     /// for an attack.
-    private let leastIdle: Duration
+    private let minimumIdle: Duration
     /// Maximum number of connections begun in a second. A handshake takes the loop 1 ms: if a thousand gateways lose
     /// their connections at the same moment, the loop still has most of its time for sending.
     private let perSecond: Double
@@ -52,16 +52,16 @@ package final class ConnectionBudget {
     }
 
     package convenience init(
-        limit: Int, leastIdle: Duration = .seconds(10), perSecond: Double = 200, loop: EventLoop
+        limit: Int, minimumIdle: Duration = .seconds(10), perSecond: Double = 200, loop: EventLoop
     ) {
-        self.init(limit: limit, leastIdle: leastIdle, perSecond: perSecond, turns: ConnectionTurns(), loop: loop)
+        self.init(limit: limit, minimumIdle: minimumIdle, perSecond: perSecond, turns: ConnectionTurns(), loop: loop)
     }
 
-    init(limit: Int, leastIdle: Duration, perSecond: Double, turns: ConnectionTurns, loop: EventLoop) {
+    init(limit: Int, minimumIdle: Duration, perSecond: Double, turns: ConnectionTurns, loop: EventLoop) {
         precondition(limit > 0, "a worker without connections sends nothing")
         self.turns = turns
         self.limit = limit
-        self.leastIdle = leastIdle
+        self.minimumIdle = minimumIdle
         self.perSecond = perSecond
         self.loop = loop
         countedAt = .now
@@ -97,7 +97,7 @@ package final class ConnectionBudget {
         while let next = line.first {
             if next.seeksConnection {
                 guard mayBeginNow() else { return serveAgain(after: .seconds(1 / perSecond)) }
-                guard count < limit || makeRoom(for: next) else { return serveAgain(after: Self.lookInterval) }
+                guard count < limit || makeRoom(for: next) else { return serveAgain(after: Self.searchInterval) }
                 count += 1
                 mayBegin -= 1
                 next.connect()
@@ -124,9 +124,9 @@ package final class ConnectionBudget {
 
     /// Closes an idle connection, or asks one in use to give way. Returns whether there is room now.
     private func makeRoom(for seeker: any ConnectionSeeker) -> Bool {
-        let longestAgo = loop.now - leastIdle
+        let latestUse = loop.now - minimumIdle
         let idle = connections.values.lazy.map(\.connection).filter {
-            $0.inFlightCount == 0 && $0.lastRequest <= longestAgo
+            $0.inFlightCount == 0 && $0.lastRequest <= latestUse
         }
         if let unused = idle.min(by: { $0.lastRequest < $1.lastRequest }) {
             unused.drain(.unneeded)

@@ -9,7 +9,7 @@ struct ConnectionTurns {
     /// quick succession for an attack.
     var turn = Duration.seconds(5)
     /// The minimum time that a connection is kept.
-    var least = Duration.seconds(1)
+    var minimum = Duration.seconds(1)
 
     /// A gateway that has connections or waits for one.
     struct Contender {
@@ -26,9 +26,9 @@ struct ConnectionTurns {
     /// Whether `holder` must give up a connection that was opened `age` ago, so that `seeker` gets one.
     func isOver(after age: Duration, of holder: Contender, for seeker: Contender) -> Bool {
         let withOneMore = Contender(weight: seeker.weight, connections: seeker.connections + 1)
-        if holder.load > withOneMore.load { return age >= least }
+        if holder.load > withOneMore.load { return age >= minimum }
         // It has its share.
         if seeker.load >= holder.load { return false }
-        return age >= max(least, turn * min(max(holder.weight, Self.weights.lowerBound), Self.weights.upperBound))
+        return age >= max(minimum, turn * min(max(holder.weight, Self.weights.lowerBound), Self.weights.upperBound))
     }
 }

@@ -86,8 +86,8 @@ final class Decider {
 
     /// How long the next answer takes, in microseconds.
     func latency() -> Int {
-        let (least, most) = (rules.latency.lowerBound.microseconds, rules.latency.upperBound.microseconds)
-        return least == most ? least : Int.random(in: least...most)
+        let (minimum, maximum) = (rules.latency.lowerBound.microseconds, rules.latency.upperBound.microseconds)
+        return minimum == maximum ? minimum : Int.random(in: minimum...maximum)
     }
 }
 

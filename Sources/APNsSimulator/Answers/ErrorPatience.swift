@@ -29,8 +29,8 @@ struct ErrorPatience {
         guard (400..<500).contains(status), status != 410 else { return .none }
         run += 1
         weight += reason == DocumentedReason.badDeviceToken.rawValue ? Self.weightOfBadToken : 1
-        if let most = rules.endAfterErrors, weight >= most { return .end }
-        guard !isSlow, let most = rules.slowAfterErrors, run >= most else { return .none }
+        if let limit = rules.endAfterErrors, weight >= limit { return .end }
+        guard !isSlow, let limit = rules.slowAfterErrors, run >= limit else { return .none }
         isSlow = true
         return .slowDown
     }

@@ -57,13 +57,13 @@ struct CredentialFolder {
 
     /// The certificate with its key in a file, made and written if it is not there or nearly over.
     func identity(
-        _ name: String, leastValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity
+        _ name: String, minimumValidity: TimeInterval = 0, issue: () throws(CryptographyError) -> TLSIdentity
     ) throws(SimulatorError) -> TLSIdentity {
         let pem = try read(name)
         do throws(CryptographyError) {
             if let pem {
                 let identity = try TLSIdentity(pem: pem)
-                if identity.certificate.notAfter > Date(timeIntervalSinceNow: leastValidity) { return identity }
+                if identity.certificate.notAfter > Date(timeIntervalSinceNow: minimumValidity) { return identity }
             }
         } catch {
             throw .credential(path: path(of: name), error)

@@ -28,7 +28,7 @@ package struct TestAuthority: Sendable {
     package var certificate: Certificate { authority.certificate }
 
     /// A certificate is replaced when it has less than this left.
-    private static let leastValidity: TimeInterval = 86_400
+    private static let minimumValidity: TimeInterval = 86_400
     private static let hosts = ["localhost", "127.0.0.1", "::1"]
 
     /// Opens a folder, making it and what it lacks.
@@ -118,7 +118,7 @@ package struct TestAuthority: Sendable {
     private static func server(
         in files: CredentialFolder, _ authority: CertificateAuthority
     ) throws(SimulatorError) -> TLSIdentity {
-        try files.identity("server.pem", leastValidity: leastValidity) { () throws(CryptographyError) in
+        try files.identity("server.pem", minimumValidity: minimumValidity) { () throws(CryptographyError) in
             try authority.issueServer(names: hosts)
         }
     }

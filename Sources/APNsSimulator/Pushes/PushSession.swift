@@ -144,11 +144,11 @@ final class PushSession: Session, DelayedAnswering {
             request.id, status: reply.status, reason: reply.reason, payload: request.payload, connection: number,
             now: simulation.clock.now)
         if !reply.isFinal { passing.append((http.writtenPosition, request.id)) }
-        lookAtErrors(after: reply)
+        applyErrorRules(after: reply)
     }
 
     /// Slows down or ends a connection whose pushes are refused too often, where the rules say so.
-    private func lookAtErrors(after reply: Reply) {
+    private func applyErrorRules(after reply: Reply) {
         let rules = simulation.decider.rules.connections
         switch patience.note(status: reply.status, reason: reply.reason, rules) {
         case .none: break

@@ -5,7 +5,7 @@ import Glibc
 /// may enter it, which is what protects the server: inside, nobody is asked for a password.
 struct ServerFolder {
     /// A socket's path has at most 107 bytes and a zero (`sun_path`, unix(7)).
-    private static let longestSocketPath = 107
+    private static let maximumSocketPathBytes = 107
     /// libpq puts the port into the name; there is no TCP port.
     private static let socketName = ".s.PGSQL.5432"
 
@@ -38,7 +38,7 @@ struct ServerFolder {
     private static func suits(_ parent: String, _ user: ServerUser) -> Bool {
         guard parent.hasPrefix("/"), !parent.contains("\n") else { return false }
         let socket = "\(parent)/pushq-XXXXXX/\(socketName)"
-        return socket.utf8.count <= longestSocketPath && (user.prefix.isEmpty || isOpenToAll(parent))
+        return socket.utf8.count <= maximumSocketPathBytes && (user.prefix.isEmpty || isOpenToAll(parent))
     }
 
     /// Whether a user who owns none of the folders above can get there.

@@ -17,7 +17,7 @@ package struct Breaker: Equatable, Sendable {
     }
 
     /// A transient refusal.
-    package struct Refusal: Sendable {
+    package struct TransientRefusal: Sendable {
         /// Identifies the recipient, and is the same each time its push is sent.
         package let recipient: Int64
         /// Whether it is about the recipient, as 429 is, and says little about APNs.
@@ -52,11 +52,11 @@ package struct Breaker: Equatable, Sendable {
     static let refusalsInRow = 5
     static let timeOfRow = Duration.seconds(1)
     /// At least this many recipients must have been refused by the server's fault, …
-    static let leastRecipients = 3
+    static let minimumRecipients = 3
     /// … or this many in all, including those refused because they get too many pushes.
     static let manyRecipients = 10
     /// How many recipients are remembered.
-    private static let mostRecent = 16
+    private static let rememberedRecipients = 16
     /// The recovery ends after this many pushes were served, or after this time with more served than refused.
     static let servedOfRecovery = 100
     static let timeOfRecovery = Duration.seconds(60)
@@ -126,7 +126,7 @@ package struct Breaker: Equatable, Sendable {
 
     /// Notes a passing refusal.
     package mutating func noteRefused(
-        _ refusal: Refusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
+        _ refusal: TransientRefusal, now: ContinuousClock.Instant, using generator: inout some RandomNumberGenerator
     ) {
         remember(refusal)
         // What one recipient is told to wait is no time for the others.
@@ -202,11 +202,11 @@ package struct Breaker: Equatable, Sendable {
         (inRow, rowBegan) = (0, nil)
     }
 
-    private mutating func remember(_ refusal: Refusal) {
+    private mutating func remember(_ refusal: TransientRefusal) {
         recent.removeAll {
             $0.recipient == refusal.recipient && $0.isAboutRecipient == refusal.isAboutRecipient
         }
-        if recent.count == Self.mostRecent { recent.removeFirst() }
+        if recent.count == Self.rememberedRecipients { recent.removeFirst() }
         recent.append(
             Recent(recipient: refusal.recipient, isAboutRecipient: refusal.isAboutRecipient, row: row))
     }
@@ -222,6 +222,6 @@ package struct Breaker: Equatable, Sendable {
     /// Whether so many recipients were refused that it is not their fault.
     private func isOfMany(_ isCounted: (Recent) -> Bool) -> Bool {
         let counted = recent.filter(isCounted)
-        return counted.count { !$0.isAboutRecipient } >= Self.leastRecipients || counted.count >= Self.manyRecipients
+        return counted.count { !$0.isAboutRecipient } >= Self.minimumRecipients || counted.count >= Self.manyRecipients
     }
 }

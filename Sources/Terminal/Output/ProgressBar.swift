@@ -10,7 +10,7 @@ package final class ProgressBar {
     private static let interval = Duration.milliseconds(100)
     private static let width = 30
     /// A shorter bar shows nothing.
-    private static let leastWidth = 5
+    private static let minimumWidth = 5
 
     /// A bar for `total` things; without a total it counts.
     package init(_ label: String, total: Int?, on console: Console) {
@@ -47,7 +47,7 @@ package final class ProgressBar {
         let count = "\(NumberText.grouped(done)) of \(NumberText.grouped(total))"
         let figures = "\(Int(share * 100))%  \(count)\(rate)\(more)"
         let room = width.map { $0 - label.count - figures.count - 3 } ?? Self.width
-        guard room >= Self.leastWidth else { return String("\(label)  \(figures)".prefix(width ?? .max)) }
+        guard room >= Self.minimumWidth else { return String("\(label)  \(figures)".prefix(width ?? .max)) }
         let barWidth = min(Self.width, room)
         let filled = Int(share * Double(barWidth))
         let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: barWidth - filled)

@@ -106,13 +106,13 @@ final class TimerHeap {
     private func siftDown(from start: Int) {
         var parent = start
         while true {
-            var least = parent
-            for child in [2 * parent + 1, 2 * parent + 2] where child < timers.count && isEarlier(child, least) {
-                least = child
+            var earliest = parent
+            for child in [2 * parent + 1, 2 * parent + 2] where child < timers.count && isEarlier(child, earliest) {
+                earliest = child
             }
-            guard least != parent else { return }
-            timers.swapAt(parent, least)
-            parent = least
+            guard earliest != parent else { return }
+            timers.swapAt(parent, earliest)
+            parent = earliest
         }
     }
 }

@@ -107,7 +107,7 @@ import Transport
         }
         let scene = try await stage.run { scene in
             // As the engine does (`EngineSettings.mostLosses`).
-            scene.sender.mostLosses = 5
+            scene.sender.maximumLosses = 5
             scene.sender.send(count: 60)
             await scene.sender.untilAnswered(60)
             let words = scene.sender.lostConnections.map(\.reason)

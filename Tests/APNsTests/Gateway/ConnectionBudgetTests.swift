@@ -9,7 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(1))) struct `Connections that a worker has to share` {
     /// Gateways on one server that may have `limit` connections together.
     private func run<Success: Sendable>(
-        gateways count: Int, limit: Int, leastIdle: Duration = .zero, perSecond: Double = 1000,
+        gateways count: Int, limit: Int, minimumIdle: Duration = .zero, perSecond: Double = 1000,
         turns: ConnectionTurns = ConnectionTurns(),
         respond: @escaping @Sendable (MockAPNs.Request) -> Void = { $0.answer() },
         _ body: @Sendable (isolated LoopActor, MockAPNs, [Sender], ConnectionBudget) async throws -> Success
@@ -19,7 +19,7 @@ import Transport
         return try await loop.run { actor in
             let server = try MockAPNs(on: loop, respond: respond)
             let budget = ConnectionBudget(
-                limit: limit, leastIdle: leastIdle, perSecond: perSecond, turns: turns, loop: loop)
+                limit: limit, minimumIdle: minimumIdle, perSecond: perSecond, turns: turns, loop: loop)
             let endpoint = try server.endpoint
             let senders = try (0..<count).map { _ in
                 Sender(
@@ -82,7 +82,7 @@ import Transport
     }
 
     @Test func `are not taken from who has just used them`() async throws {
-        try await run(gateways: 2, limit: 1, leastIdle: .seconds(3600)) { _, server, senders, _ in
+        try await run(gateways: 2, limit: 1, minimumIdle: .seconds(3600)) { _, server, senders, _ in
             senders[0].send(count: 1)
             await senders[0].untilAnswered(1)
             senders[1].send(count: 1)
@@ -92,8 +92,8 @@ import Transport
     }
 
     @Test func `go from one that is never idle to one that waits, and back, by turns`() async throws {
-        let turns = ConnectionTurns(turn: .milliseconds(100), least: .milliseconds(10))
-        try await run(gateways: 2, limit: 1, leastIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
+        let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
+        try await run(gateways: 2, limit: 1, minimumIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
             // Both always have something to send, and ask for a connection whenever they have none.
             for sender in senders { sender.send(count: 100_000) }
             for number in 2...5 {
@@ -185,7 +185,7 @@ import Transport
 
 @Suite struct `Giving up a connection` {
     private typealias Contender = ConnectionTurns.Contender
-    private let turns = ConnectionTurns(turn: .seconds(5), least: .seconds(1))
+    private let turns = ConnectionTurns(turn: .seconds(5), minimum: .seconds(1))
     private let nobody = Contender(weight: 1, connections: 0)
 
     @Test func `is soon where somebody has more than its share`() {

@@ -24,7 +24,7 @@ import Transport
                 if request.connection.number > 0 || request.streamID < 20 { request.answer() }
             }
         ).run { _, scene in
-            scene.sender.mostLosses = 2
+            scene.sender.maximumLosses = 2
             scene.sender.send(count: 100)
             await scene.sender.untilAnswered(100)
             return (

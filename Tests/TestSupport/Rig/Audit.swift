@@ -41,7 +41,7 @@ package struct Audit {
     private static let flushSlack = 3_000_000
     /// Pushes that a process may have had between its look at the clock and the kernel when it was stopped, at the most: one turn of its
     /// loop. They go out when it is woken, and no fence can be closer to the wire.
-    private static let mostInHand = 100
+    private static let maximumInHand = 100
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
 
@@ -72,7 +72,7 @@ package struct Audit {
         let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, knowledge, expectation.deafness) : 0
         let inHand = expectation.waking.map { waking in record.arrivals.count(where: waking.contains) } ?? 0
         bound =
-            Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss + min(inHand, Self.mostInHand)
+            Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss + min(inHand, Self.maximumInHand)
     }
 
     /// What is wrong with one recipient; nil if nothing is.

@@ -54,14 +54,14 @@ package struct PushRecord {
     }
 
     /// The most arrivals within any second.
-    package var mostInASecond: Int {
+    package var maximumPerSecond: Int {
         var first = 0
-        var most = 0
+        var maximum = 0
         for last in arrivals.indices {
             while arrivals[last] - arrivals[first] >= 1_000_000 { first += 1 }
-            most = max(most, last - first + 1)
+            maximum = max(maximum, last - first + 1)
         }
-        return most
+        return maximum
     }
 
     /// A last line that is not whole, as a killed simulator leaves it, is passed over. Returns the next free connection number.

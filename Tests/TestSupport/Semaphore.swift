@@ -1,7 +1,7 @@
 import Transport
 
-/// Lets only so many in at a time; the others wait in order.
-final class Turnstile: Sendable {
+/// Runs a limited number of bodies at the same time; the others wait in order.
+final class Semaphore: Sendable {
     private struct State {
         var free: Int
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -9,12 +9,12 @@ final class Turnstile: Sendable {
 
     private let state: Locked<State>
 
-    init(places: Int) {
-        state = Locked(State(free: places))
+    init(limit: Int) {
+        state = Locked(State(free: limit))
     }
 
-    /// Runs `body` when there is a place.
-    func pass<Success, Failure: Error>(_ body: () async throws(Failure) -> Success) async throws(Failure) -> Success {
+    /// Runs `body` when fewer than the limit are running.
+    func run<Success, Failure: Error>(_ body: () async throws(Failure) -> Success) async throws(Failure) -> Success {
         await enter()
         defer { leave() }
         return try await body()
