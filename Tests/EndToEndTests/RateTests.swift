@@ -71,15 +71,17 @@ extension `Real processes` {
                 """)
         }
 
-        /// Sends to single devices, which only a worker with room for them takes.
+        /// Sends to single devices, one after the other: only a worker with room for them claims them.
         private func trickle(_ count: Int, in rig: Rig) async throws {
             for _ in 0..<count {
-                try await rig.run(
+                let root = try await rig.number(
                     """
                     select pushq.send('\(rig.queue)', '{"aps":{"alert":"x"}}', tokens => array[encode(token, 'hex')])
-                    from pushq.device order by random() limit 1
+                    from (select token from pushq.device order by random() limit 1) d
                     """)
-                try await Task.sleep(for: .milliseconds(150))
+                try await eventually("the push is claimed", within: .seconds(30)) {
+                    try await rig.number("select count(*) from pushq.job where root_id = \(root)") == 0
+                }
             }
         }
     }

@@ -201,7 +201,8 @@ import Transport
 
     @Test func `and answers no more, what it had taken is awaited for a time`() async throws {
         var settings = GatewaySettings.brisk
-        settings.drainTime = .milliseconds(300)
+        // Long enough for another connection, on a busy machine too.
+        settings.drainTime = .seconds(4)
         let (tally, count) = try await Stage(
             settings: settings,
             respond: { request in
@@ -395,7 +396,7 @@ import Transport
         async throws
     {
         var settings = GatewaySettings.brisk
-        settings.settingsTime = .milliseconds(40)
+        settings.settingsTime = .seconds(1)
         let (loop, brisk) = (EventLoop(name: "test"), settings)
         defer { loop.shutDown() }
         let error = try await loop.run { actor in

@@ -15,8 +15,8 @@ struct `A minder` {
         let stopped = try minder.start(ProcessCommand("/bin/sleep", ["600"]), endingWith: SIGTERM)
         stopped.signal(SIGSTOP)
         await minder.end()
-        #expect(await sleeper.waitForExit(within: .seconds(1)) == .signal(SIGTERM))
-        #expect(await stopped.waitForExit(within: .seconds(1)) == .signal(SIGTERM))
+        #expect(await sleeper.waitForExit(within: .seconds(30)) == .signal(SIGTERM))
+        #expect(await stopped.waitForExit(within: .seconds(30)) == .signal(SIGTERM))
         #expect(!FileManager.default.fileExists(atPath: folder))
     }
 
@@ -29,7 +29,7 @@ struct `A minder` {
         // Not before it has told so is it deaf.
         #expect(try channel.reading.read(upToCount: 5) == Data("deaf\n".utf8))
         await minder.end()
-        #expect(await deaf.waitForExit(within: .seconds(1)) == .signal(SIGKILL))
+        #expect(await deaf.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
     }
 
     @Test func `ends what its processes have started in turn`() async throws {

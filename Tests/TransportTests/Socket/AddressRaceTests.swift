@@ -3,20 +3,21 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct `Of the addresses of a name` {
+@Suite(.timeLimit(.minutes(2))) struct `Of the addresses of a name` {
     @Test func `one that swallows everything costs a moment`() async throws {
         let (hole, port) = (try BlackHole(), try TestPort())
         let time = try await race([hole.address, port.address])
         #expect(time >= AddressRace.headStart)
-        // Shared out among two, the time would be fifteen seconds.
-        #expect(time < .seconds(10))
+        // Divided between two, the time would be five minutes.
+        #expect(time < .seconds(60))
     }
 
     @Test func `several that swallow everything cost a moment each`() async throws {
         let (holes, port) = (try [BlackHole(), BlackHole()], try TestPort())
         let time = try await race(holes.map(\.address) + [port.address])
         #expect(time >= AddressRace.headStart * 2)
-        #expect(time < .seconds(10))
+        // Divided among three, the time would be three minutes for each of the first two.
+        #expect(time < .seconds(60))
     }
 
     @Test func `one that refuses does not make the next one wait`() async throws {
@@ -73,7 +74,7 @@ import Testing
         return try await ContinuousClock().measure {
             try await loop.run { _ throws(TransportError) in
                 let race = AddressRace(addresses, peer: "test", loop: loop)
-                _ = try await race.firstConnected(until: .now + .seconds(30))
+                _ = try await race.firstConnected(until: .now + .seconds(600))
             }
         }
     }
