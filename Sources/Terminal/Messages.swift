@@ -16,7 +16,7 @@ enum Messages {
     static let version = ("--version", "Show the version.")
 
     static func more(_ path: [String]) -> String {
-        "'\(path.joined(separator: " ")) help COMMAND' tells more about a command."
+        "'\(path.joined(separator: " ")) help COMMAND' shows more about a command."
     }
 
     // MARK: Usage errors: what is wrong, without a full stop

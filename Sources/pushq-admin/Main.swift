@@ -7,24 +7,25 @@ enum Main {
         await Program(
             name: "pushq-admin", version: Version.current,
             summary:
-                "Sets up and looks after a pushq database: tenants, apps, queues, credentials, devices, campaigns.",
+                "Sets up and manages a pushq database: tenants, apps, queues, credentials, devices, campaigns.",
             commands: [
                 .command(MigrateCommand.self),
                 .command(StatsCommand.self),
                 .group(name: "tenant", summary: "Organisations, which own everything else.", TenantCommands.all),
                 .group(name: "app", summary: "Bundle IDs of a tenant.", AppCommands.all),
                 .group(
-                    name: "queue", summary: "One app in one environment: what is limited and paused.", QueueCommands.all
+                    name: "queue", summary: "One app in one environment; has a rate and can be paused.",
+                    QueueCommands.all
                 ),
                 .group(
-                    name: "credential", summary: "Certificates and signing keys that APNs knows tenants by.",
+                    name: "credential", summary: "Certificates and signing keys that authenticate tenants to APNs.",
                     CredentialCommands.all),
                 .group(name: "device", summary: "Device tokens of a queue.", DeviceCommands.all),
                 .group(name: "channel", summary: "Broadcast channels of an app.", ChannelCommands.all),
                 .group(
-                    name: "campaign", summary: "Messages to many devices, and how far they are.", CampaignCommands.all),
+                    name: "campaign", summary: "Messages to many devices, and their progress.", CampaignCommands.all),
                 .group(
-                    name: "send", summary: "Single sends and broadcasts, and what became of them.", SendCommands.all),
+                    name: "send", summary: "Single sends and broadcasts, and their outcomes.", SendCommands.all),
                 .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
                 .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),

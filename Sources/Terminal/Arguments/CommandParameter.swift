@@ -75,8 +75,11 @@ enum ParameterName {
 
     private static func words(of label: String) -> [String] {
         var words = [""]
+        var isWithinCapitals = true
         for character in label.drop(while: { $0 == "_" }) {
-            if character.isUppercase { words.append("") }
+            // Capitals in a row are one word: `bundleID` is `bundle` and `id`.
+            if character.isUppercase, !isWithinCapitals { words.append("") }
+            isWithinCapitals = character.isUppercase
             words[words.count - 1] += character.lowercased()
         }
         return words

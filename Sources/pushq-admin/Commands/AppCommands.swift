@@ -6,10 +6,10 @@ enum AppCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let summary = "Makes an app of a tenant."
+        static let summary = "Creates an app of a tenant."
         static let examples = ["app create acme com.acme.shop"]
 
-        @Positional("Whose app it is.") var tenant: TenantName
+        @Positional("The app's tenant.") var tenant: TenantName
         @Positional("Its bundle ID, which is also its APNs topic.") var bundleID: BundleID
         var database = DatabaseOptions()
 
@@ -48,18 +48,18 @@ enum AppCommands {
         static let name = "remove"
         static let summary = "Removes an app with its queues."
         static let discussion = """
-            What its queues hold goes with them: devices, campaigns, jobs. While there are any, --force is needed. Nothing is \
-            sent any more from the beginning; if the command is interrupted, workers delete the rest.
+            This also deletes the devices, campaigns and jobs of its queues; if there are any, --force is needed. \
+            Sending stops at once. If the command is interrupted, workers delete the rest.
             """
         static let examples = ["app remove acme com.acme.old"]
 
-        @Positional("Whose app it is.") var tenant: TenantName
+        @Positional("The app's tenant.") var tenant: TenantName
         @Positional("Its bundle ID.") var bundleID: BundleID
-        @Flag("Remove it with all that its queues hold.") var force
+        @Flag("Also delete the devices, campaigns and jobs of its queues.") var force
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (tenant, app, force) = (tenant.text, bundleID.text, force)
+            let (tenant, app) = (tenant.text, bundleID.text)
             try await database.session { store in
                 guard let contents = try await store.contents(ofApp: app, of: tenant) else {
                     throw Failure("\(tenant) has no app \(app); list them with: pushq-admin app list \(tenant)")

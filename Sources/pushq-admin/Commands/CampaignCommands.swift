@@ -33,7 +33,7 @@ enum CampaignCommands {
 
     struct Show: Command {
         static let name = "show"
-        static let summary = "Shows how far a campaign is, and why recipients were refused."
+        static let summary = "Shows the progress of a campaign, and why recipients were refused."
         static let examples = ["campaign show acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -60,7 +60,7 @@ enum CampaignCommands {
 
     struct Pause: Command {
         static let name = "pause"
-        static let summary = "Pauses a campaign; what was sent already is not affected."
+        static let summary = "Pauses a campaign; pushes that were sent are not affected."
         static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -88,7 +88,7 @@ enum CampaignCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
-        static let summary = "Stops a campaign for good; recipients not sent to yet are recorded as cancelled."
+        static let summary = "Cancels a campaign permanently; recipients not sent to yet are recorded as cancelled."
         static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
@@ -100,7 +100,7 @@ enum CampaignCommands {
 
     struct RetryFailed: Command {
         static let name = "retry-failed"
-        static let summary = "Sends again to the recipients of a campaign that have failed so far, each once."
+        static let summary = "Sends again, once, to the recipients of a campaign that have failed so far."
         static let discussion = """
             They go into new jobs with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends only to those \
             that have failed since.
@@ -131,7 +131,7 @@ struct NamedCampaign: ParameterGroup {
     func withCampaign<Success: Sendable>(
         _ body: @Sendable (CampaignSummary, PostgresConnection) async throws -> Success
     ) async throws -> Success {
-        let (queue, key) = ("\(queue)", key)
+        let queue = "\(queue)"
         return try await database.session { store in
             guard let campaign = try await store.campaign(key, ofQueue: queue) else {
                 throw Failure(

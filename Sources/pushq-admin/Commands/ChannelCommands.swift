@@ -10,10 +10,10 @@ enum ChannelCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let summary = "Creates a channel with Apple, and lets the queue broadcast to it."
+        static let summary = "Creates a channel at Apple and adds it to the queue."
         static let discussion = """
-            The app's devices subscribe to it by the ID that is printed. Apple allows 10,000 channels for an app in an \
-            environment; those that are not in use should be deleted.
+            The app's devices subscribe to it with the printed ID. Apple allows 10,000 channels for an app in an \
+            environment, so delete those that are not in use.
             """
         static let examples = [
             "channel create acme/com.acme.shop/production",
@@ -21,13 +21,12 @@ enum ChannelCommands {
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Option("What APNs stores for devices it cannot reach: nothing, or the latest message for 8 hours.")
+        @Option("What APNs stores for devices that it cannot reach: nothing, or the latest message for 8 hours.")
         var policy: ChannelPolicy = .none
         var management = ChannelManagement()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, policy) = (queue, policy)
             let channel = try await management.withClient(of: queue, database) { try await $0.create(policy) }
             do {
                 try await database.session { store in
@@ -46,7 +45,7 @@ enum ChannelCommands {
 
     struct Show: Command {
         static let name = "show"
-        static let summary = "Shows what Apple and the queue know of a channel."
+        static let summary = "Shows what Apple and the queue know about a channel."
         static let examples = ["channel show acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -55,7 +54,6 @@ enum ChannelCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, channel) = (queue, channel)
             let stored = try await database.session { store in try await store.channels(ofQueue: "\(queue)") }
                 .first { $0.channel == channel }
             let policy = try await management.withClient(of: queue, database) { client in
@@ -76,7 +74,7 @@ enum ChannelCommands {
 
     struct Delete: Command {
         static let name = "delete"
-        static let summary = "Deletes a channel with Apple for good, and has nothing sent to it any more."
+        static let summary = "Deletes a channel at Apple permanently; nothing more is sent to it."
         static let examples = ["channel delete acme/com.acme.shop/production dHN0LXNyY2gtY2hubA=="]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -85,7 +83,6 @@ enum ChannelCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, channel) = (queue, channel)
             let wasAtApple = try await management.withClient(of: queue, database) { client in
                 guard try await client.policyIfKnown(of: channel) != nil else { return false }
                 try await client.delete(channel)

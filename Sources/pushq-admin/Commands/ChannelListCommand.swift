@@ -5,18 +5,18 @@ import Terminal
 
 struct ChannelListCommand: Command {
     static let name = "list"
-    static let summary = "Lists the channels of a queue, as Apple and as the queue know them."
+    static let summary = "Lists the channels that Apple and the queue know."
     static let discussion = """
-        A channel that was created elsewhere is unknown here; with --reconcile it is taken in, and what Apple does not know \
-        is retired. With --stored Apple is not asked.
+        The queue does not know a channel that was created elsewhere. --reconcile adds such channels to the queue and \
+        retires those that Apple does not know. --stored does not ask Apple.
         """
     static let examples = [
         "channel list acme/com.acme.shop/production", "channel list acme/com.acme.shop/production --reconcile",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
-    @Flag("Make the queue know what Apple knows.") var reconcile
-    @Flag("Only what the queue knows, without asking Apple.") var stored
+    @Flag("Update the queue's channels to those of Apple.") var reconcile
+    @Flag("List only what the queue knows, without asking Apple.") var stored
     var management = ChannelManagement()
     var database = DatabaseOptions()
 
@@ -49,7 +49,7 @@ struct ChannelListCommand: Command {
 
     /// The channels that Apple lists, after the queue was made to know them if that is wanted.
     private func channelsAtApple() async throws -> Set<ChannelID> {
-        let (queue, reconcile, known) = ("\(queue)", reconcile, try await storedChannels())
+        let (queue, known) = ("\(queue)", try await storedChannels())
         let (listed, new) = try await management.withClient(of: self.queue, database) { client in
             let listed = Set(try await client.all())
             var new: [(ChannelID, ChannelPolicy)] = []

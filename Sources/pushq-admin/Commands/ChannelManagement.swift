@@ -7,8 +7,8 @@ import Workers
 
 /// How commands about channels reach Apple.
 struct ChannelManagement: ParameterGroup {
-    @Option("Ask there instead of Apple: a simulator.") var management: HostAndPort?
-    @Option("A PEM file of certificate authorities that --management is verified against, beside the system's.", "FILE")
+    @Option("Ask this address instead of Apple: a simulator.") var management: HostAndPort?
+    @Option("A PEM file with certificate authorities to trust for --management, in addition to the system's.", "FILE")
     var ca: InputFile?
 
     /// Runs `body` with a client for the queue's app, that shows the queue's credential.

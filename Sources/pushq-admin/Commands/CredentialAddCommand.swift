@@ -6,8 +6,8 @@ struct CredentialAddCommand: Command {
     static let name = "add"
     static let summary = "Adds a credential, sealed under the master key."
     static let discussion = """
-        The files are read and checked here; what goes to the database is sealed before it does. Queues that it is good \
-        for and that have no credential are sent with it from now on, unless --queue names others.
+        The files are read and checked here, and sealed before they go to the database. Queues without a credential \
+        use it from now on if it is valid for them, unless --queue names others.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY; make one with: openssl rand -hex 32
         """
@@ -17,10 +17,10 @@ struct CredentialAddCommand: Command {
         "credential add acme shop --pkcs12 shop.p12 --password-file password.txt",
     ]
 
-    @Positional("Whose it is.") var tenant: TenantName
-    @Positional("What to call it.") var credential: String
+    @Positional("The credential's tenant.") var tenant: TenantName
+    @Positional("The name of the credential.") var credential: String
     var files = CredentialFiles()
-    @Option("A queue that is sent with it.", "QUEUE") var queue: [QueueName]
+    @Option("A queue that uses it.", "QUEUE") var queue: [QueueName]
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

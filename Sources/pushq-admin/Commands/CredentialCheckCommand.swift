@@ -7,10 +7,10 @@ import Terminal
 
 struct CredentialCheckCommand: Command {
     static let name = "check"
-    static let summary = "Opens a credential with the master key, and looks whether it holds for its queues."
+    static let summary = "Opens a credential with the master key and checks that it is valid for its queues."
     static let examples = ["credential check acme main"]
 
-    @Positional("Whose it is.") var tenant: TenantName
+    @Positional("The credential's tenant.") var tenant: TenantName
     @Positional("Its name.") var credential: String
     var database = DatabaseOptions()
 

@@ -10,7 +10,7 @@ enum CredentialCommands {
 
     struct List: Command {
         static let name = "list"
-        static let summary = "Lists credentials; never their secrets."
+        static let summary = "Lists credentials, without their secrets."
         static let examples = ["credential list", "credential list acme"]
 
         @Positional("Only those of this tenant.") var tenant: TenantName?
@@ -38,10 +38,10 @@ enum CredentialCommands {
 
     struct Remove: Command {
         static let name = "remove"
-        static let summary = "Removes a credential that no queue is sent with."
+        static let summary = "Removes a credential that no queue uses."
         static let examples = ["credential remove acme old-certificate"]
 
-        @Positional("Whose it is.") var tenant: TenantName
+        @Positional("The credential's tenant.") var tenant: TenantName
         @Positional("Its name.") var credential: String
         var database = DatabaseOptions()
 

@@ -7,16 +7,15 @@ import Terminal
 
 /// The files that a credential comes in: a signing key, a certificate with its key, or both in one PKCS#12 file.
 struct CredentialFiles: ParameterGroup {
-    @Option("A signing key as Apple hands it out: AuthKey_KEYID.p8.", "FILE") var p8: InputFile?
+    @Option("A signing key as downloaded from Apple: AuthKey_KEYID.p8.", "FILE") var p8: InputFile?
     @Option("The key's ID; by default the one in the file's name.", "ID") var keyId: String?
     @Option("The team that the key belongs to.", "ID") var teamId: String?
     @Option("A provider certificate in PEM.", "FILE") var certificate: InputFile?
-    @Option("Its private key in PEM, if that is a file of its own.", "FILE") var key: InputFile?
+    @Option("Its private key in PEM, if it is in a separate file.", "FILE") var key: InputFile?
     @Option("A certificate with its private key in PKCS#12 (.p12).", "FILE") var pkcs12: InputFile?
-    @Option("A file that holds the password of --key or --pkcs12; - is standard input.", "FILE") var passwordFile:
-        InputFile?
-    @Option("Where it may be used; by default where its certificate says, or in both.", "NAME") var environment:
-        [Environment]
+    @Option("A file with the password of --key or --pkcs12; - is standard input.", "FILE") var passwordFile: InputFile?
+    @Option("The environment in which it may be used; by default what its certificate says, or both.", "NAME")
+    var environment: [Environment]
 
     /// Reads and checks the files.
     func read() throws -> ParsedCredential {

@@ -3,14 +3,14 @@ import Terminal
 
 struct CredentialReplaceCommand: Command {
     static let name = "replace"
-    static let summary = "Puts another key or certificate in a credential's place; its queues go on with it."
+    static let summary = "Replaces the key or certificate of a credential; its queues use the new one."
     static let discussion = """
-        It has to be good for every queue that is sent with the old one. Those that a worker paused because of that go on by \
-        themselves. Workers open connections with the new one before they close the old ones, within seconds.
+        It must be valid for every queue that uses the old one. Queues that a worker paused because of the old one \
+        resume by themselves. Within seconds workers open connections with the new one, and then close the old ones.
         """
     static let examples = ["credential replace acme main --p8 AuthKey_XYZ987WVUT.p8 --team-id TEAM123456"]
 
-    @Positional("Whose it is.") var tenant: TenantName
+    @Positional("The credential's tenant.") var tenant: TenantName
     @Positional("Its name.") var credential: String
     var files = CredentialFiles()
     var database = DatabaseOptions()

@@ -11,7 +11,7 @@ enum DeviceCommands {
 
     struct Register: Command {
         static let name = "register"
-        static let summary = "Registers a device token, as its app would report it."
+        static let summary = "Registers a device token, as if its app reported it."
         static let examples = [
             "device register acme/com.acme.shop/production \(exampleToken) --user-key 4711",
             "device register acme/com.acme.shop/production \(exampleToken) --no-user",
@@ -19,14 +19,14 @@ enum DeviceCommands {
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The device token, in hexadecimal.") var token: DeviceToken
-        @Option("Your key of the user whose device it is. Without it, a known device keeps its user.", "KEY")
+        @Option("Your key for the user of the device. Without it, a known device keeps its user.", "KEY")
         var userKey: String?
         @Flag("The device belongs to no user.") var noUser
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             guard userKey == nil || !noUser else { throw UsageError("--user-key and --no-user do not go together") }
-            let (queue, token, userKey, saysWhose) = ("\(queue)", token, userKey, userKey != nil || noUser)
+            let (queue, saysWhose) = ("\(queue)", userKey != nil || noUser)
             let id = try await database.session { store in
                 if saysWhose { return try await store.registerDevice(token, userKey: userKey, inQueue: queue) }
                 return try await store.registerDevice(token, inQueue: queue)
@@ -37,19 +37,19 @@ enum DeviceCommands {
 
     struct List: Command {
         static let name = "list"
-        static let summary = "Lists devices of a queue; 'export' gives all of them with their whole tokens."
+        static let summary = "Lists devices of a queue; 'export' writes all of them with their complete tokens."
         static let examples = [
             "device list acme/com.acme.shop/production", "device list acme/com.acme.shop/production --user-key 4711",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Option("Only those of this user.", "KEY") var userKey: String?
-        @Flag("Inactive ones too.") var all
+        @Flag("Also inactive devices.") var all
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, userKey, all, limit) = ("\(queue)", userKey, all, limit.number)
+            let (queue, limit) = ("\(queue)", limit.number)
             let devices = try await database.session { store in
                 try await store.devices(inQueue: queue, after: 0, userKey: userKey, includesInactive: all, limit: limit)
             }
@@ -77,7 +77,7 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, token) = ("\(queue)", token)
+            let queue = "\(queue)"
             let found = try await database.session { store in try await store.device(token, inQueue: queue) }
             guard let device = found else { throw Failure.noDevice(token, inQueue: queue) }
             console.show([
@@ -92,7 +92,7 @@ enum DeviceCommands {
 
     struct Deactivate: Command {
         static let name = "deactivate"
-        static let summary = "Takes devices out of all sends to come."
+        static let summary = "Deactivates devices: nothing more is sent to them."
         static let examples = ["device deactivate acme/com.acme.shop/production \(exampleToken)"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -106,7 +106,7 @@ enum DeviceCommands {
 
     struct Reactivate: Command {
         static let name = "reactivate"
-        static let summary = "Brings inactive devices back, and keeps active ones."
+        static let summary = "Reactivates inactive devices, and keeps active ones active."
         static let discussion = """
             APNs' reports about pushes sent before no longer deactivate them. It is not a registration: only the app can say that a \
             token is in use.
@@ -124,7 +124,7 @@ enum DeviceCommands {
 
     struct Forget: Command {
         static let name = "forget"
-        static let summary = "Erases a device and what history says of it."
+        static let summary = "Deletes a device and its history."
         static let discussion = """
             The device goes, with its token, its user and what APNs reported of it; so do the sends whose recipients are all gone \
             with it. Campaigns keep their counts. A send that a worker holds at this moment is cancelled, and kept for as long as \
@@ -139,7 +139,7 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, token) = ("\(queue)", token)
+            let queue = "\(queue)"
             let sends = try await database.session { store in try await store.forgetDevice(token, inQueue: queue) }
             guard let sends else { throw Failure.noDevice(token, inQueue: queue) }
             console.show(

@@ -4,18 +4,18 @@ import Terminal
 
 struct DeviceExportCommand: Command {
     static let name = "export"
-    static let summary = "Writes the devices of a queue as CSV, in a form that 'import' reads."
+    static let summary = "Writes the devices of a queue as a CSV file that 'import' can read."
     static let examples = ["device export acme/com.acme.shop/production --all"]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
-    @Flag("Inactive ones too.") var all
+    @Flag("Also inactive devices.") var all
     var database = DatabaseOptions()
 
     /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
     private static let pageSize = 20_000
 
     func run(_ console: Console) async throws {
-        let (queue, all) = ("\(queue)", all)
+        let queue = "\(queue)"
         try await database.session { store in
             if !console.speaksJSON { console.print("token,user_key,active") }
             var last: Int64 = 0

@@ -22,7 +22,7 @@ struct DeviceImportCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The file; - is standard input.") var file: InputFile
-    @Flag("Bring inactive devices back, whatever APNs reported of them before.") var reactivate
+    @Flag("Reactivate inactive devices, no matter what APNs reported about them before.") var reactivate
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

@@ -9,7 +9,7 @@ enum JobCommands {
 
     struct List: Command {
         static let name = "list"
-        static let summary = "Lists jobs that wait or are held by a worker, in the order in which they are sent."
+        static let summary = "Lists jobs that wait or that a worker holds, in the order of sending."
         static let discussion = """
             With --failed: jobs that ended with recipients whose attempts were used up, the latest first, with their last \
             refusals. 'job retry' and 'campaign retry-failed' send to them again, after which they are listed no more.
@@ -47,7 +47,7 @@ enum JobCommands {
 
     struct Retry: Command {
         static let name = "retry"
-        static let summary = "Sends again to the recipients of a job that have failed, each once."
+        static let summary = "Sends again, once, to the recipients of a job that have failed."
         static let discussion = """
             They go into a new job with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends nothing again.
             """
@@ -66,7 +66,7 @@ enum JobCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
-        static let summary = "Stops a job; recipients not sent to yet are recorded as cancelled."
+        static let summary = "Cancels a job; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
             Recipients that a worker holds are stopped within moments; some of them may have been sent to. Those that go on in \
             another job are not concerned: 'send cancel' and 'campaign cancel' stop all jobs. Cancelling again changes nothing.

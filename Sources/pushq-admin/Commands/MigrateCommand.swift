@@ -5,23 +5,23 @@ struct MigrateCommand: Command {
     static let name = "migrate"
     static let summary = "Brings the database's schema to this program's version."
     static let discussion = """
-        Safe to run again, and from several machines at once: one does it, the others wait. A schema newer than the \
-        program is left alone.
+        It is safe to run this again, and on several machines at the same time: one migrates, the others wait. A \
+        schema that is newer than the program is not changed.
         """
     static let examples = [
         "migrate", "migrate --worker-role pushq_worker",
         "migrate --database-url postgres://pushq@db.internal/pushq",
     ]
 
-    @Flag("Say what would be applied, and change nothing.") var dryRun
+    @Flag("Show what would be applied, and change nothing.") var dryRun
     @Option(
-        "Also set for this database role what the sessions of workers need. Only workers behind a transaction pooler need it; give them a role that no producer uses.",
+        "Also configure this database role for the sessions of workers. Only workers behind a transaction pooler need it; give them a role that no producer uses.",
         "ROLE")
     var workerRole: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let (dryRun, role) = (dryRun, workerRole)
+        let role = workerRole
         let report = try await database.session { store in
             let migrator = Migrator(store)
             guard !dryRun else { return try await migrator.dryRun() }

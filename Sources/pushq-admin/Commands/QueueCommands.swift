@@ -10,7 +10,7 @@ enum QueueCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let summary = "Makes the queue of an app in one environment."
+        static let summary = "Creates the queue of an app in one environment."
         static let discussion = """
             If the tenant has exactly one valid credential, the queue uses it.
             """
@@ -25,7 +25,7 @@ enum QueueCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, rate, burst) = (queue, rate?.perSecond, burst)
+            let rate = rate?.perSecond
             guard burst == nil || rate != nil else { throw UsageError("--burst belongs to a --rate") }
             let creation = try await database.session { store in
                 let creation = try await store.createQueue(queue)
@@ -45,7 +45,7 @@ enum QueueCommands {
 
     struct List: Command {
         static let name = "list"
-        static let summary = "Lists queues, their settings and what waits in them."
+        static let summary = "Lists queues with their settings and what waits in them."
         static let examples = ["queue list", "queue list acme"]
 
         @Positional("Only those of this tenant.") var tenant: TenantName?
@@ -73,15 +73,14 @@ enum QueueCommands {
 
     struct Pause: Command {
         static let name = "pause"
-        static let summary = "Stops sending of a queue; what waits goes on waiting."
+        static let summary = "Pauses a queue; what waits keeps waiting."
         static let examples = ["queue pause acme/com.acme.shop/production --reason 'wrong badge'"]
 
         @Positional("Its name: tenant/app/environment.") var queue: QueueName
-        @Option("Why, for others to read.") var reason: String = "by hand"
+        @Option("The reason, for others to read.") var reason: String = "by hand"
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, reason) = (queue, reason)
             try await database.session { store in try await store.pauseQueue(queue, reason: reason) }
             console.show("paused \(queue)", json: ["queue": .string("\(queue)"), "paused_because": .string(reason)])
         }
@@ -89,14 +88,13 @@ enum QueueCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let summary = "Lets a paused queue go on, whoever paused it."
+        static let summary = "Resumes a paused queue, no matter who paused it."
         static let examples = ["queue resume acme/com.acme.shop/production"]
 
         @Positional("Its name: tenant/app/environment.") var queue: QueueName
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let queue = queue
             try await database.session { store in try await store.resumeQueue(queue) }
             console.show("resumed \(queue)", json: ["queue": .string("\(queue)")])
         }

@@ -4,7 +4,7 @@ import Terminal
 
 struct QueueSetCommand: Command {
     static let name = "set"
-    static let summary = "Changes settings of a queue; workers heed them within seconds."
+    static let summary = "Changes settings of a queue; workers apply them within seconds."
     static let examples = [
         "queue set acme/com.acme.shop/production --rate 250 --burst 50",
         "queue set acme/com.acme.shop/production --weight 3 --connections 8",
@@ -13,24 +13,23 @@ struct QueueSetCommand: Command {
     ]
 
     @Positional("Its name: tenant/app/environment.") var queue: QueueName
-    @Option("Pushes a second at the most, over all workers; fractions are kept.") var rate: Rate?
-    @Option("Pushes at once after a quiet time; a tenth of the rate if only that is given.") var burst: Double?
-    @Flag("Take the limit away.") var noRate
-    @Option("Its share of a worker, against other queues: 0.001 to 1000.") var weight: Double?
-    @Option("Connections to APNs of one worker, at the most: 1 to 100.") var connections: Int?
-    @Option("Answers for a recipient before it has failed: 1 to 100.") var attempts: Int?
-    @Option("Whether an alert without a collapse ID gets one, so that a repeat replaces its twin.")
+    @Option("Maximum number of pushes per second, over all workers; may be a fraction.") var rate: Rate?
+    @Option("Maximum number of pushes at once after a quiet time; with --rate alone a tenth of the rate.") var burst:
+        Double?
+    @Flag("Remove the limit.") var noRate
+    @Option("Its share of a worker, relative to other queues: 0.001 to 1000.") var weight: Double?
+    @Option("Maximum number of connections of one worker to APNs: 1 to 100.") var connections: Int?
+    @Option("Maximum number of attempts for a recipient: 1 to 100.") var attempts: Int?
+    @Option("Whether an alert without a collapse ID gets one, so that a second copy replaces the first.")
     var deriveCollapseId: Toggle?
-    @Option("The interface it is sent over; binary is Apple's old one, for compatible services.") var gateway:
-        GatewayKind?
-    @Option("How often the binary interface's feedback service is asked for dead devices: 1m to 30d; daily if not set.")
+    @Option("The interface of APNs; binary is Apple's old one, for compatible services.") var gateway: GatewayKind?
+    @Option("How often to read the binary interface's feedback service: 1m to 30d; daily if not set.")
     var feedbackEvery: Duration?
-    @Option("The credential that it is sent with.", "NAME") var credential: String?
+    @Option("The credential that it uses.", "NAME") var credential: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         let settings = try Settings(self)
-        let queue = queue
         try await database.session { store in try await settings.apply(to: queue, in: store) }
         console.show("set \(queue)", json: ["queue": .string("\(queue)")])
     }

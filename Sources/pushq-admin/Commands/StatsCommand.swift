@@ -3,7 +3,7 @@ import Terminal
 
 struct StatsCommand: Command {
     static let name = "stats"
-    static let summary = "Shows what queues hold, and what became of what they sent in the last 24 hours."
+    static let summary = "Shows what waits in queues, and the outcomes of the last 24 hours."
     static let examples = ["stats", "stats acme"]
 
     @Positional("Only the queues of this tenant.") var tenant: TenantName?

@@ -8,7 +8,7 @@ enum TenantCommands {
 
     struct Create: Command {
         static let name = "create"
-        static let summary = "Makes a tenant."
+        static let summary = "Creates a tenant."
         static let examples = ["tenant create acme"]
 
         @Positional("Its name: a-z, 0-9, -, _ and a dot.") var tenant: TenantName
@@ -78,7 +78,7 @@ enum TenantCommands {
 
     struct Suspend: Command {
         static let name = "suspend"
-        static let summary = "Stops everything that is sent for a tenant; nothing is lost."
+        static let summary = "Stops all sending for a tenant; nothing is lost."
         static let examples = ["tenant suspend acme"]
 
         @Positional("Its name.") var tenant: TenantName
@@ -92,7 +92,7 @@ enum TenantCommands {
 
     struct Resume: Command {
         static let name = "resume"
-        static let summary = "Lets a suspended tenant go on."
+        static let summary = "Resumes a suspended tenant."
         static let examples = ["tenant resume acme"]
 
         @Positional("Its name.") var tenant: TenantName

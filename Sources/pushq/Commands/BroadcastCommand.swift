@@ -7,8 +7,8 @@ struct BroadcastCommand: Command {
     static let name = "broadcast"
     static let summary = "Sends an update or the end of a Live Activity to everybody who follows a channel."
     static let discussion = """
-        Channels are created by 'pushq-admin channel create'. Of updates that wait for one channel only the newest is sent, \
-        unless --keep-waiting is given.
+        Channels are created by 'pushq-admin channel create'. If several updates wait for a channel, only the newest \
+        is sent, unless --keep-waiting is given.
         """
     static let examples = [
         "broadcast acme/com.acme.shop/production --channel dHN0LXNyY2gtY2hubA== --payload update.json",
@@ -19,21 +19,21 @@ struct BroadcastCommand: Command {
     @Option("The channel's ID as Apple gave it.") var channel: ChannelID
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option(
-        "How long APNs keeps it, where the channel stores the latest message; 0 is for channels that store nothing.")
+        "How long APNs keeps it if the channel stores the latest message; 0 for channels that store nothing.")
     var expiration: Duration = .zero
-    @Option("10 at once, 5 when it suits the device's power, 1 without waking it.", "N")
+    @Option("10: at once; 5: when it suits the device's power; 1: without waking it.", "N")
     var priority: Int = BroadcastRules.defaultPriority
-    @Flag("Leave what waits for the channel alone.") var keepWaiting
-    @Flag("Pass everything else that waits.") var urgent
+    @Flag("Do not replace updates that wait for the channel.") var keepWaiting
+    @Flag("Send before everything else that waits.") var urgent
     @Option("Not after this time; by default in 24 hours.") var sendBy: Moment?
-    @Option("Repeating a broadcast under the same key sends nothing again.", "KEY") var key: String?
+    @Option("Repeating a broadcast with the same key sends nothing twice.", "KEY") var key: String?
     var waiting = WaitOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         try waiting.check()
         let draft = try draft()
-        let (queue, channel, key, wait, limit) = ("\(queue)", channel, key, waiting.wait, waiting.timeout)
+        let (queue, wait, limit) = ("\(queue)", waiting.wait, waiting.timeout)
         let (root, progress, end, refusals) = try await database.session { store in
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {

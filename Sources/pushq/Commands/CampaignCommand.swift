@@ -6,10 +6,11 @@ struct CampaignCommand: Command {
     static let name = "campaign"
     static let summary = "Starts a campaign: one message to a list of tokens, or to all active devices of a queue."
     static let discussion = """
-        A campaign is started once under its key: repeating the command, after a time-out or from a cron job that ran \
-        twice, finds the campaign that is there. The same key for something else is an error.
+        A key starts one campaign only. Repeating the command, after a time-out or from a cron job that ran twice, \
+        finds the existing campaign. Using the key for something else is an error.
 
-        With --wait the exit code is 0 when every recipient has an outcome, whatever it is; 1 if the campaign was cancelled.
+        With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
+        cancelled.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
@@ -23,9 +24,10 @@ struct CampaignCommand: Command {
     }
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
-    @Option("What the campaign is called, once and for all.", "KEY") var key: String
+    @Option("The unique name of the campaign.", "KEY") var key: String
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
-    @Option("Device tokens: a CSV with a column 'token', or one a line; - is standard input.") var tokens: InputFile?
+    @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
+        InputFile?
     @Option("All active devices of the queue.") var audience: Audience?
     var waiting = WaitOptions()
     var options = MessageOptions()
@@ -43,7 +45,7 @@ struct CampaignCommand: Command {
         }
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
-        let (queue, key, wait, limit) = ("\(queue)", key, waiting.wait, waiting.timeout)
+        let (queue, wait, limit) = ("\(queue)", waiting.wait, waiting.timeout)
         try await database.session { store in
             let id = try await Self.start(message, file, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }

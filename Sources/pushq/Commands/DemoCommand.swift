@@ -5,15 +5,15 @@ struct DemoCommand: Terminal.Command {
     static let name = "demo"
     static let summary = "Shows a whole campaign on an empty machine: a private PostgreSQL, a local APNs, workers."
     static let discussion = """
-        Everything is started for the demo, runs in processes of its own as it would on servers, and is gone when the demo \
-        ends, whatever ends it. Some devices are dead, some refusals pass and are tried again; at the end a table says \
-        what became of every recipient. Exit 0 only if its figures add up.
+        The demo starts everything in processes of its own, as on servers, and removes it all when it ends, however \
+        it ends. Some devices are dead, and some pushes are refused and sent again. At the end a table shows what \
+        became of every recipient. Exit code 0 only if the figures add up.
         """
     static let examples = ["demo", "demo --examples examples", "demo --devices 1000000 --json"]
 
-    @Option("Make up so many devices.") var devices: Int?
+    @Option("Number of devices to make up.") var devices: Int?
     @Option("Worker processes.") var workers: Int = 2
-    @Option("A folder with devices.csv, payload.json and rules.json to use.", "FOLDER") var examples: String?
+    @Option("Use devices.csv, payload.json and rules.json of this folder.", "FOLDER") var examples: String?
 
     func run(_ console: Console) async throws {
         guard devices.map({ (1...100_000_000).contains($0) }) ?? true else {

@@ -4,10 +4,10 @@ import Terminal
 
 struct LintCommand: Command {
     static let name = "lint"
-    static let summary = "Tells what APNs or a device would not like about a payload, without sending anything."
+    static let summary = "Checks a payload against the rules of APNs and devices, without sending anything."
     static let discussion = """
-        Errors are what 'send', 'campaign' and the SQL functions refuse; warnings only inform. Exit code 1 says that there \
-        are errors.
+        'send', 'campaign' and the SQL functions refuse a payload with errors. Warnings only inform. The exit code is \
+        1 if there are errors.
         """
     static let examples = [
         "lint payload.json",
@@ -17,12 +17,13 @@ struct LintCommand: Command {
     ]
 
     @Positional("The payload, JSON; - is standard input.") var file: InputFile
-    @Option("What kind of push it is.", "TYPE") var pushType: PushType = .alert
-    @Option("10, 5 or 1, as it would be sent.", "N") var priority: Int?
-    @Option("As the SQL functions take it: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
-    @Option("The collapse ID that goes with it.", "ID") var collapseId: String?
-    @Flag("As an update of a Wallet pass, which may be empty.") var walletPass
-    @Option("As a broadcast to a channel that stores nothing, or the latest message.") var broadcast: ChannelPolicy?
+    @Option("The type of push.", "TYPE") var pushType: PushType = .alert
+    @Option("The priority: 10, 5 or 1.", "N") var priority: Int?
+    @Option("The expiration as in SQL: 0, or seconds since 1970.", "SECONDS") var expiration: Int?
+    @Option("The collapse ID.", "ID") var collapseId: String?
+    @Flag("Check it as an update of a Wallet pass, which may be empty.") var walletPass
+    @Option("Check it as a broadcast to a channel that stores nothing, or the latest message.") var broadcast:
+        ChannelPolicy?
 
     func run(_ console: Console) throws {
         let payload = try Payload(file)

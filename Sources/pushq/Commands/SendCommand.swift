@@ -6,8 +6,8 @@ struct SendCommand: Command {
     static let name = "send"
     static let summary = "Sends one push to some devices, or to all devices of a user."
     static let discussion = """
-        A user without an active device is no error: the send is recorded with nobody reached, and says why. With --wait that is \
-        exit code 1.
+        A user without an active device is not an error: the send is recorded without recipients, and says why. With \
+        --wait the exit code is 1 then.
         """
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
@@ -20,11 +20,11 @@ struct SendCommand: Command {
     @Option("A device token, in hexadecimal.") var token: [DeviceToken]
     @Option("Device tokens, one a line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
-    @Option("An alert of this text.") var alert: String?
+    @Option("Send an alert with this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
-    @Option("Repeating a send with the same key sends nothing again.", "KEY") var key: String?
-    @Flag("Pass everything else that waits: for one-time codes and calls.") var urgent
-    @Flag("An update of a Live Activity takes the place of those that wait for the same tokens.") var replaceWaiting
+    @Option("Repeating a send with the same key sends nothing twice.", "KEY") var key: String?
+    @Flag("Send before everything else that waits: for one-time codes and calls.") var urgent
+    @Flag("An update of a Live Activity replaces those that wait for the same tokens.") var replaceWaiting
     var waiting = WaitOptions()
     var options = MessageOptions()
     var database = DatabaseOptions()
@@ -33,7 +33,7 @@ struct SendCommand: Command {
         try waiting.check()
         let recipients = try recipients()
         let message = try options.message(of: readPayload(), for: queue)
-        let (queue, urgent, replaceWaiting, key) = ("\(queue)", urgent, replaceWaiting, key)
+        let queue = "\(queue)"
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in
             let root = try await store.send(

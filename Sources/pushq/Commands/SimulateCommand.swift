@@ -10,14 +10,15 @@ struct SimulateCommand: Command {
         "Runs a local APNs simulator: takes pushes, checks them by Apple's rules, answers and counts."
     static let discussion = """
         It makes its own certificate authority, server certificate and signing key in --folder, and says where they \
-        are. Until it is stopped it answers; then it says what it counted. With --json that is two objects, a line each.
+        are. It answers until it is stopped, and then prints what it counted. With --json it prints two objects, one \
+        per line.
 
-        Rules say what happens to requests that break none of Apple's, as JSON: {"latency_ms": [5, 50], "outcomes": \
-        [{"token_prefix": "dead", "reason": "Unregistered"}, {"share": 0.01, "reason": "BadDeviceToken"}, \
+        Rules are JSON. They say what happens to requests that break none of Apple's rules: {"latency_ms": [5, 50], \
+        "outcomes": [{"token_prefix": "dead", "reason": "Unregistered"}, {"share": 0.01, "reason": "BadDeviceToken"}, \
         {"probability": 0.02, "reason": "TooManyRequests", "times": 2}], "go_away": {"after_requests": 100000}}
 
-        Over the binary interface a refusal is an error packet, which ends the connection: the latency passes before it, \
-        and what has come behind the refused push by then is thrown away.
+        Over the binary interface a refusal is an error packet, which ends the connection. The packet is sent after \
+        the latency; pushes that came after the refused one by then are thrown away.
         """
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",
@@ -28,24 +29,24 @@ struct SimulateCommand: Command {
 
     @Option("The address to listen on.") var host: String = "127.0.0.1"
     @Option("The port to listen on; 0 takes a free one.") var port: PortNumber = PortNumber(2197)
-    @Option("Also take requests about broadcast channels on this port; 0 takes a free one.") var managementPort:
-        PortNumber?
+    @Option("Also manage broadcast channels on this port; 0 takes a free one.") var managementPort: PortNumber?
     @Option("Also speak the old binary interface on this port; 0 takes a free one.") var binaryPort: PortNumber?
-    @Option("Also play its feedback service on this port; 0 takes a free one.") var feedbackPort: PortNumber?
-    @Option("Channels that an app may have.") var channels: Count = 10_000
-    @Option("Where its certificates and keys are, or are put.", "FOLDER") var folder: String = "pushq-simulator"
-    @Option("Which of Apple's installations to play.") var environment: Environment = .production
-    @Option("A file of rules.") var rules: InputFile?
-    @Option("How long answers take, as 20ms or as a range: 5ms-50ms.") var latency: LatencyRange?
-    @Option("Write every request and answer there, a JSON object a line.", "FILE") var record: String?
-    @Option("Streams of a connection at one time.") var streams: Int = 1000
-    @Option("The same before a connection has shown a valid token.") var streamsBeforeToken: Int = 1
-    @Option("A bundle ID that tokens may be used for; without any, all.", "BUNDLE-ID") var bundleId: [String]
+    @Option("Also run the feedback service on this port; 0 takes a free one.") var feedbackPort: PortNumber?
+    @Option("Maximum number of channels of an app.") var channels: Count = 10_000
+    @Option("The folder of its certificates and keys; missing ones are made.", "FOLDER") var folder: String =
+        "pushq-simulator"
+    @Option("Which environment of APNs to simulate.") var environment: Environment = .production
+    @Option("A file with rules.") var rules: InputFile?
+    @Option("How long answers take, such as 20ms, or a range: 5ms-50ms.") var latency: LatencyRange?
+    @Option("Write every request and answer to this file, one JSON object per line.", "FILE") var record: String?
+    @Option("Maximum number of streams of a connection.") var streams: Int = 1000
+    @Option("The same, before the connection has shown a valid token.") var streamsBeforeToken: Int = 1
+    @Option("A bundle ID for which tokens are accepted; by default all are.", "BUNDLE-ID") var bundleId: [String]
     @Option("Make a client certificate for this bundle ID in the folder.", "BUNDLE-ID") var clientCertificate:
         [BundleID]
     @Flag("Answer with apns-id in upper case, as APNs has been seen to do.") var upperCaseIds
-    @Option("Make room for so many requests from the start.") var expect: Int = 0
-    @Flag("Print a provider token of the folder's signing key, which is valid for an hour, and end.") var printToken
+    @Option("Reserve memory for this number of requests.") var expect: Int = 0
+    @Flag("Print a provider token of the folder's signing key, valid for an hour, and exit.") var printToken
 
     func run(_ console: Console) async throws {
         guard !printToken else { return try showToken(on: console) }

@@ -11,10 +11,11 @@ struct WorkCommand: Terminal.Command {
     static let summary =
         "Runs a worker: leases jobs, sends them to APNs and records the outcomes, until it is told to stop."
     static let discussion = """
-        Start as many as needed, on as many machines; they share the work. SIGTERM or Ctrl-C drains: what is in flight \
-        is awaited, the rest goes back, exit 0. A second one ends at once.
+        Start as many workers as needed, on as many machines as needed; they share the work. SIGTERM or Ctrl-C \
+        drains: the worker waits for pushes in flight, gives the rest back and exits with 0. A second signal ends it \
+        at once.
 
-        A pattern that matches no queue is reported, and the worker waits, since a queue may be made at any time.
+        A worker whose pattern matches no queue says so and waits, since a queue may be created at any time.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """
@@ -23,27 +24,30 @@ struct WorkCommand: Terminal.Command {
         "work --binary-gateway 127.0.0.1:2195 --feedback-service 127.0.0.1:2196 --ca pushq-simulator/ca.pem",
     ]
 
-    @Option("Which queues to serve: tenant/app/environment, in which * stands for anything.", "PATTERN")
+    @Option("Queues to serve: tenant/app/environment, where * matches anything.", "PATTERN")
     var queues: String = "*"
-    @Option("Send there instead of to Apple: a simulator, or a proxy.") var gateway: HostAndPort?
-    @Option("Send broadcasts there instead of where pushes to devices go.") var broadcastGateway: HostAndPort?
-    @Option("The same for queues whose gateway is binary: where Apple's old interface is spoken.") var binaryGateway:
-        HostAndPort?
-    @Option("The same for the binary interface's feedback service.") var feedbackService: HostAndPort?
-    @Option("The command of the binary interface that pushes are sent with: 0, 1 or 2.") var binaryCommand: Int = 2
-    @Option("How long a push over the binary interface has to be followed by silence before it is delivered.")
+    @Option("Send to this address instead of to Apple: a simulator or a proxy.") var gateway: HostAndPort?
+    @Option("Send broadcasts to this address instead of where pushes to devices go.") var broadcastGateway: HostAndPort?
+    @Option("Send to this address for queues with --gateway binary: a server that speaks Apple's old interface.")
+    var binaryGateway: HostAndPort?
+    @Option("The address of the binary interface's feedback service.") var feedbackService: HostAndPort?
+    @Option("The format of pushes over the binary interface: command 0, 1 or 2.") var binaryCommand: Int = 2
+    @Option("How long after a push over the binary interface no error must come until it counts as delivered.")
     var binaryGrace: Duration = .seconds(2)
-    @Option("A PEM file of certificate authorities that these are verified against, beside the system's.", "FILE")
-    var ca: InputFile?
-    @Option("How long to wait for what is in flight when told to stop.") var drain: Duration = .seconds(25)
-    @Option("How long a job is held without a sign of life: a shorter time finds dead workers sooner.")
-    var lease: Duration = .seconds(15)
-    @Option("Engines in this process, each on a core of its own.") var engines: Int = 1
     @Option(
-        "Connections to APNs of this process, at the most; idle ones of the longest-unused queues are closed for others."
+        "A PEM file with certificate authorities to trust for these addresses, in addition to the system's.", "FILE")
+    var ca: InputFile?
+    @Option("How long to wait for pushes in flight when told to stop.") var drain: Duration = .seconds(25)
+    @Option(
+        "How long a job stays leased without renewal. With a shorter time, the jobs of dead workers are rescued sooner."
+    )
+    var lease: Duration = .seconds(15)
+    @Option("Number of engines in this process, each on its own core.") var engines: Int = 1
+    @Option(
+        "Maximum number of connections to APNs of this process. If more are needed, the least recently used idle ones are closed."
     )
     var connections: Int = 2000
-    @Option("What operators see it as; by default host and process.") var name: String?
+    @Option("The name that operators see; by default host and process.") var name: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {

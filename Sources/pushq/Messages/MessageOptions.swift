@@ -5,15 +5,15 @@ import Terminal
 
 /// How a message is sent, for a single send and a campaign alike.
 struct MessageOptions: ParameterGroup {
-    @Option("What kind of push it is.", "TYPE") var pushType: PushType = .alert
-    @Option("10 at once, 5 when it suits the device's power, 1 without waking it; by default APNs decides.", "N")
+    @Option("The type of push.", "TYPE") var pushType: PushType = .alert
+    @Option("10: at once; 5: when it suits the device's power; 1: without waking it. By default APNs decides.", "N")
     var priority: Int?
     @Option(
-        "How long APNs keeps it for a device that it cannot reach, from the start; 0 tries once. By default APNs decides."
+        "How long APNs keeps it for a device that it cannot reach, from the start; 0: one attempt. By default APNs decides."
     )
     var expiration: Duration?
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
-    @Flag("Rather lost than sent twice: for one-time codes and calls.") var atMostOnce
+    @Flag("Never send twice, at the risk of a loss: for one-time codes and calls.") var atMostOnce
     @Option("Not before this time.") var at: Moment?
     @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
 

@@ -26,7 +26,7 @@ import Testing
               --help                  Show this help.
               --version               Show the version.
 
-            'bakery help COMMAND' tells more about a command.
+            'bakery help COMMAND' shows more about a command.
 
             """
         #expect(await output(of: "--help") == text)
@@ -89,6 +89,11 @@ import Testing
             headings == [
                 "## bakery", "### bakery bake", "### bakery shop", "#### bakery shop list", "#### bakery shop close",
             ])
+    }
+
+    @Test(arguments: [("queue", "QUEUE"), ("keyFile", "KEY-FILE"), ("bundleID", "BUNDLE-ID")])
+    func `names an argument by the words of its property`(property: String, name: String) {
+        #expect(ParameterName.positional(for: property) == name)
     }
 
     @Test func `tells the version`() async {
