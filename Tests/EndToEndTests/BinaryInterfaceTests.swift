@@ -18,7 +18,7 @@ extension `Real processes` {
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(500)
                 await doomed.kill()
-                // Whoever has no outcome there may have been sent to, and is again.
+                // Recipients without an outcome there may have been sent to, and are sent to again.
                 let held = try await rig.number(
                     "select sum(recipient_count) from pushq.lease where owner = \(owner)")
                 try await rig.waitUntilFinished()
@@ -38,7 +38,7 @@ extension `Real processes` {
                 $0.isBinary = true
                 $0.rules = #"{"outcomes": [{"share": 0.1, "reason": "Unregistered"}]}"#
             } _: { rig in
-                // Whoever starts has the list to read, and no other duty first.
+                // A worker that starts has the list to read, and no other duty first.
                 let onlyFeedback = """
                     update pushq.duty set owner = null, deadline = null,
                       next_at = now() + case name when 'feedback' then interval '0' else interval '1 hour' end

@@ -24,7 +24,7 @@ extension `Real processes` {
                     {"outcomes": [{"token_prefix": "\(Self.prefix)", "reason": "Unregistered", "timestamp": \(died)000}]}
                     """
             } _: { rig in
-                // Whoever starts has a list of the feedback service to read only once all is sent.
+                // A worker that starts has a list of the feedback service to read only after everything is sent.
                 try await rig.run("update pushq.duty set next_at = now() + interval '1 hour' where name = 'feedback'")
                 try rig.startWorker()
                 let store = try await rig.store.current()

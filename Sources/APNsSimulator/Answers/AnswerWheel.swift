@@ -1,5 +1,5 @@
-/// Answers that are due later, by the millisecond: a wheel of buckets, so that a hundred thousand a second cost one
-/// timer and no sorting.
+/// Answers that are due later, by the millisecond: a timing wheel of buckets, so that a hundred thousand a second cost
+/// one timer and no sorting.
 struct AnswerWheel {
     struct Entry {
         /// Milliseconds since the simulator started.
@@ -15,7 +15,8 @@ struct AnswerWheel {
     private var position = 0
     private(set) var count = 0
 
-    /// Adds an answer. One further away than the wheel reaches goes round with it until its time has come.
+    /// Adds an answer. One that is due after more than one turn of the wheel stays in its bucket until its time has
+    /// come.
     mutating func add(_ entry: Entry) {
         var entry = entry
         entry.dueAt = max(entry.dueAt, position + 1)
@@ -23,7 +24,7 @@ struct AnswerWheel {
         count += 1
     }
 
-    /// Hands over what is due at `now`, in order of its millisecond.
+    /// Takes what is due at `now`, in the order of milliseconds.
     mutating func takeDue(at now: Int, into due: inout [Entry]) {
         guard count > 0 else {
             position = max(position, now)

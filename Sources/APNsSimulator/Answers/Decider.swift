@@ -1,9 +1,8 @@
 import HTTP2
 
-/// Decides what becomes of each request: a reply of APNs' own rules, or one that a ``Rules`` asks for.
+/// Decides how each request is answered: by APNs' own rules, or as ``Rules`` say.
 final class Decider {
-    /// All replies there are, by number. Those of replaced rules stay, since requests in flight and counts refer to
-    /// them.
+    /// All replies, by number. Those of replaced rules stay, since requests in flight and counts refer to them.
     private(set) var replies: [Reply] = [.accepted]
     private var numbers: [DocumentedReason: Int] = [:]
     private(set) var rules = Rules()
@@ -38,7 +37,7 @@ final class Decider {
     /// The number of the reply for a broken rule.
     func number(of refusal: DocumentedReason) -> Int { numbers[refusal]! }
 
-    /// Takes other rules from the next request on.
+    /// Applies other rules from the next request on.
     func use(_ rules: Rules, topics: TopicTable) {
         self.rules = rules
         prefixes = []

@@ -1,6 +1,6 @@
-/// How long APNs puts up with a connection whose pushes it has to refuse. Too many refusals end it, those of bad tokens
-/// sooner, while dead ones (410) are nobody's fault; a run of them slows it down until a push is accepted (Apple:
-/// "Troubleshooting push notifications"). Apple's numbers are not known, so they are a rule's to give.
+/// How many refusals APNs tolerates on a connection. Too many refusals end it, those of bad tokens sooner; dead tokens
+/// (410) do not count. A run of refusals slows the connection down until a push is accepted (Apple: "Troubleshooting
+/// push notifications"). Apple's numbers are not known, so rules give them.
 struct ErrorPatience {
     enum Consequence {
         case none
@@ -12,14 +12,14 @@ struct ErrorPatience {
         case end
     }
 
-    /// How much more than another refusal a bad token counts.
+    /// A bad token counts as this many other refusals.
     static let weightOfBadToken = 3
 
     private var weight = 0
     private var run = 0
     private var isSlow = false
 
-    /// Notes an answer that goes out.
+    /// Notes an answer that is sent.
     mutating func note(status: Int, reason: String, _ rules: ConnectionRules) -> Consequence {
         if status == 200 {
             run = 0

@@ -1,17 +1,18 @@
 import HTTP2
 
-/// A response that may go out many times, prepared once. Requests carry its number, and it is counted by that.
+/// A response that may be sent many times, prepared once. Requests carry its number, by which it is also counted.
 struct Reply {
     let status: Int
     let reason: String
-    /// What a rule gives as the time at which the token died, in milliseconds since 1970.
+    /// When the token died, according to a rule, in milliseconds since 1970.
     let timestamp: Int?
     let headers: PreparedHeaders
-    /// The body; when the time of the answer belongs into it, what stands before that.
+    /// The body; if it contains the time of the answer, the part before that.
     let body: [UInt8]
     let endsWithTime: Bool
 
-    /// Whether APNs would answer the same request the same way for ever. The others pass: the client is to send again.
+    /// Whether APNs would always answer the same request in this way. Others are transient: the client should send
+    /// again.
     var isFinal: Bool { status != 403 && status != 429 && status < 500 }
 
     static let accepted = Reply(OutcomeRule.Answer(status: 200, reason: ""))

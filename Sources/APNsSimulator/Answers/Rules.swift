@@ -3,13 +3,13 @@ package struct Rules: Sendable, Equatable {
     /// How many different token prefixes the outcomes may name.
     package static let maximumPrefixCount = 64
 
-    /// How long an answer takes: each time something between the two, evenly spread. Over the binary interface, which
-    /// answers nothing but errors, it is from a bad notification to its error packet; what arrives meanwhile is thrown
-    /// away.
+    /// How long an answer takes: a random time between the two, evenly distributed. Over the binary interface, which
+    /// answers only errors, it is the time from a bad notification to its error packet; what arrives meanwhile is
+    /// thrown away.
     package var latency: ClosedRange<Duration> = .zero ... .zero
-    /// Tried in order; the first that applies decides. When none does, the push is accepted.
+    /// Tried in order; the first that applies decides. If none does, the push is accepted.
     package var outcomes: [OutcomeRule] = []
-    /// What becomes of connections.
+    /// What happens to connections.
     package var connections = ConnectionRules()
 
     package init(
@@ -22,7 +22,7 @@ package struct Rules: Sendable, Equatable {
     }
 }
 
-/// An outcome other than acceptance, and for which requests. All conditions that are set must hold.
+/// An outcome other than acceptance, and the requests that it is for. All given conditions must hold.
 package struct OutcomeRule: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         case refuse(Answer)
@@ -35,12 +35,12 @@ package struct OutcomeRule: Sendable, Equatable {
         package var status: Int
         /// Sent as `{"reason":…}`; may be one that Apple does not document.
         package var reason: String
-        /// Milliseconds since 1970, sent beside the reason; for a 410 without one, the time of the answer. Over the
-        /// binary interface the feedback service gives it, in whole seconds.
+        /// Milliseconds since 1970, sent with the reason; for a 410 without it, the time of the answer. Over the binary
+        /// interface the feedback service reports it, in whole seconds.
         package var timestamp: Int?
         /// Sent as `retry-after`; seconds or an HTTP date.
         package var retryAfter: String?
-        /// Sent instead of JSON: what a front end in trouble might answer.
+        /// Sent instead of JSON, as a front end in trouble might answer.
         package var rawBody: String?
 
         package init(
@@ -60,17 +60,17 @@ package struct OutcomeRule: Sendable, Equatable {
     }
 
     package var outcome: Outcome
-    /// For tokens whose hexadecimal form begins so.
+    /// For tokens whose hexadecimal form begins with this.
     package var tokenPrefix: String?
-    /// For this topic; of broadcasts, for this bundle ID.
+    /// For this topic; for broadcasts, this bundle ID.
     package var topic: String?
     /// For broadcasts to this channel.
     package var channel: String?
-    /// For this share of all tokens, 0 to 1; a token is either always in it or never.
+    /// For this share of all tokens, 0 to 1; a token is always in it, or never.
     package var share: Double?
     /// For each request with this probability, 0 to 1.
     package var probability: Double?
-    /// For the first so many requests of each token or channel, after which the rule leaves it alone.
+    /// For the first N requests of each token or channel; later ones are not affected.
     package var times: Int?
 
     package init(
@@ -88,18 +88,18 @@ package struct OutcomeRule: Sendable, Equatable {
     }
 }
 
-/// What becomes of connections, each counted by itself.
+/// What happens to connections; each one is counted separately.
 package struct ConnectionRules: Sendable, Equatable {
-    /// GOAWAY at the so-many-th request of a connection.
+    /// GOAWAY at the Nth request of a connection.
     package var goAwayAfter: Int?
-    /// Graceful: what is on its way is still answered (2^31-1 first, the true last stream a round trip later).
-    /// Otherwise the last stream is the request that set it off, and later ones are passed over.
+    /// Graceful: requests on their way are still answered (2^31-1 first, the true last stream a round trip later).
+    /// Otherwise the last stream is that of the Nth request, and later requests are ignored.
     package var isGoAwayGraceful = true
-    /// The connection is dropped without a word at the so-many-th request.
+    /// The connection is reset at the Nth request.
     package var resetAfter: Int?
-    /// GOAWAY after so many refusals (4xx): a `BadDeviceToken` counts three times, a 410 not at all.
+    /// GOAWAY after this many refusals (4xx): a `BadDeviceToken` counts three times, a 410 not at all.
     package var endAfterErrors: Int?
-    /// One stream at a time after so many refusals in a row, until a push is accepted.
+    /// One stream at a time after this many refusals in a row, until a push is accepted.
     package var slowAfterErrors: Int?
 
     package init(

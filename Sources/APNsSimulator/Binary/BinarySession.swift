@@ -1,13 +1,12 @@
 import QueueCore
 import Transport
 
-/// One client's connection of the binary interface: takes notifications in silence, until one is refused. Then it names
-/// that one, after the rules' latency, and closes; what the client has sent behind it is read and never looked at.
-/// Lives on the simulator's loop.
+/// One client's connection of the binary interface: accepts notifications silently until one is refused. After the
+/// rules' latency it sends an error packet for that one and closes. What the client has sent after it is read and
+/// ignored. Lives on the simulator's loop.
 ///
-/// A push to a dead device is taken, and the device reported by the feedback service. The interface has no `apns-id`:
-/// what stands for it in counts and record is a hash of token and payload, so that a push that is sent again is known
-/// again.
+/// A push to a dead device is accepted, and the feedback service reports the device. The interface has no `apns-id`:
+/// counts and record use a hash of token and payload instead, so that a push that is sent again is recognised.
 final class BinarySession: Session {
     let number: Int
     private let stream: TLSConnection
@@ -17,11 +16,11 @@ final class BinarySession: Session {
     private var parser = BinaryNotification.Parser()
     private var count = 0
     private var lastAccepted: UInt32 = 0
-    /// The last word that is due: from here on nothing is looked at.
+    /// The error packet that is due: from here on notifications are ignored.
     private var farewell: Farewell?
     private var isClosed = false
 
-    /// An error packet, and the refusal that it tells, if it tells one.
+    /// An error packet, and the refusal that it reports, if any.
     private struct Farewell {
         let status: UInt8
         /// Nil in command 0, where the connection only ends.
@@ -53,7 +52,7 @@ final class BinarySession: Session {
         stream.abort()
     }
 
-    /// Whether the next one may be looked at.
+    /// Returns whether the next notification may be processed.
     private func take(_ notification: BinaryNotification) -> Bool {
         count += 1
         let token = TokenPath(deviceToken: notification.token ?? [], prefixes: simulation.decider.prefixes)
@@ -66,7 +65,7 @@ final class BinarySession: Session {
         return follow(simulation.decider.reply(path: token, topic: topicNumber, channel: nil), notification, id)
     }
 
-    /// Does what the rules say of a notification that breaks none of the interface's.
+    /// Does what the rules say about a notification that is correct.
     private func follow(_ reply: Int, _ notification: BinaryNotification, _ id: RequestID) -> Bool {
         guard reply != Decider.silence else {
             simulation.tally.silenced += 1
@@ -98,7 +97,7 @@ final class BinarySession: Session {
     }
 
     private func refuse(_ notification: BinaryNotification, _ id: RequestID, _ reply: Int, code: UInt8) -> Bool {
-        // A shutdown names the last one that was taken.
+        // A shutdown names the last notification that was accepted.
         let refused = Answered(id: id, payload: PayloadDigest(of: notification.payload ?? []), reply: reply)
         finish(code, code == 10 ? lastAccepted : notification.identifier, refused: refused)
         return false
@@ -124,7 +123,7 @@ final class BinarySession: Session {
         return false
     }
 
-    /// Has the last word said when the rules' latency has passed.
+    /// Schedules the error packet after the rules' latency.
     private func finish(_ status: UInt8, _ identifier: UInt32?, refused: Answered? = nil) {
         farewell = Farewell(status: status, identifier: identifier, refused: refused)
         let delay = simulation.decider.latency()
@@ -135,12 +134,12 @@ final class BinarySession: Session {
         }
     }
 
-    /// Says the last word and closes. Without an identifier, as in command 0, there is none.
+    /// Sends the error packet and closes. Without an identifier, as in command 0, there is no packet.
     private func sayFarewell() {
         guard !isClosed, let farewell else { return }
         self.farewell?.refused = nil
         if let refused = farewell.refused { note(refused) }
-        // Ahead of the packet: whatever ends this process, what a client was told is on record.
+        // Before the packet is sent: if this process is killed, every error that a client got is in the record.
         simulation.recorder?.flush()
         if let identifier = farewell.identifier {
             let bytes =

@@ -1,6 +1,7 @@
 import Transport
 
-/// A connection to the feedback service: gets its topic's list, and the end. Its loop keeps it as long as it is open.
+/// A connection to the feedback service: it sends the list of its topic and closes. Its loop keeps it as long as it is
+/// open.
 final class FeedbackSession: ByteStreamHandler {
     private let stream: TLSConnection
     private var rest: ArraySlice<UInt8>

@@ -40,7 +40,7 @@ struct ChannelRequest {
         refusal = Self.refusal(section, path: path, id: id, &credential, simulation)
     }
 
-    /// The id that goes back with the answer; a new one where none was given.
+    /// The ID that is returned with the answer; a new one if none was given.
     var answeredID: RequestID { id ?? .random() }
 
     private static func refusal(
@@ -64,7 +64,7 @@ struct ChannelRequest {
         return ofCredential ?? credential.refusal(ofApp: app, simulation.topics) ?? (id == nil ? .badMessageID : nil)
     }
 
-    /// Does what it asks for.
+    /// Carries out the request.
     func answer(_ channels: ChannelTable) -> Answer {
         if let refusal { return .refused(refusal) }
         guard body.count <= Self.maximumBodyByteCount else { return .refused(.payloadTooLarge) }

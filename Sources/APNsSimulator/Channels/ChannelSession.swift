@@ -3,7 +3,7 @@ import Transport
 
 /// One client's connection to the port for channel management. Lives on the simulator's loop.
 ///
-/// Requests are few and answered at once: none of what ``PushSession`` does for thousands is needed.
+/// Requests are few and answered at once, so it is simpler than ``PushSession``.
 final class ChannelSession {
     private let stream: TLSConnection
     private let http: HTTP2Connection
@@ -62,7 +62,7 @@ extension ChannelSession: HTTP2Handler {
     }
 
     func received(_ body: Span<UInt8>, on reference: StreamReference, isLast: Bool) {
-        // One octet beyond the limit tells that it is too long.
+        // One octet beyond the limit shows that it is too long.
         let room = ChannelRequest.maximumBodyByteCount + 1 - (requests[reference.id]?.body.count ?? 0)
         requests[reference.id]?.body.append(body.extracting(first: max(0, min(room, body.count))))
         if isLast { answer(reference.id) }

@@ -1,14 +1,14 @@
-/// Every `apns-id` that arrived and what came of it: open addressing over 128-bit keys, 17 bytes a row, so that
+/// Every `apns-id` that arrived and how it was answered: open addressing over 128-bit keys, 17 bytes a row, so that
 /// millions are cheap.
 ///
-/// It tells an honest retry from a repeat. A request whose earlier arrival was refused for a passing reason was asked
-/// for; one whose earlier arrival had a final answer, or never got one, is a *repeat*.
+/// It tells a correct retry from a *repeat*. A request whose earlier arrival got a transient refusal is a correct
+/// retry. One whose earlier arrival got a final answer, or never got one, is a repeat.
 struct ArrivalLedger {
     private enum State {
         static let free: UInt8 = 0
         /// Arrived, and no answer written yet.
         static let open: UInt8 = 1
-        /// The last answer was a passing refusal.
+        /// The last answer was a transient refusal.
         static let passed: UInt8 = 2
         static let final: UInt8 = 3
     }
@@ -50,7 +50,7 @@ struct ArrivalLedger {
         if isFinal { finalCount += 1 }
     }
 
-    /// Takes back a passing answer that did not get out before its connection was lost.
+    /// Takes back a transient refusal that was not sent before its connection was lost.
     mutating func takeBack(_ id: RequestID) {
         let row = row(of: id)
         if states[row] == State.passed { states[row] = State.open }

@@ -1,11 +1,11 @@
-/// What stands in the record for a token and for a payload: it tells two apart, and shows neither.
+/// The digests of tokens and payloads in the record: they tell two apart without showing either.
 package enum RecordDigest {
-    /// Of a device token: the hash by which rules choose tokens, too.
+    /// The digest of a device token: also the hash by which rules choose tokens.
     package static func ofToken(_ token: [UInt8]) -> String {
         text(TokenPath(deviceToken: token, prefixes: []).hash)
     }
 
-    /// Of a payload as it came.
+    /// The digest of a payload as it arrived.
     package static func ofPayload(_ payload: [UInt8]) -> String {
         text(PayloadDigest(of: payload).value)
     }

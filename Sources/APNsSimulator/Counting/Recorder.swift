@@ -6,9 +6,9 @@ import Foundation
 ///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","payload_digest":"…","connection":1}
 ///
 /// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as
-/// `apns_id`. Of a token only its first eight digits, its length and a digest are written, of a payload a digest: that
-/// tells who and what it may be to whoever knows the tokens and payloads, and nothing to anybody else. Other events are
-/// `connected`, `disconnected` and `abandoned`.
+/// `apns_id`. Only the first eight digits, the length and a digest of a token are written, and a digest of a payload. A
+/// reader who knows the tokens and payloads can recognise them; others learn nothing. Other events are `connected`,
+/// `disconnected` and `abandoned`.
 ///
 /// Lines are gathered and written at 64 KB, when ``flush()`` is called (the simulator does so every 200 ms), and at the
 /// end.
@@ -17,7 +17,7 @@ final class Recorder {
 
     private let file: FileHandle
     private var lines: [UInt8] = []
-    /// Set once a write has failed, as on a full disk: the record ends there, the simulator goes on.
+    /// Set when a write has failed, as on a full disk: the record ends there, and the simulator continues.
     private(set) var hasFailed = false
 
     init(path: String) throws(SimulatorError) {

@@ -1,4 +1,4 @@
-/// Counts on the simulator's loop, by number; made readable only when asked for.
+/// Counts on the simulator's loop, by number; turned into names only in a snapshot.
 struct Tally {
     private(set) var ledger: ArrivalLedger
     private var arrived = 0
@@ -16,7 +16,7 @@ struct Tally {
     var connections = 0
     var failedHandshakes = 0
 
-    /// A day; what comes later is counted with the last second.
+    /// A day; later requests are counted with the last second.
     private static let maximumSeconds = 86_400
 
     init(expectedRequestCount: Int) {

@@ -2,7 +2,7 @@ import Cryptography
 import HTTP2
 import QueueCore
 
-/// Who is on the other end of a connection, and to which topics they may send.
+/// Who is at the other end of a connection, and which topics they may send to.
 struct ConnectionCredential {
     private enum Kind {
         /// A client certificate was shown in the handshake; `authorization` is ignored then.
@@ -12,13 +12,13 @@ struct ConnectionCredential {
     }
 
     private var kind: Kind
-    /// By topic number: what was found for it.
+    /// The result for each topic, by its number.
     private var verdicts: [Int: DocumentedReason?] = [:]
     /// Bundle IDs a token may send for; nil for any.
     private let bundleIDs: [String]?
 
-    /// The last `authorization` field, with its identity (`FieldSection.Field.identity`) and what came of it. A client
-    /// that does not let it be indexed sends the same octets again and again.
+    /// The last `authorization` field, with its identity (`FieldSection.Field.identity`) and its verdict. A client that
+    /// does not let it be indexed sends the same octets with every request.
     private var lastToken: (identity: UInt64, value: [UInt8], verdict: ProviderTokens.Verdict)?
 
     init(certificate: Certificate?, environment: Environment, bundleIDs: [String]?) {
@@ -37,7 +37,7 @@ struct ConnectionCredential {
         if case .token(team: nil) = kind { true } else { false }
     }
 
-    /// A certificate without any mark is let pass: passes and website push certificates carry none.
+    /// A certificate without any mark is accepted: certificates for passes and website push carry none.
     static func refusal(of marks: APNsExtensions, _ environment: Environment) -> DocumentedReason? {
         guard marks.isForSandbox || marks.isForProduction else { return nil }
         let isForThis = environment == .sandbox ? marks.isForSandbox : marks.isForProduction

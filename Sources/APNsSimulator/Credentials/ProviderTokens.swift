@@ -1,17 +1,17 @@
 import Cryptography
 import FoundationEssentials
 
-/// Checks provider tokens (JSON web tokens, ES256) as APNs does, each once: a client sends the same one with every
-/// request. Source: Apple, "Establishing a token-based connection to APNs".
+/// Checks provider tokens (JSON web tokens, ES256) as APNs does. Each one is checked once, since a client sends the
+/// same one with every request. Source: Apple, "Establishing a token-based connection to APNs".
 final class ProviderTokens {
-    /// What a token is worth.
+    /// The result of checking a token.
     struct Verdict {
-        /// What is wrong with it for good.
+        /// Why it is never valid, if so.
         var refusal: DocumentedReason?
         /// `iat`, seconds since 1970.
         var issuedAt = 0
         var teamID = ""
-        /// Whether the same token will be judged the same: not so when it merely came too soon.
+        /// Whether the same token will be judged in the same way later: not if it only came too soon.
         var isLasting = true
     }
 
@@ -54,8 +54,7 @@ final class ProviderTokens {
         return verdict
     }
 
-    /// Whether a token has grown too old, or lies in the future: both mean that a clock is wrong or the token was kept
-    /// too long.
+    /// Whether a token is too old or lies in the future: a clock is wrong, or the token was kept too long.
     func refusalByAge(of verdict: Verdict, now: Int) -> DocumentedReason? {
         abs(now - verdict.issuedAt) > Self.lifetimeSeconds ? .expiredProviderToken : nil
     }

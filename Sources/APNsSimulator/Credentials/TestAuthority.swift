@@ -1,7 +1,7 @@
 package import Cryptography
 import Foundation
 
-/// A folder with all that a client needs to be let in: a certificate authority, what it issued, and a signing key. What
+/// A folder with all that a client needs to connect: a certificate authority, its certificates, and a signing key. What
 /// is there is used; what is missing is made.
 ///
 ///     ca.pem  ca-key.pem         the authority; ca.pem is what a client has to trust
@@ -101,7 +101,7 @@ package struct TestAuthority: Sendable {
         }
         do {
             let authority = try CertificateAuthority.make(commonName: "pushq APNs simulator CA")
-            // What an earlier authority has issued is of no use beside the new one.
+            // Certificates of an earlier authority are useless with the new one.
             try files.removeAll { $0 == "server.pem" || $0.hasPrefix("client-") }
             try files.write(try authority.certificate.pem(), to: "ca.pem")
             try files.write(try authority.privateKey.pem(), to: "ca-key.pem", isSecret: true)

@@ -16,17 +16,17 @@ final class PushSession: Session, DelayedAnswering {
     private var freeSlots: [Int] = []
     private var requestCount = 0
     private var patience = ErrorPatience()
-    /// Passing refusals that have been written and not yet gone out, with the position behind each.
+    /// Transient refusals that have been written and not yet sent, with the output position after each.
     private var passing: [(position: UInt64, id: RequestID)] = []
     private var idText: [UInt8] = []
 
     /// No more requests are taken; when the last is answered, the connection is closed.
     private var isLeaving = false
     private var isClosed = false
-    /// While this much waits to be written, nothing more is read: the client does not take its answers.
+    /// While this much waits to be sent, nothing more is read: the client does not read its answers.
     private static let outputLimit = 4 * 1024 * 1024
     private var isReadingPaused = false
-    /// Paused from outside: a peer that is there and does not react.
+    /// Paused by the owner: the peer is there and does not react.
     private var isHeld = false
 
     init(number: Int, stream: TLSConnection, credential: ConnectionCredential, simulation: Simulation) {
@@ -41,7 +41,7 @@ final class PushSession: Session, DelayedAnswering {
         http = HTTP2Connection(role: .server, settings: settings, limits: Self.limits, names: .ofPushes)
     }
 
-    /// Requests of 4 KB come by the thousand: credit is given back by halves of a megabyte.
+    /// Thousands of requests of 4 KB arrive: a larger window gives credit back in steps of half a megabyte.
     private static let limits: ConnectionLimits = {
         var limits = ConnectionLimits()
         limits.connectionWindowSize = 1024 * 1024
@@ -99,7 +99,7 @@ final class PushSession: Session, DelayedAnswering {
         http.announce(settings)
     }
 
-    /// The request is complete: decides on its payload, and answers now or has it done later.
+    /// The request is complete: checks its payload, and answers now or schedules the answer.
     private func complete(_ slot: Int) {
         let request = requests[slot]
         if request.reply <= Decider.acceptance {
@@ -147,7 +147,7 @@ final class PushSession: Session, DelayedAnswering {
         applyErrorRules(after: reply)
     }
 
-    /// Slows down or ends a connection whose pushes are refused too often, where the rules say so.
+    /// Slows down or ends a connection whose pushes are refused too often, if the rules say so.
     private func applyErrorRules(after reply: Reply) {
         let rules = simulation.decider.rules.connections
         switch patience.note(status: reply.status, reason: reply.reason, rules) {
@@ -167,8 +167,8 @@ final class PushSession: Session, DelayedAnswering {
 
     // MARK: Slots
 
-    /// The slot of a stream's request. Nil once that is answered: its stream may be open still, while the answer's body
-    /// waits for the client's window, and the slot be another's.
+    /// The slot of a stream's request. Nil once it is answered: the stream may still be open while the answer's body
+    /// waits for the client's window, and another request may have the slot.
     private func slot(of reference: StreamReference) -> Int? {
         let slot = Int(reference.tag)
         return requests.indices.contains(slot) && requests[slot].streamID == reference.id ? slot : nil
@@ -186,7 +186,8 @@ final class PushSession: Session, DelayedAnswering {
         freeSlots.append(slot)
     }
 
-    /// The stream of a request has ended before its answer. One that was to be left without an answer counts as that.
+    /// The stream of a request has ended before its answer. A request that a rule leaves without an answer counts as
+    /// silenced.
     private func abandon(_ slot: Int) {
         if requests[slot].reply != Decider.silence { simulation.tally.abandoned += 1 }
         if requests[slot].isWaiting { simulation.tally.waiting -= 1 }
@@ -208,12 +209,13 @@ final class PushSession: Session, DelayedAnswering {
         return true
     }
 
-    /// Sends GOAWAY; what has been taken is answered, then the connection is closed.
+    /// Sends GOAWAY, answers the requests that were accepted, and closes the connection.
     func leave(gracefully: Bool) {
         guard !isLeaving, !isClosed else { return }
         let reason = Array(#"{"reason":"Shutdown"}"#.utf8)
         if gracefully {
-            // 2^31-1 first: what the client has sent meanwhile is here when its answer to the PING is (RFC 9113 §6.8).
+            // 2^31-1 first: when the answer to the PING has come, so have the requests that the client sent meanwhile
+            // (RFC 9113 §6.8).
             http.goAway(lastStreamID: .max >> 1, debugData: reason)
             http.ping(0)
         } else {
@@ -222,20 +224,20 @@ final class PushSession: Session, DelayedAnswering {
         }
     }
 
-    /// Drops the connection without a word: the client gets a reset.
+    /// Drops the connection: the client gets a reset.
     func drop() {
         guard !isClosed else { return }
         end()
         stream.abort()
     }
 
-    /// Closes the connection in order, after the last byte has gone out.
+    /// Closes the connection in order, after the last byte was sent.
     private func close() {
         end()
         stream.close()
     }
 
-    /// Stops reacting, or goes on.
+    /// Stops reacting, or resumes.
     func hold(_ isHeld: Bool) {
         self.isHeld = isHeld
         updateReading()
@@ -257,7 +259,7 @@ final class PushSession: Session, DelayedAnswering {
     func flush() {
         guard !isClosed, !isHeld else { return }
         if http.outputByteCount > 0 {
-            // Ahead of the answers: whatever ends this process, what a client was told is on record.
+            // Before the answers are sent: if this process is killed, every answer that a client got is in the record.
             simulation.recorder?.flush()
             http.consumeOutput(http.withOutput { stream.write($0) })
             settlePassing()
@@ -267,7 +269,7 @@ final class PushSession: Session, DelayedAnswering {
         if isDone, http.outputByteCount == 0 { close() }
     }
 
-    /// Forgets the passing refusals that have gone out.
+    /// Forgets the transient refusals that have been sent.
     private func settlePassing() {
         guard !passing.isEmpty else { return }
         let sent = http.sentPosition
@@ -327,7 +329,7 @@ extension PushSession: HTTP2Handler {
         isLeaving = true
     }
 
-    /// The simulator sends a PING for one purpose alone, between the two steps of a graceful farewell.
+    /// The simulator sends a PING only between the two steps of a graceful GOAWAY.
     func pingAnswered(_ payload: UInt64) {
         guard !isLeaving else { return }
         isLeaving = true

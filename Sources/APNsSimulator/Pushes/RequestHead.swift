@@ -1,13 +1,13 @@
 import HTTP2
 import QueueCore
 
-/// The header section of a request, read field by field and held against APNs' rules.
+/// The header section of a request, read field by field and checked against APNs' rules.
 ///
 /// Source of the rules: Apple, "Sending notification requests to APNs". Those for broadcasts are in
 /// `RequestHead+Broadcast`.
 struct RequestHead {
     private(set) var isPost = false
-    /// The device it is for, or what stands for its channel.
+    /// The device or the channel that it is for.
     private(set) var path: TokenPath?
     /// The path is that of a broadcast; its `topic` is the bundle ID in it.
     private(set) var isBroadcast = false
@@ -102,7 +102,7 @@ struct RequestHead {
         if firstRefusal == nil { firstRefusal = refusal }
     }
 
-    /// The most that its payload may have.
+    /// The maximum length of its payload in bytes.
     var maximumPayloadByteCount: Int { isBroadcast || pushType == .voip ? 5120 : 4096 }
 
     /// The first rule that the request breaks before its payload is looked at. The order is the simulator's own: who
@@ -115,8 +115,7 @@ struct RequestHead {
         if let credentialRefusal { return credentialRefusal }
         if let refusal = path?.refusal ?? firstRefusal { return refusal }
         if let refusal = credential.check(topic: topic, simulation.topics, pushType: pushType) { return refusal }
-        // A background push that asks for more than its due is an error (Apple: "Pushing background updates to your
-        // App").
+        // A background push must have priority 5 (Apple: "Pushing background updates to your App").
         if pushType == .background, let priority, priority != 5 { return .badPriority }
         return nil
     }

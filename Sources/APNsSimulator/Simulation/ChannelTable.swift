@@ -1,8 +1,7 @@
 import Foundation
 import QueueCore
 
-/// The channels of a simulator's apps. Apple keeps them apart by app and environment; a simulator plays one
-/// environment.
+/// The channels of a simulator's apps. Apple separates them by app and environment; a simulator has one environment.
 final class ChannelTable {
     /// How many an app may have; Apple's limit is 10,000.
     private let limit: Int

@@ -2,7 +2,7 @@
 ///
 /// Source: Apple archive, "Binary Provider API", the feedback service.
 struct FeedbackList {
-    /// What is beyond this is forgotten: nobody has asked for very long.
+    /// More are dropped: nobody has read the list for a long time.
     private static let maximumCount = 1_000_000
 
     private var records: [String: [UInt8]] = [:]

@@ -1,24 +1,22 @@
 package import HTTP2
 package import QueueCore
 
-/// How a simulator is set up.
+/// The configuration of a simulator.
 package struct SimulatorConfiguration: Sendable {
     /// The address to listen on; 127.0.0.1 is reached from this machine alone.
     package var host = "127.0.0.1"
     /// 0 lets the system choose one.
     package var port: UInt16 = 0
-    /// Where requests about channels are taken, 0 for a port of the system's choice; nil: nowhere.
+    /// The port for channel management; 0 lets the system choose one, nil: none.
     package var managementPort: UInt16?
-    /// Where the binary interface and its feedback service are spoken, 0 for a port of the system's choice; nil:
-    /// nowhere.
+    /// The ports of the binary interface and its feedback service; 0 lets the system choose one, nil: none.
     package var binaryPort: UInt16?
     package var feedbackPort: UInt16?
     /// How many channels an app may have; Apple's limit is 10,000.
     package var channelLimit = 10_000
-    /// Where certificates and keys are, or are put; see ``TestAuthority``.
+    /// The folder of certificates and keys; see ``TestAuthority``.
     package var folder: String
-    /// Which of Apple's installations to play: certificates must carry its mark, and the sandbox adds
-    /// `apns-unique-id`.
+    /// Which environment of APNs to simulate: certificates must carry its mark, and the sandbox adds `apns-unique-id`.
     package var environment = Environment.production
     /// What to do with requests that break no rule.
     package var rules = Rules()
@@ -36,7 +34,7 @@ package struct SimulatorConfiguration: Sendable {
     package var returnsUpperCaseIDs = false
     /// A file to record every request and answer in; see ``Recorder``.
     package var recordFile: String?
-    /// Makes room for so many different `apns-id`s from the start; there may be more.
+    /// Reserves memory for this many different `apns-id`s; there may be more.
     package var expectedRequestCount = 0
     /// The SETTINGS of each connection, apart from the limit of streams: for trying a client with small windows or
     /// without a header table.

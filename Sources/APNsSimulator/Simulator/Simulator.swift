@@ -1,13 +1,13 @@
-/// A local APNs: takes pushes over TLS and HTTP/2, holds them against Apple's rules, answers as its ``Rules`` say, and
-/// counts.
+/// A local APNs: receives pushes over TLS and HTTP/2, checks them against Apple's rules, answers as its ``Rules`` say,
+/// and counts.
 ///
 ///     let simulator = try await Simulator.start(SimulatorConfiguration(folder: "/tmp/apns"))
 ///     … pushes to 127.0.0.1, port `simulator.port`, trusting `simulator.authority.caFile` …
 ///     print(await simulator.snapshot().accepted)
 ///     await simulator.stop()
 ///
-/// It runs on an event loop of its own, so that on a machine with two cores it takes nothing from the one that sends.
-/// Everything may be called from anywhere at any time.
+/// It runs on its own event loop, so that on a machine with two cores it does not slow down the sender. All methods may
+/// be called from any thread at any time.
 package struct Simulator: Sendable {
     /// The address and the port it listens on.
     package let host: String
@@ -39,26 +39,26 @@ package struct Simulator: Sendable {
     /// What has been counted up to now.
     package func snapshot() async -> Snapshot { await engine.snapshot() }
 
-    /// Takes other rules from the next request on.
+    /// Applies other rules from the next request on.
     package func use(_ rules: Rules) async { await engine.use(rules) }
 
-    /// Sends GOAWAY on all connections; new ones are taken.
+    /// Sends GOAWAY on all connections; new ones are accepted.
     package func sendGoAway(gracefully: Bool = true) async { await engine.sendGoAway(gracefully: gracefully) }
 
-    /// Drops all connections without a word; new ones are taken.
+    /// Resets all connections; new ones are accepted.
     package func dropConnections() async { await engine.dropConnections() }
 
-    /// Stops reading and writing on all connections, which stay open: a server that is there and does not react.
-    /// Connections taken from now on are served.
+    /// Stops reading and writing on all connections, which stay open: the server is there and does not react. New
+    /// connections are served.
     package func pause() async { await engine.hold(true) }
 
-    /// Goes on where ``pause()`` stopped.
+    /// Resumes after ``pause()``.
     package func resume() async { await engine.hold(false) }
 
     /// Writes the record up to now.
     package func flushRecord() async { await engine.flushRecord() }
 
-    /// Drops all connections, listens no more, completes the record and ends the loop; what was counted by then.
+    /// Drops all connections, stops listening, completes the record and ends the loop. Returns the final counts.
     @discardableResult
     package func stop() async -> Snapshot { await engine.stop() }
 }

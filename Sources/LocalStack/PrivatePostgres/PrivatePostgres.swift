@@ -4,8 +4,7 @@ import Transport
 
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
-/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with
-/// the program that started it, whatever ends that one (``Minder``). As root it runs as user `postgres`.
+/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with the program that started it, however that program ends (``Minder``). As root it runs as user `postgres`.
 package final class PrivatePostgres: Sendable {
     /// How the server is asked to end (the signals of `pg_ctl stop`).
     package enum StopMode: Sendable {
@@ -17,7 +16,7 @@ package final class PrivatePostgres: Sendable {
         var signal: Int32 { self == .fast ? SIGINT : SIGQUIT }
     }
 
-    /// The superuser of the server, who is not asked for a password.
+    /// The superuser of the server; needs no password.
     package static let superuser = "pushq"
 
     private static let patience = Duration.seconds(60)

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Transport
 
-/// Sees to it that processes and folders do not outlive the program that made them, however it ends.
+/// Ends processes and removes folders when the program that made them ends, however it ends.
 ///
 /// A shell script reads what to mind from a channel. The kernel closes the channel's other end when this program ends,
 /// by an exit, by Ctrl-C, by SIGKILL or by a crash; the script then ends the processes, the youngest first, and removes

@@ -1,4 +1,4 @@
-/// One thing that an executable can be told to do.
+/// A command of an executable.
 ///
 /// Its stored properties are what it takes, marked `@Positional`, `@Option` or `@Flag`; the parser makes a command with
 /// `init()`, fills them and calls `run`.
@@ -17,7 +17,7 @@ package protocol Command: Sendable {
 
     init()
 
-    /// Does it. Whatever is thrown is told in one line and ends the program with exit code 1, a `UsageError` with 2.
+    /// Carries it out. A thrown error is shown in one line and ends the program with exit code 1, a `UsageError` with 2.
     func run(_ console: Console) async throws
 }
 

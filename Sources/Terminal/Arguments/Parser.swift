@@ -1,7 +1,6 @@
 import QueueCore
 
-/// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in words of the
-/// user's.
+/// Reads a command line: finds the command in the tree, fills its fields, and says what is wrong in the user's terms.
 struct Parser {
     /// What a command line asks for.
     enum Request {
@@ -100,7 +99,7 @@ private struct CommandWords {
         return .complete
     }
 
-    /// After `--`, whatever a word looks like, it is an argument.
+    /// After `--` every word is an argument, even if it looks like an option.
     private mutating func readPositionals() throws(UsageError) {
         while let word = words.popFirst() { try readPositional(word) }
     }

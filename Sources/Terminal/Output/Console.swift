@@ -2,7 +2,7 @@ import Foundation
 import QueueCore
 import Transport
 
-/// Where a command says things: results on standard output, everything else on standard error.
+/// Where a command writes: results to standard output, everything else to standard error.
 package struct Console: Sendable {
     /// Whether results are wanted as JSON.
     package let speaksJSON: Bool
@@ -112,13 +112,12 @@ package struct Console: Sendable {
     /// The most bytes of one line on standard error.
     private static let maximumLineBytes = 4096
 
-    /// A line about what is being done, for whoever watches; on standard error, so that results can be piped. What
-    /// others wrote and is part of it can neither begin another line nor steer the terminal.
+    /// A line for people about what is being done; on standard error, so that results can be piped. Text from others in it can neither begin another line nor control the terminal.
     package func note(_ line: String) {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
 
-    /// A line about how a command is going, in JSON if results are: standard error holds nothing else then.
+    /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.
     package func remark(_ text: String) {
         note(speaksJSON ? JSON.object([("note", .string(text))]).text : text)
     }

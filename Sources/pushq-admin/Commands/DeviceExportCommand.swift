@@ -40,7 +40,7 @@ struct DeviceExportCommand: Command {
         return "\(device.token.hex),\(quoted),\(device.isActive)"
     }
 
-    /// An object a line: a million in one array would have to be held in memory by whoever reads it.
+    /// One object per line: a reader would have to hold one array of a million in memory.
     private static func json(_ device: Device) -> String {
         let value: JSON = [
             "token": .string(device.token.hex), "user_key": Cell.text(device.userKey).json,

@@ -51,7 +51,9 @@ import Transport
         }
     }
 
-    @Test func `are left alone while something is in flight, and whoever waits gets one afterwards`() async throws {
+    @Test func `are left alone while something is in flight, and the gateway that waits gets one afterwards`()
+        async throws
+    {
         let held = Held()
         try await run(gateways: 2, limit: 1) {
             held.requests.append($0)
@@ -109,7 +111,7 @@ import Transport
         }
     }
 
-    @Test func `go to whoever has waited longest`() async throws {
+    @Test func `go to the gateway that has waited longest`() async throws {
         let held = Held()
         try await run(gateways: 4, limit: 1) {
             held.requests.append($0)

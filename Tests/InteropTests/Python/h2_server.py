@@ -4,9 +4,9 @@
     settings             its first SETTINGS, by number
     changes, every       SETTINGS to announce one after the other, after every so many requests
     padding              octets of padding on each answer's body
-    refuse               every so-many-th request is refused with REFUSED_STREAM the first time it comes
-    go_away              GOAWAY at the so-many-th request of a connection; what is above is passed over
-    dead                 every so-many-th request is answered with 410 and a body of JSON
+    refuse               every Nth request is refused with REFUSED_STREAM the first time it comes
+    go_away              GOAWAY at the Nth request of a connection; later requests are ignored
+    dead                 every Nth request is answered with 410 and a body of JSON
     body                 how many spaces each request's body has to be
 
 When it is told to end it prints, as JSON, what came.
@@ -133,7 +133,7 @@ class Connection(asyncio.Protocol):
         self.change(stream)
 
     def change(self, stream):
-        """Applies what is to happen at the so-many-th request."""
+        """Applies what is to happen at the Nth request."""
         every, changes = self.options.get("every"), self.options.get("changes", [])
         if every and self.opened % every == 0:
             change = changes[self.opened // every % len(changes)]

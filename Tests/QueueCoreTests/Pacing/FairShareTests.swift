@@ -2,7 +2,7 @@ import QueueCore
 import Testing
 
 @Suite struct `Taking turns` {
-    /// Serves `rounds` units, always to whoever is first, and returns how many each got.
+    /// Serves `rounds` units, always to the first in the order, and returns how many each got.
     private func serve(_ turns: inout [FairShare.Turn], rounds: Int, share: inout FairShare) -> [Int] {
         var served = turns.map { _ in 0 }
         for _ in 0..<rounds {
@@ -21,7 +21,7 @@ import Testing
         #expect((2998...3002).contains(served[0]))
     }
 
-    @Test func `whoever was away catches up nothing`() {
+    @Test func `a contender that was away does not catch up`() {
         var share = FairShare()
         var turns = [FairShare.Turn(weight: 1)]
         _ = serve(&turns, rounds: 1000, share: &share)
@@ -32,7 +32,7 @@ import Testing
         #expect((49...51).contains(served[1]))
     }
 
-    @Test func `whoever is served before its turn waits for it afterwards`() {
+    @Test func `a contender that is served before its turn waits afterwards`() {
         var share = FairShare()
         var turns = [FairShare.Turn(weight: 1), FairShare.Turn(weight: 1)]
         _ = serve(&turns, rounds: 100, share: &share)

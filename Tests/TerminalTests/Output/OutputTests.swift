@@ -23,7 +23,7 @@ import Testing
         #expect(try JSONSerialization.jsonObject(with: Data(value.text.utf8)) is [String: Any])
     }
 
-    /// A terminal obeys C1 and what turns the direction of text as well; whoever reads the JSON gets the text as it was.
+    /// A terminal obeys C1 and what turns the direction of text as well; a reader of the JSON gets the text as it was.
     @Test func `escapes every character that steers a terminal`() throws {
         let text = "a\u{1B}[2J\u{7F}\u{9B}31m\u{202E}\u{2028}\u{0}z"
         let json = JSON.string(text).text

@@ -19,7 +19,7 @@ import Transport
         #expect(words.allSatisfy { $0 == sent }, "lost: \(words.count { $0 != sent }) of \(words.count)")
     }
 
-    /// Whoever asked for the connection comes late, and the server has gone meanwhile.
+    /// The caller that asked for the connection sets its handler late, and the server has gone meanwhile.
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept when it ends the connection`(version: TLSVersion)
         async throws
     {
