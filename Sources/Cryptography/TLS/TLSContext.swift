@@ -38,7 +38,7 @@ package enum TLSVersion: Sendable {
     /// - Parameters:
     ///   - authorities: who may have issued the server's certificate; nil for those of the system.
     ///   - identity: the client's certificate, when the server authenticates by it.
-    ///   - applicationProtocol: offered by ALPN. The session itself does not insist on it; see ``TLSSession``.
+    ///   - applicationProtocol: offered by ALPN. The session itself does not insist on it.
     package static func client(
         trusting authorities: TrustStore? = nil, identity: TLSIdentity? = nil, applicationProtocol: String? = "h2"
     ) throws(CryptographyError) -> TLSContext {
@@ -97,7 +97,7 @@ package enum TLSVersion: Sendable {
     private func trust(_ authorities: TrustStore) {
         // The context takes a hold on it of its own.
         unsafe SSL_CTX_set1_cert_store(pointer, authorities.pointer)
-        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, TLSSession.noteVerification)
+        unsafe SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, VerificationNote.callback)
     }
 
     private func use(_ identity: TLSIdentity) throws(CryptographyError) {
@@ -153,7 +153,7 @@ package enum TLSVersion: Sendable {
         let store = unsafe SSL_CTX_get_cert_store(pointer)
         try OpenSSLErrors.check(unsafe X509_STORE_add_cert(store, authority.pointer), "X509_STORE_add_cert")
         try OpenSSLErrors.check(unsafe SSL_CTX_add_client_CA(pointer, authority.pointer), "SSL_CTX_add_client_CA")
-        unsafe SSL_CTX_set_verify(pointer, mode, TLSSession.noteVerification)
+        unsafe SSL_CTX_set_verify(pointer, mode, VerificationNote.callback)
         // Resumption together with client certificates needs a context of its own (SSL_CTX_set_session_id_context(3)).
         let name = Array("pushq".utf8)
         unsafe SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))

@@ -19,8 +19,8 @@ package enum TLSProgress: Equatable, Sendable {
 @safe package final class TLSSession {
     private let pointer: OpaquePointer
     private let role: TLSContext.Role
-    /// Left by the verification call-back, which knows more than the error that follows.
-    fileprivate var verificationFailure: VerificationFailure?
+    /// What OpenSSL found wrong with the peer's certificate; says more than the error that follows.
+    private let verification = VerificationNote()
     /// After a fatal error OpenSSL forbids to go on, even to say good-bye.
     private var hasFailed = false
 
@@ -30,7 +30,7 @@ package enum TLSProgress: Equatable, Sendable {
         unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
         role = context.role
         try OpenSSLErrors.check(unsafe SSL_set_fd(pointer, descriptor), "SSL_set_fd")
-        unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(self).toOpaque())
+        unsafe SSL_set_ex_data(pointer, 0, Unmanaged.passUnretained(verification).toOpaque())
         switch role {
         case .server: unsafe SSL_set_accept_state(pointer)
         case .client:
@@ -135,25 +135,8 @@ package enum TLSProgress: Equatable, Sendable {
     }
 
     private func error(for entries: [OpenSSLErrors.Entry]) -> CryptographyError {
-        if let verificationFailure { return .untrusted(verificationFailure) }
+        if let failure = verification.failure { return .untrusted(failure) }
         if let alert = entries.lazy.compactMap(\.alert).first { return .alert(alert) }
         return .tls(entries.first?.reason ?? "no reason given")
-    }
-
-    /// Called by OpenSSL for each certificate of a chain; keeps the first failure and leaves the decision as it is.
-    static let noteVerification: @convention(c) (CInt, OpaquePointer?) -> CInt = { isAccepted, store in
-        guard isAccepted == 0, let store = unsafe store,
-            let session = unsafe X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
-            let owner = unsafe SSL_get_ex_data(OpaquePointer(session), 0)
-        else { return isAccepted }
-        let tls = unsafe Unmanaged<TLSSession>.fromOpaque(owner).takeUnretainedValue()
-        let certificate = unsafe X509_STORE_CTX_get_current_cert(store)
-        let code = unsafe X509_STORE_CTX_get_error(store)
-        tls.verificationFailure = unsafe VerificationFailure(
-            code: Int(code), text: String(cString: X509_verify_cert_error_string(Int(code))),
-            depth: Int(X509_STORE_CTX_get_error_depth(store)),
-            subject: X509Fields.line(certificate.map { unsafe X509_get_subject_name($0) }),
-            issuer: X509Fields.line(certificate.map { unsafe X509_get_issuer_name($0) }))
-        return isAccepted
     }
 }
