@@ -5,9 +5,9 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// One push to each of very many queues, each with a certificate of its own, by a worker that may hold connections for a few of
-/// them: how soon it begins, how the connections go from queue to queue, how much memory and CPU that takes, and what the worker
-/// does when there is nothing left to do.
+/// One push to each of very many queues, each with a certificate of its own, by a worker that may hold connections for
+/// a few of them: how soon it begins, how the connections go from queue to queue, how much memory and CPU that takes,
+/// and what the worker does when there is nothing left to do.
 struct ManyQueues {
     /// A push to the last queue waits for a connection until the ones before it have been unused for 10 s.
     private static let deadline = Duration.seconds(400)

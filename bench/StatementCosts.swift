@@ -3,8 +3,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// What the statements cost that workers run all the time, and those that an operator waits for, beside a backlog and a history that
-/// are made by SQL. Each has a limit: what grows with the tables passes it, whatever the machine.
+/// What the statements cost that workers run all the time, and those that an operator waits for, beside a backlog and a
+/// history that are made by SQL. Each has a limit: what grows with the tables passes it, whatever the machine.
 struct StatementCosts {
     /// What one unit of scale makes.
     private static let (queues, devices, waiting, results, reports, campaigns) =
@@ -124,7 +124,8 @@ struct StatementCosts {
         try await time("feedback list", limit: 100) { _ = try await store.feedback(ofQueue: queue, limit: 50) }
     }
 
-    /// Prints the median and the longest of several runs; ends the program if the median is above `limit`, in milliseconds.
+    /// Prints the median and the longest of several runs; ends the program if the median is above `limit`, in
+    /// milliseconds.
     private func time(_ what: String, limit: Double, runs: Int = 20, _ body: () async throws -> Void) async throws {
         var taken: [Double] = []
         for _ in 0..<runs {

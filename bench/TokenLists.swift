@@ -4,8 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// A campaign for a file of very many tokens: how long it is until the campaign is started, how much memory the server's process takes
-/// for it, and how long its longest transaction lasts. Nothing is sent.
+/// A campaign for a file of very many tokens: how long it is until the campaign is started, how much memory the
+/// server's process takes for it, and how long its longest transaction lasts. Nothing is sent.
 enum TokenLists {
     private static let queue = QueueName(tenant: "list", app: "com.list", environment: .production)
 

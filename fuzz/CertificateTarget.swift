@@ -2,8 +2,8 @@ import Foundation
 
 @testable import Cryptography
 
-/// Credentials as operators give them: PEM text, certificates in DER, and Apple's list of topics in them. The outer encryption of
-/// PKCS#12 is OpenSSL's alone and is not tried: how long it takes is written in the file.
+/// Credentials as operators give them: PEM text, certificates in DER, and Apple's list of topics in them. The outer
+/// encryption of PKCS#12 is OpenSSL's alone and is not tried: how long it takes is written in the file.
 enum CertificateTarget: FuzzTarget {
     static let name = "certificate"
 

@@ -9,10 +9,11 @@ extension HPACKDecoder.Limits {
     }
 }
 
-/// Makes header blocks of an input: each byte chooses a representation, an index or a length, so that nearly every input is a block that
-/// can be read, and a changed byte is another field instead of a broken one.
+/// Makes header blocks of an input: each byte chooses a representation, an index or a length, so that nearly every
+/// input is a block that can be read, and a changed byte is another field instead of a broken one.
 ///
-/// Lengths are small, large, or measured by what a list has left: a byte can hit a limit, and an octet before and behind it.
+/// Lengths are small, large, or measured by what a list has left: a byte can hit a limit, and an octet before and
+/// behind it.
 struct FieldBlocks {
     private let listByteCount: Int
     /// Octets of names and values in the block so far, as far as that is known here.

@@ -1,7 +1,7 @@
 @testable import HTTP2
 
-/// Makes frames of an input: each byte chooses a kind, flags, a stream or a number, so that nearly every input is a sequence of frames of
-/// the right form, on streams that exist, with numbers at and around the ends of their ranges.
+/// Makes frames of an input: each byte chooses a kind, flags, a stream or a number, so that nearly every input is a
+/// sequence of frames of the right form, on streams that exist, with numbers at and around the ends of their ranges.
 struct FrameBuilder {
     private var blocks: FieldBlocks
     private let isFromServer: Bool

@@ -50,8 +50,8 @@ enum HTTP2FramesTarget: FuzzTarget {
     }
 }
 
-/// A connection with an owner that does what a gateway or a simulator does: opens requests while it may, answers those that are
-/// whole, and hands the output on, at times only a part of it.
+/// A connection with an owner that does what a gateway or a simulator does: opens requests while it may, answers those
+/// that are whole, and hands the output on, at times only a part of it.
 final class FuzzedConnection {
     static let names = FieldNames(application: ["apns-id", "apns-topic"])
     private static let apnsID = FieldName(application: 0)

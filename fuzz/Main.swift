@@ -1,7 +1,7 @@
 import Foundation
 
-/// A part of pushq that reads what others wrote, as libFuzzer tries it: `scripts/fuzz` runs each with inputs that it keeps
-/// changing, by which lines of code they reach.
+/// A part of pushq that reads what others wrote, as libFuzzer tries it: `scripts/fuzz` runs each with inputs that it
+/// keeps changing, by which lines of code they reach.
 protocol FuzzTarget: Sendable {
     /// As `scripts/fuzz` and the folders of the corpus call it.
     static var name: String { get }
@@ -10,8 +10,8 @@ protocol FuzzTarget: Sendable {
     static func read(_ input: [UInt8])
 }
 
-/// The program that `scripts/fuzz` builds. The environment names the target, since libFuzzer starts the program again with arguments
-/// of its own.
+/// The program that `scripts/fuzz` builds. The environment names the target, since libFuzzer starts the program again
+/// with arguments of its own.
 @main
 enum Main {
     static let targets: [any FuzzTarget.Type] = [

@@ -27,8 +27,8 @@ final class Neighbour {
         latencies.append(start.duration(to: .now))
     }
 
-    /// Throws if more than one push in a hundred took longer than `limit`, from the producer's call to the recorded outcome. Says what
-    /// was measured.
+    /// Throws if more than one push in a hundred took longer than `limit`, from the producer's call to the recorded
+    /// outcome. Says what was measured.
     func check(atMost limit: Duration) throws {
         latencies.sort()
         let (median, slow) = (latencies[latencies.count / 2], latencies[latencies.count * 99 / 100])

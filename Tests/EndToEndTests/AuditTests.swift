@@ -114,7 +114,8 @@ import Testing
         throws
     {
         let lease = LapsedLease(deadline: 10_500_000, uncertain: [Self.one, Self.two])
-        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush, at 7.5 s, may not know of what came after 4.5 s.
+        // Taken at 3.1 s and at 4.1 s: known at 5.1 s and 6.1 s, and the last flush, at 7.5 s, may not know of what
+        // came after 4.5 s.
         let taken: [(Int, APNsID, Int?)] = [
             (3100, Self.one, nil), (3100, Self.one, 200), (4100, Self.two, nil), (4100, Self.two, 200),
         ]

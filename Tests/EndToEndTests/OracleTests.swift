@@ -25,7 +25,8 @@ extension `Real processes` {
             #expect(ended.output.contains("4 episodes"))
         }
 
-        /// Runs Debian's interpreter, which has the packages that scripts/setup installs, where the oracle's package is found.
+        /// Runs Debian's interpreter, which has the packages that scripts/setup installs, where the oracle's package is
+        /// found.
         private func python(_ arguments: [String]) async throws -> Executable.Ended {
             let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().path
             let python = Executable(path: "/usr/bin/python3")

@@ -10,7 +10,8 @@ extension `Real processes` {
         private static let jobs = 10
         private static let recipientsOfJob = 380
 
-        /// Jobs are claimed five at a time here, so that two workers have all of the work, and the third finds only what comes.
+        /// Jobs are claimed five at a time here, so that two workers have all of the work, and the third finds only
+        /// what comes.
         @Test func `holds with one worker stopped for a while and one with little to do`() async throws {
             try await withRig {
                 $0.devices = Self.jobs * Self.recipientsOfJob + 100
@@ -53,7 +54,8 @@ extension `Real processes` {
         private func expectRate(_ record: PushRecord) throws {
             #expect(record.maximumPerSecond <= Int(Self.rate * 1.1), "a second went over rate and burst")
             let times = record.arrivals
-            // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it holds.
+            // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it
+            // holds.
             let (first, last) = (200, times.count - 100)
             let rate = Double(last - first) / (Double(times[last] - times[first]) / 1e6)
             // A worker that a busy machine keeps waiting lets permits lapse; above the rate it never is.

@@ -3,8 +3,8 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// Everything here starts the executables as users do, and kills them as machines do. One at a time: what is measured needs the
-/// machine.
+/// Everything here starts the executables as users do, and kills them as machines do. One at a time: what is measured
+/// needs the machine.
 @Suite(.serialized, .timeLimit(.minutes(3))) enum `Real processes` {}
 
 /// Runs `body` with a queue, a simulator and workers on the tests' server.
@@ -19,8 +19,8 @@ func withRig<Success: Sendable>(
 
 extension Audit {
     /// Expects that nobody was lost and nobody was sent to more often than may be.
-    /// - Parameter inHand: pushes that a process may have had between its look at the clock and the kernel when it was stopped: they
-    ///   go out when it is woken, and no fence can be closer to the wire than that.
+    /// - Parameter inHand: pushes that a process may have had between its look at the clock and the kernel when it was
+    ///   stopped: they go out when it is woken, and no fence can be closer to the wire than that.
     func expectWhole(inHand: Int = 0, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(lost == 0, "\(findings.joined(separator: "; "))", sourceLocation: sourceLocation)
         #expect(repeated <= bound + inHand, "repeated more than was in flight", sourceLocation: sourceLocation)

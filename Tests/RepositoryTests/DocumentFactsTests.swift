@@ -95,7 +95,8 @@ import Testing
         }
     }
 
-    /// Where a figure is decided, as a pattern that captures it, and the sentence that states it, with # for the figure.
+    /// Where a figure is decided, as a pattern that captures it, and the sentence that states it, with # for the
+    /// figure.
     private struct Figure {
         let decided: String
         let document: String

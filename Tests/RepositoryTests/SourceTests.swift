@@ -37,7 +37,8 @@ import Testing
         }
     }
 
-    /// The standard library's is a futex in a library that is not instrumented: the thread sanitizer reports what it guards.
+    /// The standard library's is a futex in a library that is not instrumented: the thread sanitizer reports what it
+    /// guards.
     @Test func `locks so that the thread sanitizer sees it`() throws {
         let lock = "Mu" + "tex("
         for file in try repository.swiftFiles() {

@@ -5,15 +5,16 @@ package import PostgresStore
 import Synchronization
 import Transport
 
-/// Stands between clients and the tests' PostgreSQL, sees every message, and does to it what a test wants: lets it pass, swallows
-/// it, or cuts the connection at exactly this point. So a program can be stopped inside of a commit, and not only near it.
+/// Stands between clients and the tests' PostgreSQL, sees every message, and does to it what a test wants: lets it
+/// pass, swallows it, or cuts the connection at exactly this point. So a program can be stopped inside of a commit, and
+/// not only near it.
 package final class DatabaseProxy: Sendable {
     /// A message of PostgreSQL's protocol (manual, "Message Formats").
     package struct Message: Sendable {
         /// Whether it goes from the client to the server.
         package let isFromClient: Bool
-        /// Its first byte: of clients `P` parse, `B` bind, `E` execute, `S` sync; of servers `Z` ready, `E` error. A client's first
-        /// message has none.
+        /// Its first byte: of clients `P` parse, `B` bind, `E` execute, `S` sync; of servers `Z` ready, `E` error. A
+        /// client's first message has none.
         package let type: Character?
         /// All of it, as it goes over the wire.
         package let bytes: [UInt8]
@@ -46,8 +47,8 @@ package final class DatabaseProxy: Sendable {
 
     /// - Parameters:
     ///   - postgres: the server behind it; that of the tests if none is given.
-    ///   - decide: called for each message, on a thread of that direction of that connection: while it blocks, nothing goes
-    ///     that way.
+    ///   - decide: called for each message, on a thread of that direction of that connection: while it blocks, nothing
+    ///     goes that way.
     package init(
         to postgres: PrivatePostgres? = nil, decide: @escaping @Sendable (Message) -> Action
     ) async throws {

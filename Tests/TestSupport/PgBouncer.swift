@@ -3,7 +3,8 @@ import Glibc
 package import LocalStack
 package import PostgresStore
 
-/// A private PgBouncer in front of the a private server, in transaction mode: two server connections for each database, or as many as asked for.
+/// A private PgBouncer in front of the a private server, in transaction mode: two server connections for each database,
+/// or as many as asked for.
 package struct PgBouncer: Sendable {
     /// Nil where it is not installed.
     package static let executable = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].first {

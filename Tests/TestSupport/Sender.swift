@@ -2,8 +2,8 @@ package import APNs
 package import QueueCore
 import Transport
 
-/// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched again if
-/// asked to, and remembers what became of each. Waits are ended by events.
+/// What an engine does with a gateway, in small: keeps the gateway full until all pushes are out, sends the untouched
+/// again if asked to, and remembers what became of each. Waits are ended by events.
 package final class Sender: PushGatewayHandler {
     package let gateway: any PushGateway
     /// By ticket: `accepted`, a status and reason, `unanswered` or `untouched`.

@@ -3,8 +3,9 @@ import Glibc
 import Synchronization
 import Transport
 
-/// Stands between workers and the simulator, and can fall silent or lose its lines: what is on its way is swallowed from then on, and
-/// nobody is told, as when a machine in between loses its state. Connections that are made later are carried as ever.
+/// Stands between workers and the simulator, and can fall silent or lose its lines: what is on its way is swallowed
+/// from then on, and nobody is told, as when a machine in between loses its state. Connections that are made later are
+/// carried as ever.
 package final class SilentProxy: Sendable {
     /// Where it listens, for `--gateway`.
     package let address: String
@@ -30,8 +31,8 @@ package final class SilentProxy: Sendable {
         firstCarried.store(connectionCount.load(ordering: .sequentiallyConsistent), ordering: .sequentiallyConsistent)
     }
 
-    /// Cuts the lines to the workers: nothing that they send arrives or is acknowledged any more, and they hear nothing. What was
-    /// acknowledged before is still handed on.
+    /// Cuts the lines to the workers: nothing that they send arrives or is acknowledged any more, and they hear
+    /// nothing. What was acknowledged before is still handed on.
     package func cutLines() {
         firstHearing.store(connectionCount.load(ordering: .sequentiallyConsistent), ordering: .sequentiallyConsistent)
         for client in clients.withLock({ $0 }) { client.cutLine() }

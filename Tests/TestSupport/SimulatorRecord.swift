@@ -42,7 +42,8 @@ package struct SimulatorRecord {
         return maximum
     }
 
-    /// From each answer with `status` to the next arrival of the same push, in seconds, by how many such answers it has had.
+    /// From each answer with `status` to the next arrival of the same push, in seconds, by how many such answers it has
+    /// had.
     package func gaps(afterStatus status: Int) -> [Int: [Double]] {
         var refusedAt: [String: Int] = [:]
         var refusals: [String: Int] = [:]

@@ -1,7 +1,7 @@
 import Glibc
 
-/// A blocking stream socket. It is closed when its last owner is gone, so that no thread reads from a number that was given to
-/// somebody else meanwhile.
+/// A blocking stream socket. It is closed when its last owner is gone, so that no thread reads from a number that was
+/// given to somebody else meanwhile.
 final class SocketStream: Sendable {
     private let descriptor: CInt
 
@@ -54,9 +54,9 @@ final class SocketStream: Sendable {
         unsafe withLoopback(port) { unsafe Glibc.connect(descriptor, $0, $1) } == 0
     }
 
-    /// Has the kernel drop all that arrives, as if the line were cut: it is not even acknowledged. socket(7), SO_ATTACH_FILTER, with a
-    /// program of one instruction, `ret #0`. What was written before is awaited by the peer's acknowledgement: it would be sent
-    /// again and again, and be heard.
+    /// Has the kernel drop all that arrives, as if the line were cut: it is not even acknowledged. socket(7),
+    /// SO_ATTACH_FILTER, with a program of one instruction, `ret #0`. What was written before is awaited by the peer's
+    /// acknowledgement: it would be sent again and again, and be heard.
     func cutLine() {
         var waiting: CInt = 1
         for _ in 0..<1000 where waiting > 0 {

@@ -59,8 +59,8 @@ private let migratedTemplate = Task {
     return name
 }
 
-/// The test runner starts all tests at the same time. With a hundred databases at work on two cores, time limits would mean
-/// nothing.
+/// The test runner starts all tests at the same time. With a hundred databases at work on two cores, time limits would
+/// mean nothing.
 private let databases = Semaphore(limit: 6)
 
 /// Makes a database as a copy of another, and drops it when `body` has returned.

@@ -1,6 +1,7 @@
 package import LocalStack
 
-/// The PostgreSQL of the tests: one for each test process, started by the first test that asks, gone when the process ends.
+/// The PostgreSQL of the tests: one for each test process, started by the first test that asks, gone when the process
+/// ends.
 package enum TestServer {
     /// Not synced to disk: tests stop processes, never machines, and what a process wrote the kernel keeps.
     private static let settings = ServerSettings(["fsync": "off", "full_page_writes": "off", "max_connections": "300"])

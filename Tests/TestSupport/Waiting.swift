@@ -5,8 +5,8 @@ package struct NeverHappened: Error, CustomStringConvertible {
     package init(description: String) { self.description = description }
 }
 
-/// Looks again and again until `look` returns what `isReached` accepts, and returns that. For what gives no event to wait for;
-/// with a deadline, after which it throws ``NeverHappened`` with the last state.
+/// Looks again and again until `look` returns what `isReached` accepts, and returns that. For what gives no event to
+/// wait for; with a deadline, after which it throws ``NeverHappened`` with the last state.
 @discardableResult
 package func wait<State>(
     for what: String, within limit: Duration = .seconds(10), _ look: () async throws -> State,

@@ -214,8 +214,8 @@ final class BinaryConnection: PooledConnection {
             gateway.windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
             gateway.windowSize.noteError()
             settleRest()
-            // Only if it settled something: a server that refuses everything must not be called again and again. A server
-            // that fails with one push and took others before it works.
+            // Only if it settled something: a server that refuses everything must not be called again and again. A
+            // server that fails with one push and took others before it works.
             let tookOthers = hasServed || index > 0
             if packet.isAboutOneRecipient || tookOthers && !packet.status.isAcceptance { ending = .usedUp }
         }

@@ -32,11 +32,11 @@ package protocol PushGateway: AnyObject {
     /// - Parameters:
     ///   - recipient: the bytes of the device token; for a broadcast, those of the channel ID.
     ///   - apnsID: sent as `apns-id`; for a broadcast, as `apns-request-id`.
-    ///   - losses: how often it was sent without an answer. Where one push can cost others their answers, it is sent beside
-    ///     the fewer others the more often it was lost.
+    ///   - losses: how often it was sent without an answer. Where one push can cost others their answers, it is sent
+    ///     beside the fewer others the more often it was lost.
     ///   - ticket: comes back with the answer, exactly once.
-    /// - Returns: false if there is no free slot. Then nothing was sent, and ``PushGatewayHandler/capacityChanged(of:)``
-    ///   or an answer tells when to try again.
+    /// - Returns: false if there is no free slot. Then nothing was sent, and
+    ///   ``PushGatewayHandler/capacityChanged(of:)`` or an answer tells when to try again.
     func send(
         _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
     ) -> Bool

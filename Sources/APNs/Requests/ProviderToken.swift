@@ -26,7 +26,8 @@ package struct ProviderToken: Hashable, Sendable {
     /// - Parameters:
     ///   - keyID: the signing key's identifier, ten characters.
     ///   - teamID: the team's identifier, ten characters.
-    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired if its own clock differs by an hour.
+    ///   - now: seconds since 1970 by the database's clock. APNs takes a token for expired if its own clock differs by
+    ///     an hour.
     package static func mint(
         key: PrivateKey, keyID: String, teamID: String, now: Int64
     ) throws(APNsError) -> ProviderToken {

@@ -3,7 +3,8 @@ import LocalStack
 import PostgresStore
 import TestSupport
 
-/// Works for a long time at a steady rate, with everything that an installation does, and looks whether anything grows that should not.
+/// Works for a long time at a steady rate, with everything that an installation does, and looks whether anything grows
+/// that should not.
 struct Soak {
     let minutes: Double
     /// Where the plot is put.

@@ -16,8 +16,8 @@ final class SoakLoad {
         }
     }
 
-    /// Pushes a second that the queue may send: what two workers, APNs, PostgreSQL and producers manage on a part of two cores, so that
-    /// the throughput stays level if nothing gets worse.
+    /// Pushes a second that the queue may send: what two workers, APNs, PostgreSQL and producers manage on a part of
+    /// two cores, so that the throughput stays level if nothing gets worse.
     static let rate = 1_500
     /// Between two steps.
     static let pause = Duration.milliseconds(200)
@@ -33,8 +33,8 @@ final class SoakLoad {
 
     init(_ rig: Rig) { self.rig = rig }
 
-    /// A few single pushes, one of them under a key; an update of a Live Activity; apps that report tokens, dead ones among them; now and
-    /// then a list; and a campaign to everybody when the last one has been fanned out.
+    /// A few single pushes, one of them under a key; an update of a Live Activity; apps that report tokens, dead ones
+    /// among them; now and then a list; and a campaign to everybody when the last one has been fanned out.
     func step() async throws {
         steps += 1
         try await rig.run(
@@ -74,8 +74,8 @@ final class SoakLoad {
         "encode('\\x00'::bytea || substring(sha256(int8send(\(number % 20_000 + 1))) from 2), 'hex')"
     }
 
-    /// Lets midnight pass, as far as pushq can tell: history begins a new day, what goes by age is a day older, and upkeep makes and drops
-    /// its days.
+    /// Lets midnight pass, as far as pushq can tell: history begins a new day, what goes by age is a day older, and
+    /// upkeep makes and drops its days.
     func turnDay() async throws {
         day += 1
         let store = try await rig.store.current()

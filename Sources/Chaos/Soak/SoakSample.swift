@@ -36,7 +36,8 @@ struct SoakSample {
             Double(try await rig.number("select pg_total_relation_size('pushq.\(table)')")) / 1024
         }
         func latency(_ percentile: Double) async throws -> Double {
-            // From the producer's commit, nearly, to the end that is recorded: with the flush that a single push waits for.
+            // From the producer's commit, nearly, to the end that is recorded: with the flush that a single push waits
+            // for.
             Double(
                 try await rig.number(
                     """

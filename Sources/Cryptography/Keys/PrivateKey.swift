@@ -16,7 +16,8 @@ import COpenSSL
     }
 
     /// Reads the first private key of a PEM text: PKCS#8, also encrypted, or the older forms for EC and RSA.
-    /// - Parameter password: for an encrypted key. Without it an encrypted key is an error; nobody is asked on a terminal.
+    /// - Parameter password: for an encrypted key. Without it an encrypted key is an error; nobody is asked on a
+    ///   terminal.
     package convenience init(pem: [UInt8], password: String? = nil) throws(CryptographyError) {
         let memory = try MemoryBIO(pem)
         let pointer = unsafe (password ?? "").withCString { password in

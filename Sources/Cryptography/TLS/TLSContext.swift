@@ -52,8 +52,8 @@ package enum TLSVersion: Sendable {
 
     /// A server that shows `identity`.
     /// - Parameters:
-    ///   - applicationProtocol: agreed to when the client offers it; a client that offers others alone is refused. Nil answers no
-    ///     ALPN at all.
+    ///   - applicationProtocol: agreed to when the client offers it; a client that offers others alone is refused. Nil
+    ///     answers no ALPN at all.
     ///   - newestVersion: of TLS; lower for those who try how a client gets on with an older server.
     package static func server(
         identity: TLSIdentity, clientCertificates: ClientCertificates = .notAsked, applicationProtocol: String? = "h2",

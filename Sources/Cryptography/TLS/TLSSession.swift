@@ -24,8 +24,8 @@ package enum TLSProgress: Equatable, Sendable {
     /// After a fatal error OpenSSL forbids to go on, even to say good-bye.
     private var hasFailed = false
 
-    /// - Parameter host: for a client: the name or IP address that the server's certificate has to be for. A name is also
-    ///   sent to the server (SNI); addresses are not allowed there (RFC 6066 §3).
+    /// - Parameter host: for a client: the name or IP address that the server's certificate has to be for. A name is
+    ///   also sent to the server (SNI); addresses are not allowed there (RFC 6066 §3).
     package init(context: TLSContext, descriptor: CInt, host: String? = nil) throws(CryptographyError) {
         unsafe pointer = try OpenSSLErrors.unwrap(SSL_new(context.pointer), "SSL_new")
         role = context.role

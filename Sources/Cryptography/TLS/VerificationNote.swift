@@ -1,7 +1,7 @@
 import COpenSSL
 
-/// What OpenSSL found wrong with a peer's certificate during a handshake. A session owns it, and its `SSL` refers to it as its
-/// application data (SSL_set_ex_data(3), index 0).
+/// What OpenSSL found wrong with a peer's certificate during a handshake. A session owns it, and its `SSL` refers to it
+/// as its application data (SSL_set_ex_data(3), index 0).
 @safe final class VerificationNote {
     private(set) var failure: VerificationFailure?
 

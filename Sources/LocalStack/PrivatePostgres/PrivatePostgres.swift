@@ -4,7 +4,8 @@ import Transport
 
 /// A PostgreSQL server for one program: the demo, a developer's stack, the tests.
 ///
-/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with the program that started it, however that program ends (``Minder``). As root it runs as user `postgres`.
+/// Its data lies in a short temporary folder, it listens on a socket in that folder and never on TCP, and it ends with
+/// the program that started it, however that program ends (``Minder``). As root it runs as user `postgres`.
 package final class PrivatePostgres: Sendable {
     /// How the server is asked to end (the signals of `pg_ctl stop`).
     package enum StopMode: Sendable {

@@ -17,7 +17,8 @@ package protocol Command: Sendable {
 
     init()
 
-    /// Carries it out. A thrown error is shown in one line and ends the program with exit code 1, a `UsageError` with 2.
+    /// Carries it out. A thrown error is shown in one line and ends the program with exit code 1, a `UsageError` with
+    /// 2.
     func run(_ console: Console) async throws
 }
 

@@ -112,7 +112,8 @@ package struct Console: Sendable {
     /// The most bytes of one line on standard error.
     private static let maximumLineBytes = 4096
 
-    /// A line for people about what is being done; on standard error, so that results can be piped. Text from others in it can neither begin another line nor control the terminal.
+    /// A line for people about what is being done; on standard error, so that results can be piped. Text from others in
+    /// it can neither begin another line nor control the terminal.
     package func note(_ line: String) {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }

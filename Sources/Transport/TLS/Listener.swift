@@ -22,8 +22,8 @@ package final class Listener {
     /// Listens from now on.
     /// - Parameters:
     ///   - host: an address of this machine; `127.0.0.1` is reached from this machine only.
-    ///   - accepted: gets each connection whose handshake went well and whose client speaks the context's application protocol, and
-    ///     gives it a handler.
+    ///   - accepted: gets each connection whose handshake went well and whose client speaks the context's application
+    ///     protocol, and gives it a handler.
     ///   - refused: is told of each whose handshake did not.
     package init(
         host: String = "127.0.0.1", port: UInt16 = 0, context: TLSContext, loop: EventLoop,

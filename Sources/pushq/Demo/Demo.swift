@@ -5,8 +5,8 @@ import QueueCore
 import Terminal
 import Transport
 
-/// A campaign from an empty machine to its last outcome. It goes the ways that users go: the same executables, the same calls
-/// to the store.
+/// A campaign from an empty machine to its last outcome. It goes the ways that users go: the same executables, the same
+/// calls to the store.
 struct Demo: Sendable {
     let material: DemoMaterial
     let workerCount: Int

@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Terminal
 
-/// Waits for the end of a send or a campaign on behalf of somebody who looks on: says what is waited for, why nothing moves, and how to
-/// look again.
+/// Waits for the end of a send or a campaign on behalf of somebody who looks on: says what is waited for, why nothing
+/// moves, and how to look again.
 struct Watch: Sendable {
     /// Why the waiting was over.
     enum End: Sendable {

@@ -3,7 +3,8 @@ import Cryptography
 import HTTP2
 import Transport
 
-/// A client of the simulator that writes octets as a test gives them, right or wrong, and takes apart what comes back. Lives on a loop.
+/// A client of the simulator that writes octets as a test gives them, right or wrong, and takes apart what comes back.
+/// Lives on a loop.
 final class RawClient {
     struct Frame: Equatable, CustomStringConvertible {
         var type: UInt8

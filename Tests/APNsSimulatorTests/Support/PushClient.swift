@@ -37,7 +37,8 @@ final class PushClient {
         flush()
     }
 
-    /// Connects to a simulator, to its API port unless another is named, and runs `body` with a client that has read its SETTINGS.
+    /// Connects to a simulator, to its API port unless another is named, and runs `body` with a client that has read
+    /// its SETTINGS.
     static func with<Success: Sendable>(
         _ simulator: Simulator, port: UInt16? = nil, identity: TLSIdentity? = nil,
         _ body: @Sendable (PushClient) async throws -> Success

@@ -186,7 +186,8 @@ import Transport
     }
 
     @Test func `that the server makes of some pushes keeps nobody waiting, as long as it takes others`() async throws {
-        // Each error ends a connection: were it a failed attempt, the next ones would be ever further apart, up to a minute.
+        // Each error ends a connection: were it a failed attempt, the next ones would be ever further apart, up to a
+        // minute.
         let (count, failing) = (30, 6)
         var settings = GatewaySettings.brisk
         settings.stableTime = .seconds(10)

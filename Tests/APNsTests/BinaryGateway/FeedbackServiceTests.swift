@@ -49,7 +49,8 @@ import Transport
         #expect(count == 1)
     }
 
-    /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared its list by then.
+    /// Over TLS 1.2 a server's first bytes arrive together with the end of the handshake, and the server has cleared
+    /// its list by then.
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `loses nothing of a list that comes at once`(
         version: TLSVersion
     ) async throws {

@@ -9,7 +9,8 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(1))) struct `The simulator's binary interface` {
-    /// Sends so many pushes and returns what became of them, what the simulator counted, and how long the first answer took.
+    /// Sends so many pushes and returns what became of them, what the simulator counted, and how long the first answer
+    /// took.
     private func send(
         _ count: Int, grace: Duration = .seconds(2), rules: Rules
     ) async throws -> (tally: [String: Int], seen: Snapshot, firstAnswer: Duration) {

@@ -503,8 +503,8 @@ import Transport
     }
 }
 
-/// Requests that a server keeps without an answer, and a way to wait for them. Touched on the loop of one test only, where both
-/// server and test run.
+/// Requests that a server keeps without an answer, and a way to wait for them. Touched on the loop of one test only,
+/// where both server and test run.
 final class Held: @unchecked Sendable {
     private var wakeUp: (count: Int, continuation: CheckedContinuation<Void, Never>)?
     var requests: [MockAPNs.Request] = [] {

@@ -53,7 +53,8 @@ struct Shop: Sendable {
     }
 }
 
-/// Expects that a command failed with `code`, said one line about it on standard error that has `parts` in it, and nothing else.
+/// Expects that a command failed with `code`, said one line about it on standard error that has `parts` in it, and
+/// nothing else.
 func expectFailure(
     _ ended: Executable.Ended, code: Int32, saying parts: String..., sourceLocation: SourceLocation = #_sourceLocation
 ) {

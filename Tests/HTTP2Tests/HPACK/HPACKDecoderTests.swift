@@ -138,8 +138,9 @@ import Testing
         #expect(throws: Violation.tooManyFields) { try decode([String(repeating: "82", count: 129)]) }
     }
 
-    /// Names and values at each distance from the limit, from wherever a name can come. Text that goes past the limit is refused, and
-    /// nothing else happens: a name of the tables that took the last octet and more brought the process down at a Huffman value.
+    /// Names and values at each distance from the limit, from wherever a name can come. Text that goes past the limit
+    /// is refused, and nothing else happens: a name of the tables that took the last octet and more brought the process
+    /// down at a Huffman value.
     @Test(arguments: [60, 200, 1000]) func `holds each name and value against what is left of a list`(limit: Int) throws
     {
         for byteCount in max(0, limit - 130)...(limit + 2) {

@@ -103,8 +103,8 @@ import Testing
         #expect(output.copy == hex("3f 13 3f e1 1f"))
     }
 
-    /// A connection's life: prepared headers by turns, among them a secret and some too large for a small table, single fields, and a
-    /// peer that changes its table now and then, also several times at once.
+    /// A connection's life: prepared headers by turns, among them a secret and some too large for a small table, single
+    /// fields, and a peer that changes its table now and then, also several times at once.
     @Test(arguments: UInt64(1)...40)
     func `what went in comes out, however the table changes`(seed: UInt64) throws {
         var random = SeededGenerator(state: seed)

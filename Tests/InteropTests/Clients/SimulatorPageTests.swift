@@ -3,7 +3,8 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// `docs/simulator.md` shows how others' clients send to the simulator: each of its commands is run, and has to print what the page says.
+/// `docs/simulator.md` shows how others' clients send to the simulator: each of its commands is run, and has to print
+/// what the page says.
 @Suite(.interop, .timeLimit(.minutes(3)))
 struct `The page on the simulator` {
     /// What stands in a block behind `$`, and the lines below it.

@@ -5,8 +5,8 @@ import Testing
 
 /// Caddy, whose HTTP/2 is that of Go, on both sides: as server to the gateway and as client to the simulator.
 ///
-/// Go opens up to 100 streams before it has read SETTINGS, and cannot send a body twice that it handed on while it came: behind Caddy,
-/// connections begin with as many streams as they may have.
+/// Go opens up to 100 streams before it has read SETTINGS, and cannot send a body twice that it handed on while it
+/// came: behind Caddy, connections begin with as many streams as they may have.
 @Suite(.interop, .serialized, .timeLimit(.minutes(2)))
 struct `A gateway, Caddy and the simulator` {
     @Test(arguments: Exchange.payloadSizes) func `get thousands of requests across`(payloadBytes: Int) async throws {

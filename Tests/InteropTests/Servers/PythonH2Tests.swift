@@ -2,13 +2,14 @@ import APNs
 import Foundation
 import Testing
 
-/// Python's h2, behind a server of ours that does with SETTINGS and streams what few servers do (`Python/h2_server.py`). h2 holds
-/// every frame against the protocol, and the server every body against what was sent.
+/// Python's h2, behind a server of ours that does with SETTINGS and streams what few servers do
+/// (`Python/h2_server.py`). h2 holds every frame against the protocol, and the server every body against what was sent.
 @Suite(.interop, .serialized, .timeLimit(.minutes(2)))
 struct `A gateway and Python's h2` {
     /// What the server is told to do.
     struct Conduct: Encodable, Sendable {
-        /// SETTINGS by their number (RFC 9113 §6.5.2): 1 HEADER_TABLE_SIZE, 3 MAX_CONCURRENT_STREAMS, 4 INITIAL_WINDOW_SIZE.
+        /// SETTINGS by their number (RFC 9113 §6.5.2): 1 HEADER_TABLE_SIZE, 3 MAX_CONCURRENT_STREAMS, 4
+        /// INITIAL_WINDOW_SIZE.
         var settings: [Int: Int]?
         var changes: [[Int: Int]]?
         var every: Int?

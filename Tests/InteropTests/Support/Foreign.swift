@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 
 extension Trait where Self == ConditionTrait {
-    /// `scripts/interop` runs these, and installs before what they need. They are nothing for `scripts/test`: the others' programs
-    /// would have to be on every machine.
+    /// `scripts/interop` runs these, and installs before what they need. They are nothing for `scripts/test`: the
+    /// others' programs would have to be on every machine.
     static var interop: Self {
         .enabled(if: ProcessInfo.processInfo.environment["PUSHQ_INTEROP"] != nil, "scripts/interop runs these")
     }

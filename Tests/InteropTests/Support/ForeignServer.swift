@@ -6,7 +6,8 @@ import LocalStack
 import TestSupport
 import Testing
 
-/// A running server that somebody else wrote. It ends, and its folder with it, at the latest when nobody holds this value any more.
+/// A running server that somebody else wrote. It ends, and its folder with it, at the latest when nobody holds this
+/// value any more.
 final class ForeignServer: Sendable {
     /// What a server is given: a folder for its files, a port, and a certificate with its key.
     struct Site: Sendable {
@@ -85,7 +86,8 @@ final class ForeignServer: Sendable {
         _ = await process.waitForExit()
     }
 
-    /// The same, for a server that logs a moment after it has answered: when a log has so many lines, or will not have them.
+    /// The same, for a server that logs a moment after it has answered: when a log has so many lines, or will not have
+    /// them.
     func stop(after count: Int, linesOf log: String) async throws {
         try await eventually("\(count) lines in \(log)") { lines(of: log).count >= count }
         await stop()

@@ -19,8 +19,9 @@ import Testing
     }
 }
 
-/// The same numbers each time, evenly spread: multiples of the golden ratio. Not the system's generator, which has no size: the
-/// thread sanitizer follows the address of what is passed inout, and a local variable without size has none (Swift 6.3).
+/// The same numbers each time, evenly spread: multiples of the golden ratio. Not the system's generator, which has no
+/// size: the thread sanitizer follows the address of what is passed inout, and a local variable without size has none
+/// (Swift 6.3).
 private struct WeylGenerator: RandomNumberGenerator {
     private var state: UInt64 = 0
 

@@ -10,7 +10,8 @@ package struct Audit {
         package var losesConnections = false
         /// Times in which answers were swallowed on their way, in microseconds since 1970.
         package var deafness: [ClosedRange<Int>] = []
-        /// From when a stopped process was woken until it had noticed; nobody else sent meanwhile. In microseconds since 1970.
+        /// From when a stopped process was woken until it had noticed; nobody else sent meanwhile. In microseconds
+        /// since 1970.
         package var waking: ClosedRange<Int>?
         /// When the last fault was over, in microseconds since 1970; nil if there was none.
         package var lastFault: Int?
@@ -22,25 +23,25 @@ package struct Audit {
     package let sent: Int
     /// Recipients with exactly one outcome.
     package let recorded: Int
-    /// Recipients without an outcome, with two, or with one that is not what APNs answered; and those whose push went to another device,
-    /// or with another payload.
+    /// Recipients without an outcome, with two, or with one that is not what APNs answered; and those whose push went
+    /// to another device, or with another payload.
     package let lost: Int
     /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
     package let repeated: Int
-    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, what was in flight on a
-    /// connection to APNs when that was lost, and what a stopped process had in hand.
+    /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, what was in
+    /// flight on a connection to APNs when that was lost, and what a stopped process had in hand.
     package let bound: Int
-    /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an answer, counted
-    /// from its holder's last sign of life; where no lease was lost, until the next push arrived.
+    /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an
+    /// answer, counted from its holder's last sign of life; where no lease was lost, until the next push arrived.
     package let recovered: Double
     /// What is wrong, with an example of each kind.
     package let findings: [String]
 
-    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind other statements
-    /// and to begin its transaction.
+    /// Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer, to write a flush behind
+    /// other statements and to begin its transaction.
     private static let flushSlack = 3_000_000
-    /// Pushes that a process may have had between its look at the clock and the kernel when it was stopped, at the most: one turn of its
-    /// loop. They go out when it is woken, and no fence can be closer to the wire.
+    /// Pushes that a process may have had between its look at the clock and the kernel when it was stopped, at the
+    /// most: one turn of its loop. They go out when it is woken, and no fence can be closer to the wire.
     private static let maximumInHand = 100
     /// Answers that were written so shortly before their connection ended may not have been read.
     private static let readSlack = 200_000
@@ -77,8 +78,8 @@ package struct Audit {
 
     /// What is wrong with one recipient; nil if nothing is.
     ///
-    /// - Parameter isUncertain: a lost lease left it without an outcome. If its device has been deactivated by the time that the job
-    ///   is claimed again, it is not sent to again, and nobody knows what APNs had answered.
+    /// - Parameter isUncertain: a lost lease left it without an outcome. If its device has been deactivated by the time
+    ///   that the job is claimed again, it is not sent to again, and nobody knows what APNs had answered.
     private static func problem(
         of id: APNsID, _ record: PushRecord, _ outcomes: RecordedOutcomes, isUncertain: Bool
     ) -> String? {
@@ -102,8 +103,8 @@ package struct Audit {
         /// In microseconds; nil over HTTP/2.
         let grace: Int?
 
-        /// When it was answered; over the binary interface when the silence behind it had lasted for the grace, or an error packet had
-        /// come, which speaks for all before it. Nil if it was not.
+        /// When it was answered; over the binary interface when the silence behind it had lasted for the grace, or an
+        /// error packet had come, which speaks for all before it. Nil if it was not.
         func time(of arrival: PushRecord.Arrival) -> Int? {
             guard let answeredAt = arrival.answeredAt, let grace, arrival.status == 200 else {
                 return arrival.answeredAt
@@ -117,8 +118,8 @@ package struct Audit {
         }
     }
 
-    /// Pushes that may have reached their device under a lease that ran out, and whose answer no flush of it can have known: a flush
-    /// sets the lease's end, so that this tells when the last one was.
+    /// Pushes that may have reached their device under a lease that ran out, and whose answer no flush of it can have
+    /// known: a flush sets the lease's end, so that this tells when the last one was.
     private static func unflushed(
         _ record: PushRecord, _ leases: [LapsedLease], _ lease: Int, _ knowledge: Knowledge
     ) -> Int {
@@ -147,8 +148,8 @@ package struct Audit {
         return Double(waits.max() ?? next ?? 0) / 1e6
     }
 
-    /// Pushes of which a connection that was cut may have told nothing. Answers count from being written to being known: while that
-    /// went on, they may have been swallowed.
+    /// Pushes of which a connection that was cut may have told nothing. Answers count from being written to being
+    /// known: while that went on, they may have been swallowed.
     private static func inFlightAtLoss(
         _ record: PushRecord, _ knowledge: Knowledge, _ deafness: [ClosedRange<Int>]
     ) -> Int {

@@ -2,8 +2,8 @@ import APNsSimulator
 import PostgresStore
 import QueueCore
 
-/// Pushes of the binary interface carry no `apns-id`: in the simulator's record a hash of token and payload stands for it. This tells
-/// whose each is; campaigns must differ in their payloads.
+/// Pushes of the binary interface carry no `apns-id`: in the simulator's record a hash of token and payload stands for
+/// it. This tells whose each is; campaigns must differ in their payloads.
 struct BinaryNames: Sendable {
     private let payloads: [(root: Int64, payload: [UInt8])]
     private let tokens: [(device: Int64, token: [UInt8])]

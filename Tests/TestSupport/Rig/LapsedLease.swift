@@ -1,8 +1,8 @@
 import PostgresStore
 package import QueueCore
 
-/// A lease that was taken away from a holder that was gone, as it was at that moment: what it did not know is what a crash leaves
-/// uncertain.
+/// A lease that was taken away from a holder that was gone, as it was at that moment: what it did not know is what a
+/// crash leaves uncertain.
 package struct LapsedLease: Sendable {
     /// In microseconds since 1970.
     let deadline: Int
@@ -14,7 +14,8 @@ package struct LapsedLease: Sendable {
         self.uncertain = uncertain
     }
 
-    /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it sooner.
+    /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it
+    /// sooner.
     static let trigger = """
         create table public.lapsed (like pushq.lease);
         create function public.keep_lapsed() returns trigger language plpgsql as $$

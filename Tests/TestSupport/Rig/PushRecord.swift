@@ -26,8 +26,8 @@ package struct PushRecord {
 
     /// The arrivals of each push, in order.
     package private(set) var pushes: [APNsID: [Arrival]] = [:]
-    /// When a connection was told that a push is refused. Over the binary interface that ends it, and says of all pushes before that
-    /// they were taken.
+    /// When a connection was told that a push is refused. Over the binary interface that ends it, and says of all
+    /// pushes before that they were taken.
     package private(set) var refusedAt: [Int: Int] = [:]
     /// When each connection was gone.
     package private(set) var connectionEnds: [Int: Int] = [:]
@@ -48,7 +48,8 @@ package struct PushRecord {
         arrivals.sort()
     }
 
-    /// How often a push may have reached its device beyond the first time: a refusal that asks for another try reaches nobody.
+    /// How often a push may have reached its device beyond the first time: a refusal that asks for another try reaches
+    /// nobody.
     package func repeats(of id: APNsID) -> Int {
         max((pushes[id] ?? []).count(where: \.mayHaveReachedDevice) - 1, 0)
     }
@@ -64,7 +65,8 @@ package struct PushRecord {
         return maximum
     }
 
-    /// A last line that is not whole, as a killed simulator leaves it, is passed over. Returns the next free connection number.
+    /// A last line that is not whole, as a killed simulator leaves it, is passed over. Returns the next free connection
+    /// number.
     private mutating func read(_ text: String, connectionsFrom first: Int) -> Int {
         var next = first
         var lastTime = 0

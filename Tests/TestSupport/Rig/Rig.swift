@@ -6,8 +6,9 @@ package import PostgresStore
 package import QueueCore
 package import Transport
 
-/// A queue in a database of its own, a simulator and workers: real processes that may be killed, stopped and cut off, and an
-/// ``Audit`` at the end that compares what the simulator saw with what the database says, recipient by recipient.
+/// A queue in a database of its own, a simulator and workers: real processes that may be killed, stopped and cut off,
+/// and an ``Audit`` at the end that compares what the simulator saw with what the database says, recipient by
+/// recipient.
 ///
 /// Belongs to the loop on which it was made.
 package final class Rig {

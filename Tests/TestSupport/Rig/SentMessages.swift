@@ -2,8 +2,9 @@ import APNsSimulator
 import PostgresStore
 import QueueCore
 
-/// What was to be sent to whom: an `apns-id` names a root and a device, and these are the root's payload and the device's token, by their
-/// digests in the simulator's record. Books may be right about every `apns-id` and pushes still go to strangers.
+/// What was to be sent to whom: an `apns-id` names a root and a device, and these are the root's payload and the
+/// device's token, by their digests in the simulator's record. Books may be right about every `apns-id` and pushes
+/// still go to strangers.
 package struct SentMessages {
     /// By root.
     private let payloads: [Int64: String]

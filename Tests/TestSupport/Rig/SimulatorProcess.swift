@@ -2,8 +2,8 @@ import Foundation
 import Glibc
 import LocalStack
 
-/// `pushq simulate` in a process of its own. It may be stopped, killed and started again: it comes back at the same port with the
-/// same keys, and each run has a record of its own.
+/// `pushq simulate` in a process of its own. It may be stopped, killed and started again: it comes back at the same
+/// port with the same keys, and each run has a record of its own.
 package final class SimulatorProcess {
     /// What `pushq simulate --json` says when it is ready.
     package struct Ready: Decodable {

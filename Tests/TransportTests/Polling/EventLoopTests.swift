@@ -245,7 +245,8 @@ private final class Watcher: ReadinessHandler {
         let reached = await loop.run { actor in
             let (first, second) = (socketPair(), socketPair())
             let later = Watcher()
-            // Both are ready in one turn. Whichever is told first replaces the other by a silent socket of the same number.
+            // Both are ready in one turn. Whichever is told first replaces the other by a silent socket of the same
+            // number.
             let replacer = Replacer(loop: actor.loop, descriptors: [first.0, second.0], later: later)
             actor.loop.watch(first.0, for: .readable, handler: replacer.handler(0))
             actor.loop.watch(second.0, for: .readable, handler: replacer.handler(1))
@@ -264,8 +265,8 @@ private final class Watcher: ReadinessHandler {
     }
 }
 
-/// Interrupts the sleep of the thread it is called on, and makes something ready and a timer due before that goes on: what SIGCONT does
-/// to a process that was stopped for a while.
+/// Interrupts the sleep of the thread it is called on, and makes something ready and a timer due before that goes on:
+/// what SIGCONT does to a process that was stopped for a while.
 private enum Interruption {
     private static let descriptor = Atomic<CInt>(-1)
     private static let microseconds = Atomic<UInt32>(0)

@@ -30,7 +30,8 @@ import Testing
             _ = try await race.firstConnected(until: .now + .seconds(30))
             return race.hasMore
         }
-        // With a head start the second one would have been tried as well; that none is left says that the first one's end began it.
+        // With a head start the second one would have been tried as well; that none is left says that the first one's
+        // end began it.
         #expect(!hasMore)
     }
 

@@ -6,7 +6,8 @@ import Transport
 
 @testable import Cryptography
 
-/// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback service.
+/// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback
+/// service.
 @Suite(.timeLimit(.minutes(2))) struct `What a server writes at once` {
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept until somebody takes it`(version: TLSVersion)
         async throws
@@ -57,8 +58,8 @@ import Transport
         #expect(receivedCount == sent.count)
     }
 
-    /// TLS 1.3 lets a server write behind its own Finished, before the client has said anything ("0.5-RTT data", RFC 8446 §4.2.10);
-    /// it arrives together with the server's half of the handshake.
+    /// TLS 1.3 lets a server write behind its own Finished, before the client has said anything ("0.5-RTT data", RFC
+    /// 8446 §4.2.10); it arrives together with the server's half of the handshake.
     @Test func `is kept when it comes before the handshake is over`() async throws {
         let sent = Array("before you have finished".utf8)
         let server = try HastyServer(context: TestTrust.server(), saying: sent)
@@ -78,7 +79,8 @@ import Transport
         #expect(words == Array(repeating: sent, count: 5))
     }
 
-    /// What each of ten connections got from a server that does `greet` with it, until that ended it or had nothing more to say.
+    /// What each of ten connections got from a server that does `greet` with it, until that ended it or had nothing
+    /// more to say.
     private func talk(
         to server: TLSContext, pause: Duration, greet: @escaping @Sendable (TLSConnection) -> Void
     ) async throws -> [[UInt8]] {
@@ -109,7 +111,8 @@ import Transport
     }
 }
 
-/// A server that writes its first words together with its half of the handshake. Each connection has a thread of its own.
+/// A server that writes its first words together with its half of the handshake. Each connection has a thread of its
+/// own.
 private final class HastyServer: Sendable {
     let port: UInt16
     private let listener: CInt
