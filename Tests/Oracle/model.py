@@ -200,6 +200,7 @@ class Model:
         self.fanned_out = fanned_out or {}  # (queue, key) -> when a campaign had made all its jobs
         self.first_ends = first_ends or {}  # root -> when the first of its recipients had an outcome
         self.other_kinds = {}  # (queue, token) -> push type with a topic of its own, if a send of it named it first
+        self.were_of_other_kinds = {}  # the same, whatever became of it later
         self.devices = collections.defaultdict(Device)
         self.sendings = []
         self.refused = {}  # payload -> why it was not accepted
@@ -237,7 +238,7 @@ class Model:
         made = {}
         for event in self.history.events if self.history.faults else ():
             if getattr(event.operation, "message", None) is not None:
-                made.setdefault(self.payload_of(event.operation), event.began)
+                made.setdefault(self.payload_of(event.operation), (event.began, event.ended))
         counts = collections.Counter((a.body, a.target) for a in self.record.arrivals if a.was_looked_at)
         for arrival in self.record.arrivals:
             if arrival.status not in (400, 410) or arrival.body not in by_payload:
@@ -249,11 +250,13 @@ class Model:
             if not concerns_device(arrival.decision.reason, types[arrival.body]):
                 continue
             given = arrival.dead_since if arrival.dead_since is not None else arrival.at
+            # What is known of an answer after its worker was lost is of the time at which the message was made.
+            first, last = made.get(arrival.body, (given, given))
             report = Report(
                 arrival.answered_at,
                 arrival.decision.reason,
-                min(given, arrival.at - UNDER_WAY, made.get(arrival.body, given)),
-                given if arrival.dead_since is not None else given + UNDER_WAY,
+                min(given, arrival.at - UNDER_WAY, first),
+                max(given, last) if arrival.dead_since is not None else given + UNDER_WAY,
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
@@ -324,9 +327,9 @@ class Model:
         elif error is not None and event.error != error:
             self.findings.append(f"{type(event.operation).__name__} should have been refused with {error}, and was not")
 
-    def of_other_kinds(self, operation):
+    def of_other_kinds(self, operation, kinds=None):
         """The queue's tokens that are for another push type, as far as is known by now."""
-        kinds = ((q, t, kind) for (q, t), kind in self.other_kinds.items())
+        kinds = ((q, t, kind) for (q, t), kind in (self.other_kinds if kinds is None else kinds).items())
         return {t for q, t, kind in kinds if q == operation.queue and kind != operation.message.push_type}
 
     def expect_refusal(self, event):
@@ -366,6 +369,7 @@ class Model:
                     self.change(event, operation.queue, token, True)
                     if operation.message.push_type in SUFFIXES:
                         self.other_kinds[place] = operation.message.push_type
+                        self.were_of_other_kinds[place] = operation.message.push_type
                 elif operation.message.push_type not in SUFFIXES and isinstance(operation, s.Send):
                     self.other_kinds.pop(place, None)
         if getattr(operation, "replaces_waiting", False):
@@ -422,9 +426,10 @@ class Model:
             devices = {token: device for token, device in devices.items() if device.exists_at(known_by)}
             # Whose kind changed meanwhile may be among them.
             others = self.of_other_kinds(operation)
+            perhaps = sending.others | self.of_other_kinds(operation, self.were_of_other_kinds)
             sending.must = {
                 t for t, d in devices.items()
-                if t not in sending.others | others and d.must_fit(since, until, user, self.settled)
+                if t not in perhaps and d.must_fit(since, until, user, self.settled)
             }
             sending.may = {
                 t for t, d in devices.items()
