@@ -132,8 +132,8 @@ MUTANTS = [
     ),
     Mutant(
         "another credential's connections",
-        "holder: holder, version: credential.version,",
-        "holder: [], version: credential.version,",
+        "secret: $0, version: use.credential.version,",
+        "secret: [], version: use.credential.version,",
     ),
     Mutant(
         "payloads in PostgreSQL's spelling",

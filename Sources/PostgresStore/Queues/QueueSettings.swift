@@ -27,7 +27,7 @@ extension Statement {
           select q.id
           from pushq.queue q
           join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
-          where q.id = $1 and q.paused_at is null and c.version = $3),
+          where q.id = $1 and q.paused_at is null and c.version = $3 and c.id = $4),
         free as materialized (
           select q.id
           from pushq.queue q
@@ -78,6 +78,19 @@ package struct QueueSettings: Sendable {
     package let credential: StoredCredential?
 }
 
+/// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version alone names nothing.
+package struct CredentialVersion: Hashable, Sendable {
+    package let id: Int32
+    package let version: Int32
+
+    package init(id: Int32, version: Int32) {
+        self.id = id
+        self.version = version
+    }
+
+    package init(_ credential: StoredCredential) { self.init(id: credential.id, version: credential.version) }
+}
+
 /// A credential as it is stored: its secret is sealed under the master key.
 package struct StoredCredential: Sendable, Equatable {
     /// How APNs authenticates by it.
@@ -115,12 +128,14 @@ extension PostgresConnection {
         return try await queueSettings(ids).first
     }
 
-    /// Pauses a queue with `reason` if its credential still has `version`. Returns whether it did; nil if another transaction is
-    /// changing the queue at this moment.
+    /// Pauses a queue with `reason` if `credential` is still the one that it uses. Returns whether it did; nil if another transaction
+    /// is changing the queue at this moment.
     package func pauseQueue(
-        _ queueID: Int32, reason: String, credentialVersion version: Int32
+        _ queueID: Int32, reason: String, credential: CredentialVersion
     ) async throws(PostgresError) -> Bool? {
-        let row = try await execute(.pauseForCredential, [.int4(queueID), .text(reason), .int4(version)]).first
+        let row = try await execute(
+            .pauseForCredential, [.int4(queueID), .text(reason), .int4(credential.version), .int4(credential.id)]
+        ).first
         return row?.bool(1) == true ? nil : row?.bool(0)
     }
 }

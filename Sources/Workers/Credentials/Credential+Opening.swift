@@ -16,8 +16,8 @@ extension HTTP2Gateway.Credential {
             let connection = StoreConnection(to: address, as: "pushq-admin", on: loop)
             defer { connection.close() }
             let store = EngineStore(connection, loop: loop) { _ in }
-            let tokens = ProviderTokens(store: store, masterKey: masterKey, signer: signer) { _ in }
-            return .token(try await tokens.current())
+            let token = SharedToken(store: store, masterKey: masterKey, signer: signer) { _ in }
+            return .token(try await token.current())
         }
     }
 }

@@ -4,39 +4,10 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The gateways of this worker: one for each signing key or certificate, environment, host and number of connections, shared by all
-/// queues that use it. A replaced credential gets a gateway of its own, also with the same key, since APNs binds a connection to
-/// what the key was allowed at the first push; the old one is drained once no queue uses it.
+/// The gateways of this worker, which are opened here and drained once no queue uses them. Which one serves whom, ``GatewayTable`` decides.
 ///
 /// Belongs to the engine's event loop.
 final class Gateways {
-    private struct Key: Hashable {
-        /// See ``OpenedCredential/holder``.
-        let holder: [UInt8]
-        let version: Int32
-        let environment: Environment
-        let gateway: GatewayKind
-        /// Whether it goes to the host that is for broadcasts alone.
-        let isForBroadcasts: Bool
-        let connections: Int
-    }
-
-    private struct CredentialVersion: Hashable {
-        let id: Int32
-        let version: Int32
-
-        init(_ credential: StoredCredential) {
-            id = credential.id
-            version = credential.version
-        }
-    }
-
-    /// A credential and the interface it is to be used for.
-    private struct Use: Hashable {
-        let credential: CredentialVersion
-        let gateway: GatewayKind
-    }
-
     private struct Entry {
         let gateway: any PushGateway
         /// Nil for a certificate.
@@ -46,48 +17,31 @@ final class Gateways {
 
     /// Whose provider token is kept fresh, and where it is used.
     private final class TokenRenewal {
-        let tokens: ProviderTokens
-        let gateway: HTTP2Gateway
-        private var isRefused = false
-        private var mustStay = false
-        /// Until then answers may come to requests that carried the token before this one.
-        private var lateAnswersUntil: ContinuousClock.Instant?
-        private let responseTime: Duration
+        private let token: SharedToken
+        private let gateway: HTTP2Gateway
+        var upkeep: TokenUpkeep
 
-        init(tokens: ProviderTokens, gateway: HTTP2Gateway, responseTime: Duration) {
-            self.tokens = tokens
+        init(of token: SharedToken, for gateway: HTTP2Gateway, responseTime: Duration) {
+            self.token = token
             self.gateway = gateway
-            self.responseTime = responseTime
+            upkeep = TokenUpkeep(responseTime: responseTime)
         }
-
-        /// APNs calls the token expired. Returns whether that is news: of a token that has just been replaced it is not.
-        func noteExpired() -> Bool {
-            if let lateAnswersUntil, ContinuousClock.now < lateAnswersUntil { return false }
-            isRefused = true
-            return true
-        }
-
-        /// APNs wants no other token for a while.
-        func noteTooMany() { mustStay = true }
 
         /// Has the next requests carry the token that is to be used now.
         func renew() async {
-            let (wasRefused, mustStay) = (isRefused, mustStay)
-            (isRefused, self.mustStay) = (false, false)
-            if mustStay { try? await tokens.keep() }
-            guard wasRefused || tokens.nextLook <= .now else { return }
-            let before = tokens.last
-            guard let token = try? await tokens.current(isRefused: wasRefused) else { return }
-            gateway.use(token)
-            guard token.text != before?.text else { return }
-            // What was heard meanwhile, and is heard from now on, is about the one before.
-            isRefused = false
-            lateAnswersUntil = .now + responseTime
+            let step = upkeep.next(isDue: token.nextLook <= .now)
+            do {
+                if step.keeps { try await token.keep() }
+                guard step.asks else { return }
+                let before = token.last
+                let current = try await token.current(isRefused: step.isRefused)
+                gateway.use(current)
+                if current.text != before?.text { upkeep.noteReplaced(now: .now) }
+            } catch {
+                upkeep.noteFailed(step)
+            }
         }
     }
-
-    /// How soon an unusable credential is tried again.
-    private static let nextTry = Duration.seconds(60)
 
     private let loop: EventLoop
     private let store: EngineStore
@@ -96,11 +50,8 @@ final class Gateways {
     private let report: (EngineEvent) -> Void
     private let budget: ConnectionBudget
     private let signal: Signal
-    private var entries: [Key: Entry] = [:]
-    /// Whose secret each credential is: opening it costs more than to look here.
-    private var holders: [CredentialVersion: [UInt8]] = [:]
-    /// Credentials that could not be used: said once, and when they are tried again.
-    private var unusable: [Use: ContinuousClock.Instant] = [:]
+    private var table = GatewayTable<Entry>()
+    private var notices = OutageNotices()
     /// Gateways that no queue uses any more and that await their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
@@ -123,43 +74,45 @@ final class Gateways {
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
     /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no such host.
     func gateway(for queue: QueueSettings, broadcasts: Bool = false) async -> (any PushGateway)? {
-        guard let credential = queue.credential, credential.expiredAt == nil else { return nil }
-        guard !broadcasts || hasBroadcastHost(queue) else { return nil }
-        if let key = key(of: queue, broadcasts: broadcasts), let entry = entries[key] { return entry.gateway }
-        let use = Use(credential: CredentialVersion(credential), gateway: queue.gateway)
-        if let nextTry = unusable[use], ContinuousClock.now < nextTry { return nil }
+        guard let credential = queue.credential, let use = GatewayUse(queue, isForBroadcasts: broadcasts),
+            !broadcasts || hasBroadcastHost(queue)
+        else { return nil }
+        switch table.find(use, now: .now) {
+        case .open(let entry): return entry.gateway
+        case .unusable: return nil
+        case .unopened: break
+        }
         do {
-            return try await open(credential, for: queue, broadcasts: broadcasts)
+            return try await open(credential, for: queue, use)
         } catch let error as PostgresError where error.isPassing {
             return nil
         } catch {
-            if unusable[use] == nil {
+            if table.noteUnusable(use, now: .now) {
                 report(.credentialUnreadable(queue: queue.name.description, reason: "\(error)"))
             }
-            unusable[use] = .now + Self.nextTry
             return nil
         }
     }
 
     /// What the answers over a gateway say of APNs; nil for one that was replaced.
     func circuit(of gateway: any PushGateway) -> Circuit? {
-        entries.values.first { $0.gateway === gateway }?.circuit
+        table.entries.first { $0.gateway === gateway }?.circuit
     }
 
     /// Drains the gateways that none of `queues` uses any more.
     func keepOnly(usedBy queues: some Sequence<QueueState>) {
-        let credentials = queues.compactMap(\.settings.credential)
-        let versions = Set(credentials.map(CredentialVersion.init))
-        var used = Set(queues.compactMap { key(of: $0.settings) })
-        for queue in queues where hasBroadcastHost(queue.settings) {
-            if let key = key(of: queue.settings, broadcasts: true) { used.insert(key) }
+        var uses: [GatewayUse] = []
+        for settings in queues.lazy.map(\.settings) {
+            if let use = GatewayUse(settings) { uses.append(use) }
+            if hasBroadcastHost(settings), let use = GatewayUse(settings, isForBroadcasts: true) { uses.append(use) }
         }
-        for (key, entry) in entries where !used.contains(key) {
-            entries[key] = nil
-            drain(entry.gateway)
-        }
-        holders = holders.filter { versions.contains($0.key) }
-        unusable = unusable.filter { versions.contains($0.key.credential) }
+        for entry in table.keepOnly(uses) { drain(entry.gateway) }
+    }
+
+    /// What is to be said of the state of a gateway. Nil where nothing follows from it.
+    func noteState(of gateway: any PushGateway) -> OutageNotices.News? {
+        notices.note(
+            gateway.state, of: ObjectIdentifier(gateway), isOutage: circuit(of: gateway)?.isClosed == false)
     }
 
     private func drain(_ gateway: any PushGateway) {
@@ -167,19 +120,20 @@ final class Gateways {
         loop.startTask { [self] in
             await gateway.drain(until: .now + settings.drain)
             replaced.removeAll { $0 === gateway }
+            notices.forget(ObjectIdentifier(gateway))
             signal.raise()
         }
     }
 
     /// APNs calls the provider token of this gateway expired.
     func noteExpiredToken(of gateway: any PushGateway) {
-        if renewal(of: gateway)?.noteExpired() == true { signal.raise() }
+        if renewal(of: gateway)?.upkeep.noteExpired(now: .now) == true { signal.raise() }
     }
 
     /// APNs says that the provider tokens of this gateway are replaced too often.
     func noteTooManyTokens(of gateway: any PushGateway) {
         guard let renewal = renewal(of: gateway) else { return }
-        renewal.noteTooMany()
+        renewal.upkeep.noteTooMany()
         signal.raise()
     }
 
@@ -187,7 +141,7 @@ final class Gateways {
     func run() async {
         while !isStopping || !replaced.isEmpty {
             await signal.wait(atMost: settings.tokenLook)
-            for entry in entries.values where !isStopping { await entry.renewal?.renew() }
+            for entry in Array(table.entries) where !isStopping { await entry.renewal?.renew() }
         }
     }
 
@@ -198,25 +152,14 @@ final class Gateways {
 
     /// Closes every connection; what is in flight is reported as unanswered.
     func closeAll() {
-        for gateway in entries.values.map(\.gateway) + replaced { gateway.close() }
-        entries = [:]
+        for gateway in table.close().map(\.gateway) + replaced { gateway.close() }
     }
 
     private func renewal(of gateway: any PushGateway) -> TokenRenewal? {
-        entries.values.first { $0.gateway === gateway }?.renewal
+        table.entries.first { $0.gateway === gateway }?.renewal
     }
 
     // MARK: Opening
-
-    /// Nil for a credential that was not opened yet, has expired or is none.
-    private func key(of queue: QueueSettings, broadcasts: Bool = false) -> Key? {
-        guard let credential = queue.credential, credential.expiredAt == nil,
-            let holder = holders[CredentialVersion(credential)]
-        else { return nil }
-        return Key(
-            holder: holder, version: credential.version, environment: queue.name.environment, gateway: queue.gateway,
-            isForBroadcasts: broadcasts, connections: queue.connections)
-    }
 
     /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no broadcasts.
     func hasBroadcastHost(_ queue: QueueSettings) -> Bool {
@@ -225,22 +168,22 @@ final class Gateways {
 
     /// Opens the credential, and makes a gateway of it unless somebody else's credential has led to the same.
     private func open(
-        _ credential: StoredCredential, for queue: QueueSettings, broadcasts: Bool
+        _ credential: StoredCredential, for queue: QueueSettings, _ use: GatewayUse
     ) async throws -> (any PushGateway)? {
         let opened = try OpenedCredential(credential, under: masterKey)
-        let version = CredentialVersion(credential)
-        holders[version] = opened.holder
-        guard let key = key(of: queue, broadcasts: broadcasts) else { return nil }
-        if let entry = entries[key] { return entry.gateway }
-        let entry = try await entry(opened, of: credential, for: queue, broadcasts: broadcasts)
-        unusable[Use(credential: version, gateway: queue.gateway)] = nil
-        // Another queue may have made it while this one waited for the database.
-        if let other = entries[key] {
+        table.note(secret: opened.holder, of: use.credential)
+        if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
+        let entry = try await entry(opened, of: credential, for: queue, broadcasts: use.isForBroadcasts)
+        // Another queue may have made it, or all have been closed, while this one waited for the database.
+        switch table.insert(entry, for: use) {
+        case .inserted: return entry.gateway
+        case .superseded(let other):
             entry.gateway.close()
             return other.gateway
+        case .tooLate:
+            entry.gateway.close()
+            return nil
         }
-        entries[key] = entry
-        return entry.gateway
     }
 
     /// Of a certificate nothing is kept open: its gateway opens it when it connects.
@@ -261,11 +204,11 @@ final class Gateways {
             return Entry(gateway: try gateway(reopen, for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
             guard let masterKey else { throw CredentialProblem.noMasterKey }
-            let tokens = ProviderTokens(
+            let token = SharedToken(
                 store: store, masterKey: masterKey, signer: signer, lookInterval: settings.tokenLook, report: report)
-            let gateway = try gateway(await tokens.current(), for: queue, broadcasts: broadcasts)
+            let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
-                tokens: tokens, gateway: gateway, responseTime: settings.connections.responseTime)
+                of: token, for: gateway, responseTime: settings.connections.responseTime)
             return Entry(gateway: gateway, renewal: renewal)
         }
     }

@@ -34,8 +34,6 @@ final class EngineParts {
     private let presence: Presence
     private let notifications: NotificationListener
     private let drainSignal: Signal
-    /// Gateways of which it was said that they are out of reach.
-    private var unreachable: Set<ObjectIdentifier> = []
 
     init(_ context: EngineContext, database: DatabaseAddress) {
         self.context = context
@@ -179,18 +177,15 @@ extension EngineParts: PushGatewayHandler {
 
     /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
-        if case .unreachable(let outage) = gateway.state {
-            // Of an outage that its answers told of, everything has been said.
-            guard gateways.circuit(of: gateway)?.isClosed != false else { return queues.yieldJobs(using: gateway) }
-            guard unreachable.insert(ObjectIdentifier(gateway)).inserted else { return }
-            context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: outage.error))
+        switch gateways.noteState(of: gateway) {
+        case .lost(let error):
+            context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: error))
             queues.yieldJobs(using: gateway)
-        } else if gateway.state == .idle {
-            // At rest: nobody waits for it to come back.
-            unreachable.remove(ObjectIdentifier(gateway))
-        } else if gateway.state == .open, unreachable.remove(ObjectIdentifier(gateway)) != nil {
+        case .stillLost: queues.yieldJobs(using: gateway)
+        case .back:
             context.report(.gatewayReachable(queue: queues.names(using: gateway)))
             context.mayHaveWork.raise()
+        case nil: break
         }
     }
 }

@@ -30,8 +30,8 @@ final class QueueState {
     var inSilence = 0
     /// Its jobs that this worker holds, whatever it does with them.
     var heldJobs = 0
-    /// Set while this worker will not send for it, whatever the settings of a moment ago say.
-    var isHeld = false
+    /// Set while this worker will not send for it, whatever its settings say: see ``ServedQueues``.
+    var isBlocked = false
 
     /// Permits taken and not used, the earliest first. Empty for queues without a limit.
     var permits: [PermitRun] = []
@@ -87,7 +87,7 @@ final class QueueState {
     func forgetMessages() { pushes = [:] }
 
     /// Whether it may send at all.
-    var mayWork: Bool { !isHeld && !settings.isPaused && gateway != nil }
+    var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
 
     /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased in vain.
     func canReachAPNs(now: ContinuousClock.Instant) -> Bool {
@@ -211,6 +211,15 @@ final class QueueState {
 
     /// Whether jobs wait that it could soon send.
     var runsLow: Bool { hasMoreWaiting && mayWork && unsent < lowWater }
+
+    /// The pushes that its rate limit allows now.
+    func allowance(at now: ContinuousClock.Instant) -> Int { settings.rate == nil ? .max : permits(at: now) }
+
+    /// Counts pushes that were sent, and uses their permits.
+    func noteSent(_ count: Int, at now: ContinuousClock.Instant) {
+        if settings.rate != nil { usePermits(count, at: now) }
+        sentSinceMeasured += count
+    }
 
     /// Permits that may be used at `now`; lapsed ones are dropped.
     func permits(at now: ContinuousClock.Instant) -> Int {

@@ -6,12 +6,11 @@ import Transport
 /// The provider token of one signer: minted by one worker of the fleet, shared through the database by all, whichever
 /// credentials hold the key.
 ///
-/// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a token-based
-/// connection"), across all servers of a team: so its age is the database's to tell, and a new one takes the place of the old
-/// only if that is old enough at that moment.
+/// Its age is the database's to tell, and a new one takes the place of the old only if that is old enough at that moment. ``TokenRules``
+/// decides what is done with it.
 ///
 /// Belongs to the engine's event loop.
-final class ProviderTokens {
+final class SharedToken {
     /// Between two looks for a token that is due and may not be replaced yet.
     private let lookInterval: Duration
 
@@ -41,43 +40,44 @@ final class ProviderTokens {
     /// - Parameter isRefused: APNs called the present one expired. If it is young all the same, some clock is wrong, and another
     ///   token would be as bad.
     func current(isRefused: Bool = false) async throws -> ProviderToken {
-        let most = Duration.seconds(isRefused ? ProviderToken.minimumSeconds : ProviderToken.refreshSeconds)
         for _ in 0..<3 {
             let (stored, now) = try await store.connection().providerToken(of: signer.digest)
-            var (age, isUnreadable) = (most, false)
-            if let stored, stored.age < most || stored.isKept {
-                if let token = try? open(stored, now: now) {
-                    nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
-                    if isRefused { doubt(token, age: stored.age) }
-                    last = token
-                    return token
-                }
-                try checkMayReplace(unreadable: stored)
-                (age, isUnreadable) = (.seconds(ProviderToken.minimumSeconds), true)
+            var readable: ProviderToken?
+            var isUnreadable = false
+            let decision = TokenRules.decide(age: stored?.age, isKept: stored?.isKept ?? false, isRefused: isRefused) {
+                readable = stored.flatMap { try? open($0, now: now) }
+                isUnreadable = readable == nil
+                return !isUnreadable
             }
-            let token = try signer.mint(now: now)
-            let sealed = try masterKey.seal(Array(token.text.utf8), for: owner)
-            let isFirst = try await store.connection().replaceProviderToken(
-                of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
-            guard isFirst else { continue }
-            if isUnreadable { report(.tokenMintedAnew(keyID: signer.keyID)) }
-            nextLook = .now + .seconds(ProviderToken.refreshSeconds)
-            last = token
-            return token
+            switch decision {
+            case .wait(let wait):
+                throw CredentialProblem.tokenUnreadable(
+                    keyID: signer.keyID, minutes: Int((wait / .seconds(60)).rounded(.up)))
+            case .use:
+                guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
+                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
+                if isRefused { doubt(token, age: stored.age) }
+                last = token
+                return token
+            case .mint(let age):
+                guard let token = try await mint(now: now, ifOlderThan: age) else { continue }
+                if isUnreadable { report(.tokenMintedAnew(keyID: signer.keyID)) }
+                return token
+            }
         }
         throw CredentialProblem.tokenRace
     }
 
-    /// A token that was sealed under another master key is of no use, and takes another's place as a refused one does: not before APNs
-    /// would take the next.
-    private func checkMayReplace(unreadable stored: StoredProviderToken) throws {
-        let wait = max(
-            .seconds(ProviderToken.minimumSeconds) - stored.age,
-            stored.isKept ? .seconds(ProviderToken.minimumSeconds) : .zero)
-        if wait > .zero {
-            throw CredentialProblem.tokenUnreadable(
-                keyID: signer.keyID, minutes: Int((wait / .seconds(60)).rounded(.up)))
-        }
+    /// Mints a token, unless another worker was first.
+    private func mint(now: Int64, ifOlderThan age: Duration) async throws -> ProviderToken? {
+        let token = try signer.mint(now: now)
+        let sealed = try masterKey.seal(Array(token.text.utf8), for: owner)
+        let isFirst = try await store.connection().replaceProviderToken(
+            of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
+        guard isFirst else { return nil }
+        nextLook = .now + .seconds(ProviderToken.refreshSeconds)
+        last = token
+        return token
     }
 
     /// APNs says that tokens were replaced too often: for 20 minutes the fleet keeps the one it has.

@@ -21,10 +21,10 @@ import Transport
     private func tokens(
         of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog(),
         masterKey: MasterKey = Self.masterKey
-    ) -> ProviderTokens {
+    ) -> SharedToken {
         let connection = StoreConnection(to: database.address, as: "test", on: database.loop)
         let store = EngineStore(connection, loop: database.loop, report: events.append)
-        return ProviderTokens(store: store, masterKey: masterKey, signer: signer, report: events.append)
+        return SharedToken(store: store, masterKey: masterKey, signer: signer, report: events.append)
     }
 
     /// Makes the stored token older.

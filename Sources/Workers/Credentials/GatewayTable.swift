@@ -1,0 +1,138 @@
+import PostgresStore
+import QueueCore
+
+/// What a queue needs a gateway for.
+struct GatewayUse: Hashable {
+    let credential: CredentialVersion
+    let environment: Environment
+    let interface: GatewayKind
+    /// Whether it goes to the host that is for broadcasts alone.
+    let isForBroadcasts: Bool
+    let connections: Int
+
+    /// Nil for a queue without a credential, or with one that has expired.
+    init?(_ queue: QueueSettings, isForBroadcasts: Bool = false) {
+        guard let stored = queue.credential, stored.expiredAt == nil else { return nil }
+        credential = CredentialVersion(stored)
+        environment = queue.name.environment
+        interface = queue.gateway
+        self.isForBroadcasts = isForBroadcasts
+        connections = queue.connections
+    }
+}
+
+/// Decides which gateway serves which use: one for each secret, environment, host and number of connections, shared by all queues that
+/// use it.
+///
+/// What holds at every moment (`GatewayTableExplorationTests`):
+/// - A use is served by a gateway of its own secret and version, environment, interface, host and number of connections; and equal uses
+///   by the same one.
+/// - A gateway that is used is not dropped; one that is not is dropped in the next round, once.
+/// - A gateway that was opened is in the table, or handed back to be closed.
+/// - A credential that cannot be used is said once until it can, and is tried again no sooner than after a pause.
+///
+/// A value without a clock: whoever owns it says what time it is, and what an `Entry` is.
+struct GatewayTable<Entry> {
+    /// What there is for a use.
+    enum Finding {
+        case open(Entry)
+        /// Open the credential: ``note(secret:of:)`` and ``find(_:now:)`` again, then ``insert(_:for:)`` or ``noteUnusable(_:now:)``.
+        case unopened
+        /// The credential could not be used, and is not tried again yet.
+        case unusable
+    }
+
+    enum Insertion {
+        case inserted
+        /// Another one was opened meanwhile. The new one is to be closed.
+        case superseded(by: Entry)
+        /// The table is closed, and so is the new one to be.
+        case tooLate
+    }
+
+    private struct Key: Hashable {
+        /// A digest of the secret: two credentials with the same one share a gateway.
+        let secret: [UInt8]
+        /// Of the credential. A replaced one gets a gateway of its own, also with the same key, since APNs binds a connection to what the
+        /// key was allowed at the first push.
+        let version: Int32
+        let environment: Environment
+        let interface: GatewayKind
+        let isForBroadcasts: Bool
+        let connections: Int
+    }
+
+    /// A credential and the interface that it is to be used for.
+    private struct Attempt: Hashable {
+        let credential: CredentialVersion
+        let interface: GatewayKind
+    }
+
+    /// How soon an unusable credential is tried again.
+    static var pause: Duration { .seconds(60) }
+
+    private var open: [Key: Entry] = [:]
+    /// Whose secret each credential is: opening it costs more than to look here.
+    private var secrets: [CredentialVersion: [UInt8]] = [:]
+    /// Credentials that could not be used, and when they are tried again.
+    private var unusable: [Attempt: ContinuousClock.Instant] = [:]
+    private var isClosed = false
+
+    /// The gateways that are open.
+    var entries: some Collection<Entry> { open.values }
+
+    /// What there is for a use.
+    func find(_ use: GatewayUse, now: ContinuousClock.Instant) -> Finding {
+        if let key = key(of: use), let entry = open[key] { return .open(entry) }
+        let nextTry = unusable[Attempt(credential: use.credential, interface: use.interface)]
+        return nextTry.map { now < $0 } ?? false ? .unusable : .unopened
+    }
+
+    /// Notes whose secret a credential is.
+    mutating func note(secret: [UInt8], of credential: CredentialVersion) { secrets[credential] = secret }
+
+    /// Takes a gateway that was opened for a use.
+    mutating func insert(_ entry: Entry, for use: GatewayUse) -> Insertion {
+        guard !isClosed, let key = key(of: use) else { return .tooLate }
+        unusable[Attempt(credential: use.credential, interface: use.interface)] = nil
+        if let other = open[key] { return .superseded(by: other) }
+        open[key] = entry
+        return .inserted
+    }
+
+    /// Notes that no gateway could be opened for a use. Returns whether that is news.
+    mutating func noteUnusable(_ use: GatewayUse, now: ContinuousClock.Instant) -> Bool {
+        unusable.updateValue(
+            now + Self.pause, forKey: Attempt(credential: use.credential, interface: use.interface)) == nil
+    }
+
+    /// Drops the gateways that serve none of `uses`, and what is known of other credentials. Returns them.
+    mutating func keepOnly(_ uses: some Sequence<GatewayUse>) -> [Entry] {
+        var credentials: Set<CredentialVersion> = []
+        var keys: Set<Key> = []
+        for use in uses {
+            credentials.insert(use.credential)
+            if let key = key(of: use) { keys.insert(key) }
+        }
+        let dropped = open.filter { !keys.contains($0.key) }
+        for key in dropped.keys { open[key] = nil }
+        secrets = secrets.filter { credentials.contains($0.key) }
+        unusable = unusable.filter { credentials.contains($0.key.credential) }
+        return Array(dropped.values)
+    }
+
+    /// Takes no more gateways. Returns those that are open.
+    mutating func close() -> [Entry] {
+        isClosed = true
+        defer { open = [:] }
+        return Array(open.values)
+    }
+
+    private func key(of use: GatewayUse) -> Key? {
+        secrets[use.credential].map {
+            Key(
+                secret: $0, version: use.credential.version, environment: use.environment, interface: use.interface,
+                isForBroadcasts: use.isForBroadcasts, connections: use.connections)
+        }
+    }
+}

@@ -1,0 +1,32 @@
+import APNs
+
+/// What to do with the provider token that the fleet shares.
+///
+/// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a token-based connection"),
+/// across all servers of a team.
+enum TokenRules {
+    enum Decision: Equatable {
+        case use
+        /// Mint one, which takes the place of the present one unless that is younger by then.
+        case mint(ifOlderThan: Duration)
+        /// Another one may be minted after this time, and the present one is of no use.
+        case wait(Duration)
+    }
+
+    /// - Parameters:
+    ///   - age: of the stored token; nil if there is none.
+    ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay.
+    ///   - isRefused: whether APNs calls it expired.
+    ///   - isReadable: whether it was sealed under this worker's master key. One that was not is as good as a refused one: no other
+    ///     takes its place before APNs would take the next. Asked only where it matters.
+    static func decide(
+        age: Duration?, isKept: Bool, isRefused: Bool, isReadable: () -> Bool
+    ) -> Decision {
+        let minimum = Duration.seconds(ProviderToken.minimumSeconds)
+        let maximum = isRefused ? minimum : Duration.seconds(ProviderToken.refreshSeconds)
+        guard let age, age < maximum || isKept else { return .mint(ifOlderThan: maximum) }
+        if isReadable() { return .use }
+        let wait = max(minimum - age, isKept ? minimum : .zero)
+        return wait > .zero ? .wait(wait) : .mint(ifOlderThan: minimum)
+    }
+}

@@ -1,0 +1,49 @@
+import Testing
+
+@testable import APNs
+@testable import Workers
+
+@Suite struct `That APNs is out of reach` {
+    private final class Gateway {}
+
+    /// Asserts with calls that change it.
+    private final class Dialogue {
+        var notices = OutageNotices()
+
+        func note(_ state: GatewayState, of id: ObjectIdentifier, isOutage: Bool) -> OutageNotices.News? {
+            notices.note(state, of: id, isOutage: isOutage)
+        }
+
+        func forget(_ id: ObjectIdentifier) { notices.forget(id) }
+    }
+
+    private let gateway = Gateway()
+    private var id: ObjectIdentifier { ObjectIdentifier(gateway) }
+    private let unreachable = GatewayState.unreachable(Outage(since: .now, error: "refused", nextAttempt: .now))
+
+    @Test func `is said once, and once that it is back`() {
+        let notices = Dialogue()
+        #expect(notices.note(.open, of: id, isOutage: false) == nil)
+        #expect(notices.note(unreachable, of: id, isOutage: false) == .lost(error: "refused"))
+        #expect(notices.note(.connecting, of: id, isOutage: false) == nil)
+        #expect(notices.note(unreachable, of: id, isOutage: false) == nil)
+        #expect(notices.note(.open, of: id, isOutage: false) == .back)
+        #expect(notices.note(.open, of: id, isOutage: false) == nil)
+    }
+
+    @Test func `is not said of an outage that its answers told of, nor that a gateway at rest is back`() {
+        let notices = Dialogue()
+        #expect(notices.note(unreachable, of: id, isOutage: true) == .stillLost)
+        #expect(notices.note(.open, of: id, isOutage: true) == nil)
+        #expect(notices.note(unreachable, of: id, isOutage: false) == .lost(error: "refused"))
+        #expect(notices.note(.idle, of: id, isOutage: false) == nil)
+        #expect(notices.note(.open, of: id, isOutage: false) == nil)
+    }
+
+    @Test func `is forgotten with its gateway, since another may get its identity`() {
+        let notices = Dialogue()
+        _ = notices.note(unreachable, of: id, isOutage: false)
+        notices.forget(id)
+        #expect(notices.note(unreachable, of: id, isOutage: false) == .lost(error: "refused"))
+    }
+}

@@ -1,0 +1,35 @@
+import APNs
+import QueueCore
+
+/// A gateway that takes as many pushes as it has slots, and answers when the test says so.
+final class FakeGateway: PushGateway {
+    weak var handler: (any PushGatewayHandler)?
+    var confirmsBySilence = false
+    var weight = 1.0
+    var state = GatewayState.open
+    /// Pushes that may be in flight at one time.
+    var slots: Int
+    private(set) var inFlight: [UInt64] = []
+    private(set) var isResting = false
+
+    init(slots: Int = 1000) { self.slots = slots }
+
+    var freeSlots: Int { max(0, slots - inFlight.count) }
+    var inFlightCount: Int { inFlight.count }
+
+    func send(
+        _ push: PreparedPush, to recipient: Span<UInt8>, apnsID: APNsID, losses: Int, ticket: UInt64
+    ) -> Bool {
+        guard freeSlots > 0 else { return false }
+        inFlight.append(ticket)
+        return true
+    }
+
+    /// Takes one push out of flight.
+    func end(_ index: Int) -> UInt64 { inFlight.remove(at: index) }
+
+    func requestCapacity() { isResting = false }
+    func rest() { isResting = true }
+    func drain(until deadline: ContinuousClock.Instant) async {}
+    func close() {}
+}

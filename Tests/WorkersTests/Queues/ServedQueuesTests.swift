@@ -1,0 +1,241 @@
+import APNs
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+@testable import Workers
+
+/// Queues that are served, and a clock that the test moves. Readings are answered with what the test says.
+private final class Dialogue {
+    var served: ServedQueues
+    var now = ContinuousClock.now
+    var generator = SeededGenerator(seed: 1)
+    private(set) var reports: [String] = []
+    private(set) var yielded: [Int32] = []
+    private(set) var rested: [Int32] = []
+
+    init(pattern: String = "*") {
+        var settings = EngineSettings()
+        settings.queues = pattern
+        served = ServedQueues(settings, now: now)
+    }
+
+    static func settings(
+        _ id: Int32 = 1, credential: CredentialVersion? = .init(id: 1, version: 1), isPaused: Bool = false,
+        expiredAt: Date? = nil
+    ) -> QueueSettings {
+        QueueSettings(
+            queueID: id, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox), weight: 2,
+            connections: 4, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: isPaused,
+            credential: credential.map {
+                StoredCredential(
+                    id: $0.id, tenantID: 9, version: $0.version, kind: .certificate, sealed: [], expiredAt: expiredAt)
+            })
+    }
+
+    func carryOut(_ actions: [ServedQueues.Action]) {
+        for action in actions {
+            switch action {
+            case .report(let event): reports.append(event.description)
+            case .yieldJobs(let queue): yielded.append(queue.id)
+            case .restGateways(let queue): rested.append(queue.id)
+            }
+        }
+    }
+
+    /// Takes over what a reading has found.
+    func answer(_ reading: ServedQueues.Reading, _ found: [QueueSettings]) {
+        for settings in found {
+            guard let change = served.note(settings, of: reading, now: now) else { continue }
+            if change.queue.gateway == nil, settings.credential != nil { change.queue.gateway = FakeGateway() }
+            carryOut(served.noteGateways(after: change, now: now))
+        }
+        carryOut(served.noteAnswered(reading, found: found.map(\.queueID)))
+    }
+
+    /// Learns one queue.
+    func learn(_ settings: QueueSettings) -> QueueState {
+        answer(served.beginReading(served.learn([settings.queueID], now: now)[0]), [settings])
+        return served[settings.queueID]!
+    }
+
+    func fault(_ queue: QueueState) { carryOut(served.noteFault(of: queue, "InvalidProviderToken", now: now)) }
+
+    func note(_ answer: ServedQueues.PauseAnswer, to pause: ServedQueues.Pause) {
+        carryOut(served.note(answer, to: pause, now: now, using: &generator))
+    }
+}
+
+@Suite struct `Knowing the settings of queues` {
+    @Test func `reads each queue once, and again when it has work after a pause`() {
+        let dialogue = Dialogue()
+        _ = dialogue.learn(Dialogue.settings())
+        #expect(dialogue.served.learn([1], now: dialogue.now).isEmpty)
+        dialogue.now += .seconds(5)
+        #expect(dialogue.served.learn([1, 2], now: dialogue.now) == [[1, 2]])
+    }
+
+    @Test func `reads so many at once that opening their credentials takes no seconds`() {
+        let dialogue = Dialogue()
+        #expect(dialogue.served.learn(Set(1...250), now: dialogue.now).map(\.count) == [100, 100, 50])
+    }
+
+    @Test func `leaves queues alone that are another worker's, or gone, until the next round`() {
+        let dialogue = Dialogue(pattern: "acme/com.acme.n1/*")
+        dialogue.answer(
+            dialogue.served.beginReading(dialogue.served.learn([1, 2, 3], now: dialogue.now)[0]),
+            [Dialogue.settings(1), Dialogue.settings(2)])
+        #expect([1, 2, 3].map { dialogue.served[$0] != nil } == [true, false, false])
+        #expect(dialogue.served.learn([1, 2, 3], now: dialogue.now).isEmpty)
+        _ = dialogue.served.readAgain(now: dialogue.now)
+        #expect(dialogue.served.learn([1, 2, 3], now: dialogue.now) == [[2, 3]])
+    }
+
+    @Test func `reads those in use every time, and the others once a minute`() {
+        let dialogue = Dialogue()
+        let busy = dialogue.learn(Dialogue.settings(1))
+        _ = dialogue.learn(Dialogue.settings(2))
+        busy.inFlight = 1
+        dialogue.now += .seconds(30)
+        #expect(dialogue.served.readAgain(now: dialogue.now) == [[1]])
+        dialogue.now += .seconds(30)
+        #expect(dialogue.served.readAgain(now: dialogue.now) == [[1, 2]], "it has connections")
+        dialogue.now += .seconds(3600)
+        #expect(dialogue.served.readAgain(now: dialogue.now) == [[1]])
+        #expect(dialogue.served[2] == nil)
+    }
+
+    @Test func `does not go back to what a reading saw that began before another`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.now += .seconds(5)
+        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now)[0])
+        dialogue.served.doubt([1])
+        let late = dialogue.served.beginReading(dialogue.served.readDoubted()[0])
+        dialogue.answer(late, [Dialogue.settings(isPaused: true)])
+        dialogue.answer(early, [Dialogue.settings(isPaused: false)])
+        #expect(queue.settings.isPaused)
+        #expect(
+            dialogue.reports
+                == ["acme/com.acme.n1/sandbox is paused"].map { text in
+                    dialogue.reports.first { $0.contains(text) } ?? ""
+                })
+    }
+
+    @Test func `stays paused when it hears of a pause while older settings are on their way`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.now += .seconds(5)
+        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now)[0])
+        dialogue.carryOut(dialogue.served.halt(1))
+        #expect(dialogue.yielded == [1])
+        dialogue.answer(early, [Dialogue.settings(isPaused: false)])
+        #expect(!queue.mayWork)
+        dialogue.answer(
+            dialogue.served.beginReading(dialogue.served.readDoubted()[0]), [Dialogue.settings(isPaused: false)])
+        #expect(queue.mayWork)
+    }
+
+    @Test func `gives back what is held of a queue that is gone, and serves it no more`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.fault(queue)
+        dialogue.served.doubt([1])
+        dialogue.answer(dialogue.served.beginReading(dialogue.served.readDoubted()[0]), [])
+        #expect(dialogue.served[1] == nil && !queue.mayWork)
+        #expect(dialogue.served.duePauses(now: dialogue.now + .seconds(100)).isEmpty, "nobody is left to be paused")
+    }
+}
+
+@Suite struct `A queue whose credential APNs refuses` {
+    private func blocked() -> (Dialogue, QueueState) {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.fault(queue)
+        return (dialogue, queue)
+    }
+
+    @Test func `stops at once, gives back what is held, and is paused once for the fleet`() {
+        let (dialogue, queue) = blocked()
+        #expect(!queue.mayWork)
+        #expect(dialogue.yielded == [1] && dialogue.rested == [1])
+        dialogue.fault(queue)
+        let pauses = dialogue.served.duePauses(now: dialogue.now)
+        #expect(pauses.map(\.credential) == [.init(id: 1, version: 1)])
+        dialogue.note(.written(isNews: true), to: pauses[0])
+        #expect(dialogue.served.duePauses(now: dialogue.now).isEmpty)
+        #expect(dialogue.reports.count == 1 && queue.settings.isPaused)
+    }
+
+    @Test func `stays stopped while the pause cannot be written, which is tried ever more seldom`() {
+        let (dialogue, queue) = blocked()
+        var waits = 0
+        for _ in 0..<5 {
+            let pauses = dialogue.served.duePauses(now: dialogue.now)
+            #expect(pauses.count == 1)
+            dialogue.note(.refused, to: pauses[0])
+            while dialogue.served.duePauses(now: dialogue.now).isEmpty {
+                dialogue.now += .milliseconds(100)
+                waits += 1
+            }
+            #expect(!queue.mayWork)
+        }
+        #expect(waits > 50)
+    }
+
+    @Test func `sends again with another credential, and not before that has its connections`() {
+        let (dialogue, queue) = blocked()
+        dialogue.served.doubt([1])
+        let reading = dialogue.served.beginReading(dialogue.served.readDoubted()[0])
+        let replaced = Dialogue.settings(credential: .init(id: 1, version: 2))
+        let change = dialogue.served.note(replaced, of: reading, now: dialogue.now)!
+        #expect(!queue.mayWork, "it would go out over the connections of the old one")
+        dialogue.carryOut(dialogue.served.noteGateways(after: change, now: dialogue.now))
+        #expect(queue.mayWork)
+        #expect(dialogue.served.duePauses(now: dialogue.now).isEmpty)
+    }
+
+    @Test func `sends again with the first version of another credential`() {
+        let (dialogue, queue) = blocked()
+        dialogue.served.doubt([1])
+        dialogue.answer(
+            dialogue.served.beginReading(dialogue.served.readDoubted()[0]),
+            [Dialogue.settings(credential: .init(id: 2, version: 1))])
+        #expect(queue.mayWork)
+    }
+
+    @Test func `is not paused for what the old connections are told while the new ones are opened`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.served.doubt([1])
+        let reading = dialogue.served.beginReading(dialogue.served.readDoubted()[0])
+        let replaced = Dialogue.settings(credential: .init(id: 1, version: 2))
+        let change = dialogue.served.note(replaced, of: reading, now: dialogue.now)!
+        dialogue.fault(queue)
+        dialogue.carryOut(dialogue.served.noteGateways(after: change, now: dialogue.now))
+        #expect(queue.mayWork)
+        #expect(dialogue.served.duePauses(now: dialogue.now).isEmpty)
+    }
+
+    @Test func `waits for its settings where the pause was not needed, and is not said to be resumed`() {
+        let (dialogue, queue) = blocked()
+        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now + .seconds(5))[0])
+        dialogue.note(.written(isNews: false), to: dialogue.served.duePauses(now: dialogue.now)[0])
+        dialogue.answer(early, [Dialogue.settings()])
+        #expect(!queue.mayWork, "that reading may be of the time before")
+        dialogue.answer(
+            dialogue.served.beginReading(dialogue.served.readDoubted()[0]),
+            [Dialogue.settings(credential: .init(id: 1, version: 2))])
+        #expect(queue.mayWork)
+        #expect(dialogue.reports.isEmpty)
+    }
+
+    @Test func `is paused before it connects, if its certificate has expired`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings(expiredAt: .now))
+        #expect(!queue.mayWork)
+        #expect(dialogue.served.duePauses(now: dialogue.now).map { $0.reason.contains("expired") } == [true])
+    }
+}
