@@ -3,17 +3,11 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hands recipients to the gateways: urgent ones first within bounds, then queues in turn by weight, each within its permits, the room of
-/// its connections and its share of what is in flight. Runs at the end of a loop turn in which anything changed, so that a burst of answers is one round of sends.
+/// Hands recipients to the gateways. Whose turn it is, ``Turns`` decides. Runs at the end of a loop turn in which anything changed, so that
+/// a burst of answers is one round of sends.
 ///
 /// Belongs to the engine's event loop.
 final class Dispatcher {
-    /// Recipients of one queue that are handed over before it is another's turn.
-    private static let quantum = 16
-    /// How far urgent pushes bring a queue ahead of its share, in recipients at a weight of 1. Whoever calls everything urgent waits for its
-    /// turns as all do.
-    private static let urgentLead = 256.0
-
     private let loop: EventLoop
     private let settings: EngineSettings
     private let jobs: HeldJobs
@@ -22,17 +16,7 @@ final class Dispatcher {
     private let gateways: Gateways
     private let mayHaveWork: Signal
     private let lacksPermits: Signal
-    private var share = FairShare()
-    /// The largest weight among the active queues.
-    private var heaviest = 1.0
-    /// Queues of which jobs are held.
-    private(set) var active: [QueueState] = []
-    /// Requests in flight, over all queues.
-    private(set) var inFlight = 0
-    /// Those of them that await nothing but silence. Their connections bound them, and they would keep others from being sent.
-    private var inSilence = 0
-    /// Requests sent since the start.
-    private(set) var sent = 0
+    private var turns: Turns<QueueState>
     private var isScheduled = false
     private var isStopped = false
     private var permitTimer: Timer?
@@ -48,17 +32,22 @@ final class Dispatcher {
         self.settler = settler
         self.queues = queues
         self.gateways = gateways
+        turns = Turns(limit: settings.inFlight)
     }
+
+    /// Queues of which jobs are held.
+    var active: [QueueState] { turns.active }
+
+    /// Requests in flight, over all queues.
+    var inFlight: Int { turns.inFlight }
+
+    /// Requests sent since the start.
+    var sent: Int { turns.sent }
 
     /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
     func add(_ job: HeldJob) {
-        let queue = job.queue
-        if !queue.isActive {
-            queue.isActive = true
-            share.join(&queue.turn)
-            active.append(queue)
-        }
-        queue.add(job)
+        turns.join(job.queue)
+        job.queue.add(job)
         schedule()
     }
 
@@ -85,79 +74,35 @@ final class Dispatcher {
     private func dispatch() {
         guard !isStopped else { return }
         let now = loop.now
-        heaviest = 0.001
-        active.removeAll { queue in
-            queue.isActive = queue.inFlight > 0 || queue.hasJobs
-            if queue.isActive { heaviest = max(heaviest, queue.turn.weight) }
-            return !queue.isActive
-        }
-        shareOut([.urgent], now: now)
-        shareOut(Lane.allCases, now: now)
+        turns.beginRound(now: now)
+        while let turn = turns.next(now: now) { send(turn, now: now) }
         askForMore(now: now)
     }
 
-    /// Lets the queues take turns until none has anybody to send to, or nothing more fits. Where it is about urgent pushes alone, those
-    /// take part that are not too far ahead of the others.
-    private func shareOut(_ lanes: [Lane], now: ContinuousClock.Instant) {
-        let isAhead = lanes == [.urgent]
-        // With ten thousand queues most of them wait for a connection.
-        var contenders = active.filter { queue in
-            (isAhead ? queue.hasJobs(in: .urgent) && mayGoAhead(queue) : queue.hasJobs) && queue.mayWork
-                && queue.roomForPushes(now: now) > 0
-        }
-        while !contenders.isEmpty, inFlight - inSilence < settings.inFlight {
-            var first = 0
-            for index in contenders.indices where contenders[index].turn.precedes(contenders[first].turn) {
-                first = index
-            }
-            let queue = contenders[first]
-            let sent = send(from: queue, lanes: lanes, most: Self.quantum, now: now)
-            share.serve(&queue.turn, units: sent, isAhead: isAhead)
-            if sent < Self.quantum || isAhead && !mayGoAhead(queue) {
-                contenders.swapAt(first, contenders.count - 1)
-                contenders.removeLast()
-            }
-        }
-    }
-
-    private func mayGoAhead(_ queue: QueueState) -> Bool { share.lead(of: queue.turn) < Self.urgentLead }
-
-    /// Sends to up to `most` recipients of a queue and returns to how many it did.
-    private func send(from queue: QueueState, lanes: [Lane], most: Int, now: ContinuousClock.Instant) -> Int {
-        let free = settings.inFlight - inFlight + inSilence
-        let share = SharedRoom.more(
-            having: queue.inFlight - queue.inSilence, free: free, weight: queue.turn.weight, heaviest: heaviest)
-        var room = min(most, share, queue.roomForPushes(now: now))
-        let isPaced = queue.settings.rate != nil
-        if isPaced { room = min(room, queue.permits(at: now)) }
-        guard room > 0 else { return 0 }
-        var sent = 0
-        for lane in lanes {
-            while sent < room, let job = queue.sendableJob(in: lane) {
+    /// Sends to up to as many recipients of a queue as its turn allows.
+    private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
+        let queue = turn.queue
+        var (sent, silent) = (0, 0)
+        for lane in turn.isUrgent ? Self.urgent : Lane.allCases {
+            while sent < turn.room, let job = queue.sendableJob(in: lane) {
                 guard isFresh(job, now: now) else {
                     if job.isClosed { continue }
                     break
                 }
                 guard let gateway = queue.gateway(for: job) else { break }
                 let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
-                let count = send(from: job, over: gateway, most: min(room - sent, allowed))
+                let count = send(from: job, over: gateway, most: min(turn.room - sent, allowed))
                 guard count > 0 else { break }
-                if gateway.confirmsBySilence {
-                    inSilence += count
-                    queue.inSilence += count
-                }
+                if gateway.confirmsBySilence { silent += count }
                 sent += count
             }
         }
         // What goes out now may take the last room: whoever is left over asks for more, also if no answer ever comes.
-        if sent < most, queue.hasJobs { _ = queue.roomForPushes(now: now) }
-        if isPaced { queue.usePermits(sent, at: now) }
-        queue.inFlight += sent
-        queue.sentSinceMeasured += sent
-        inFlight += sent
-        self.sent += sent
-        return sent
+        if sent < Turns<QueueState>.quantum, queue.hasJobs { _ = queue.roomForPushes(now: now) }
+        turns.note(sent: sent, inSilence: silent, at: now)
     }
+
+    private static let urgent = [Lane.urgent]
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
     private func send(from job: HeldJob, over gateway: any PushGateway, most: Int) -> Int {
@@ -220,12 +165,7 @@ final class Dispatcher {
         let ticket = Ticket(rawValue: answer.ticket)
         guard let job = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
         job.noteEnded()
-        job.queue.inFlight -= 1
-        inFlight -= 1
-        if gateway.confirmsBySilence {
-            job.queue.inSilence -= 1
-            inSilence -= 1
-        }
+        turns.noteEnded(job.queue, isSilent: gateway.confirmsBySilence)
         let now = loop.now
         let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
         let circuit = job.queue.circuit(of: gateway)

@@ -138,6 +138,15 @@ private final class Dialogue {
         #expect(queue.mayWork)
     }
 
+    @Test func `does not bring back a queue that is gone with what a reading saw before`() {
+        let dialogue = Dialogue()
+        _ = dialogue.learn(Dialogue.settings())
+        let early = dialogue.served.beginReading([1])
+        dialogue.answer(dialogue.served.beginReading([1]), [])
+        dialogue.answer(early, [Dialogue.settings()])
+        #expect(dialogue.served[1] == nil)
+    }
+
     @Test func `gives back what is held of a queue that is gone, and serves it no more`() {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())

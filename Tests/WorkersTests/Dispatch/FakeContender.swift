@@ -1,0 +1,60 @@
+import QueueCore
+
+@testable import Workers
+
+/// A queue of numbers: how many wait in each lane, and what may be sent.
+final class FakeContender: Contender {
+    var turn: FairShare.Turn
+    var isActive = false
+    var inFlight = 0
+    var inSilence = 0
+    var mayWork = true
+    /// Recipients that wait, by lane.
+    var waiting = [0, 0, 0]
+    /// Pushes that its connections take, with those in flight.
+    var slots = Int.max
+    /// Permits left; nil: no limit.
+    var permits: Int?
+    /// Sent so far, by lane.
+    private(set) var sent = [0, 0, 0]
+
+    init(weight: Double = 1, urgent: Int = 0, bulk: Int = 0) {
+        turn = FairShare.Turn(weight: weight)
+        waiting = [urgent, 0, bulk]
+    }
+
+    var hasJobs: Bool { waiting.contains { $0 > 0 } }
+    func hasJobs(in lane: Lane) -> Bool { waiting[Int(lane.rawValue)] > 0 }
+    func roomForPushes(now: ContinuousClock.Instant) -> Int { max(0, slots - inFlight) }
+    func allowance(at now: ContinuousClock.Instant) -> Int { permits ?? .max }
+    func noteSent(_ count: Int, at now: ContinuousClock.Instant) { permits = permits.map { $0 - count } }
+
+    /// Hands over what a turn allows, and no more than `most`. Returns how much that was.
+    func send(_ turn: Turns<FakeContender>.Turn, most: Int = .max) -> Int {
+        var left = min(turn.room, most)
+        for lane in turn.isUrgent ? 0..<1 : 0..<3 {
+            let count = min(left, waiting[lane])
+            waiting[lane] -= count
+            sent[lane] += count
+            left -= count
+        }
+        return min(turn.room, most) - left
+    }
+
+    var sentInAll: Int { sent.reduce(0, +) }
+}
+
+extension Turns<FakeContender> {
+    /// Runs a round in which every queue sends what it may. Returns the turns, in order.
+    @discardableResult
+    mutating func round(_ now: ContinuousClock.Instant = .now) -> [(queue: FakeContender, isUrgent: Bool, sent: Int)] {
+        var all: [(FakeContender, Bool, Int)] = []
+        beginRound(now: now)
+        while let turn = next(now: now) {
+            let count = turn.queue.send(turn)
+            note(sent: count, inSilence: 0, at: now)
+            all.append((turn.queue, turn.isUrgent, count))
+        }
+        return all
+    }
+}

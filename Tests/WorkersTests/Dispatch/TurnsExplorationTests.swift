@@ -1,0 +1,166 @@
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+/// Queues that get jobs, answers, permits and room by chance, and take turns. After each turn the promises are checked.
+private struct TurnsWorld {
+    private(set) var violation: String?
+    private(set) var reached: [String: Int] = [:]
+    private var generator: SeededGenerator
+    private let limit: Int
+    private var turns: Turns<FakeContender>
+    private let queues: [FakeContender]
+    private let now = ContinuousClock.now
+    /// Pushes of others since a queue could have sent and had nothing in flight.
+    private var passedOver: [ObjectIdentifier: Int] = [:]
+
+    init(seed: UInt64) {
+        var generator = SeededGenerator(seed: seed)
+        limit = Int.random(in: 1...400, using: &generator)
+        turns = Turns(limit: limit)
+        queues = (0..<Int.random(in: 1...6, using: &generator)).map { _ in
+            FakeContender(weight: [0.5, 1, 1, 2, 5, 10].randomElement(using: &generator)!)
+        }
+        self.generator = generator
+    }
+
+    private mutating func broken(_ promise: String) { violation = violation ?? promise }
+
+    mutating func run(rounds: Int) {
+        for _ in 0..<rounds where violation == nil {
+            for _ in 0..<Int.random(in: 1...4, using: &generator) { change() }
+            round()
+        }
+    }
+
+    /// Something happens to one queue.
+    private mutating func change() {
+        let queue = queues.randomElement(using: &generator)!
+        switch Int.random(in: 0..<20, using: &generator) {
+        case ..<8:
+            queue.waiting[Int.random(in: 0..<3, using: &generator)] += Int.random(in: 1...300, using: &generator)
+            turns.join(queue)
+        case ..<15:
+            for _ in 0..<Int.random(in: 0...100, using: &generator) where queue.inFlight > 0 {
+                turns.noteEnded(queue, isSilent: queue.inSilence == queue.inFlight)
+            }
+        case 15: queue.slots = Int.random(in: 0...200, using: &generator)
+        case 16: queue.slots = .max
+        case 17: queue.permits = Int.random(in: 0...50, using: &generator)
+        case 18: queue.permits = nil
+        default: queue.mayWork.toggle()
+        }
+    }
+
+    private func canSend(_ queue: FakeContender) -> Bool {
+        queue.isActive && queue.hasJobs && queue.mayWork && queue.roomForPushes(now: now) > 0
+            && queue.allowance(at: now) > 0
+    }
+
+    private mutating func round() {
+        let urgent = queues.filter {
+            canSend($0) && $0.hasJobs(in: .urgent) && $0.inFlight == $0.inSilence && turns.lead(of: $0) < 256
+        }
+        var hadTurn: Set<ObjectIdentifier> = []
+        var isOthersTurn = false
+        turns.beginRound(now: now)
+        while violation == nil, let turn = turns.next(now: now) {
+            if !turn.isUrgent, !isOthersTurn {
+                isOthersTurn = true
+                if !urgent.allSatisfy({ hadTurn.contains(ObjectIdentifier($0)) }) {
+                    broken("others have their turn before the urgent pushes of a queue")
+                }
+                if !urgent.isEmpty { reached["urgent before others", default: 0] += 1 }
+            }
+            if turn.isUrgent { hadTurn.insert(ObjectIdentifier(turn.queue)) }
+            take(turn)
+        }
+    }
+
+    private mutating func take(_ turn: Turns<FakeContender>.Turn) {
+        let queue = turn.queue
+        if !queue.mayWork { broken("a queue has its turn that may not send") }
+        if turn.room > min(queue.roomForPushes(now: now), queue.permits ?? .max) {
+            broken("a turn of \(turn.room) is more than slots and permits")
+        }
+        // Some jobs may have nobody left to send to, or wait for their lease.
+        let most = Int.random(in: 0..<10, using: &generator) == 0 ? Int.random(in: 0...4, using: &generator) : .max
+        let count = queue.send(turn, most: most)
+        let isSilent = Int.random(in: 0..<20, using: &generator) == 0
+        turns.note(sent: count, inSilence: isSilent ? count : 0, at: now)
+        check(queue, count)
+    }
+
+    private mutating func check(_ served: FakeContender, _ count: Int) {
+        let silent = queues.reduce(0) { $0 + $1.inSilence }
+        if turns.inFlight != queues.reduce(0, { $0 + $1.inFlight }) {
+            broken("the count of what is in flight is wrong")
+        }
+        if turns.inFlight - silent > limit { broken("\(turns.inFlight - silent) in flight, and room for \(limit)") }
+        if turns.inFlight - silent == limit { reached["full", default: 0] += 1 }
+        for queue in queues {
+            if let permits = queue.permits, permits < 0 { broken("more was sent than there were permits") }
+            let lead = turns.lead(of: queue)
+            if lead > Turns<FakeContender>.urgentLead + 16 / queue.turn.weight { broken("a queue is \(lead) ahead") }
+            if lead > Turns<FakeContender>.urgentLead - 1 { reached["as far ahead as may be", default: 0] += 1 }
+            noteWaiting(queue, served, count)
+        }
+    }
+
+    private mutating func noteWaiting(_ queue: FakeContender, _ served: FakeContender, _ count: Int) {
+        let id = ObjectIdentifier(queue)
+        guard canSend(queue), queue.inFlight == queue.inSilence, queue !== served else {
+            passedOver[id] = 0
+            return
+        }
+        passedOver[id, default: 0] += count
+        let bound = queues.reduce(0) { $0 + $1.turn.weight * (Turns<FakeContender>.urgentLead + 64) }
+        if Double(passedOver[id]!) > bound { broken("a queue has waited while others sent \(passedOver[id]!)") }
+    }
+}
+
+/// Random sequences of events against the promises of ``Turns``, without gateways.
+@Suite struct `Taking turns, in any order of events` {
+    @Test func `keeps to room and permits, sends what is urgent first, and lets nobody starve`() {
+        var reached: [String: Int] = [:]
+        for seed in 1...300 as ClosedRange<UInt64> {
+            var world = TurnsWorld(seed: seed)
+            world.run(rounds: 200)
+            if let violation = world.violation {
+                Issue.record("seed \(seed): \(violation)")
+                return
+            }
+            reached.merge(world.reached, uniquingKeysWith: +)
+        }
+        for event in ["urgent before others", "full", "as far ahead as may be"] {
+            #expect(reached[event, default: 0] > 20, "the exploration has become too small to reach: \(event)")
+        }
+    }
+
+    /// All have more than they can send, and answers come for what is in flight by chance.
+    @Test func `shares by weight, whatever is answered when`() {
+        for seed in 1...20 as ClosedRange<UInt64> {
+            var generator = SeededGenerator(seed: seed)
+            let queues = (0..<Int.random(in: 2...5, using: &generator)).map { _ in
+                FakeContender(weight: [1, 2, 3, 5].randomElement(using: &generator)!, bulk: .max / 2)
+            }
+            var turns = Turns<FakeContender>(limit: 2000)
+            for queue in queues { turns.join(queue) }
+            for _ in 0..<400 {
+                turns.round()
+                let share = Double.random(in: 0.2...1, using: &generator)
+                for queue in queues {
+                    for _ in 0..<Int(Double(queue.inFlight) * share) { turns.noteEnded(queue, isSilent: false) }
+                }
+            }
+            let weights = queues.reduce(0) { $0 + $1.turn.weight }
+            for queue in queues {
+                let share = Double(queue.sentInAll) / Double(turns.sent)
+                let due = queue.turn.weight / weights
+                #expect(abs(share - due) < due / 10, "seed \(seed): \(share) where \(due) is due")
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import QueueCore
+import Testing
+
+@testable import Workers
+
+@Suite struct `Taking turns` {
+    private func turns(_ queues: [FakeContender], limit: Int = 100_000) -> Turns<FakeContender> {
+        var turns = Turns<FakeContender>(limit: limit)
+        for queue in queues { turns.join(queue) }
+        return turns
+    }
+
+    @Test func `sends in proportion to the weights, a few recipients at a time`() {
+        let queues = [FakeContender(weight: 3, bulk: 10_000), FakeContender(weight: 1, bulk: 10_000)]
+        var turns = turns(queues)
+        turns.beginRound(now: .now)
+        for _ in 0..<400 {
+            guard let turn = turns.next(now: .now) else { break }
+            #expect(turn.room <= 16)
+            turns.note(sent: turn.queue.send(turn), inSilence: 0, at: .now)
+        }
+        #expect(queues.map(\.sentInAll) == [4800, 1600])
+    }
+
+    @Test func `sends urgent pushes of all queues before the others, and lets nobody go further ahead than 256`() {
+        let urgent = FakeContender(urgent: 1000, bulk: 1000)
+        let bulk = FakeContender(bulk: 1000)
+        var turns = turns([bulk, urgent])
+        let round = turns.round()
+        let first = round.prefix { $0.isUrgent }
+        #expect(first.map(\.sent).reduce(0, +) == 256)
+        #expect(!first.contains { $0.queue === bulk })
+        // What it is ahead the other one makes up for.
+        #expect(round.dropFirst(first.count).prefix(16).allSatisfy { $0.queue === bulk })
+    }
+
+    @Test func `lets a queue that was away catch up nothing`() {
+        let steady = FakeContender(bulk: 100_000)
+        var turns = turns([steady], limit: 1000)
+        turns.round()
+        let newcomer = FakeContender(bulk: 1000)
+        turns.join(newcomer)
+        for _ in 0..<800 { turns.noteEnded(steady, isSilent: false) }
+        let before = steady.sentInAll
+        turns.round()
+        #expect(steady.sentInAll - before > 300)
+        #expect(newcomer.sentInAll > 300)
+    }
+
+    @Test func `sends no more than there are permits, slots and room for`() {
+        let paced = FakeContender(bulk: 1000)
+        paced.permits = 7
+        let full = FakeContender(bulk: 1000)
+        full.slots = 20
+        let resting = FakeContender(urgent: 5, bulk: 1000)
+        resting.mayWork = false
+        var turns = turns([paced, full, resting], limit: 5000)
+        turns.round()
+        #expect([paced, full, resting].map(\.sentInAll) == [7, 20, 0])
+        #expect(turns.inFlight == 27 && turns.sent == 27)
+        let alone = FakeContender(bulk: 100_000)
+        turns.join(alone)
+        for _ in 0..<10 { turns.round() }
+        #expect(turns.inFlight <= 5000)
+        #expect(alone.inFlight > 3000)
+    }
+
+    @Test func `does not count what awaits nothing but silence against the room`() {
+        let silent = FakeContender(bulk: 10_000)
+        var turns = turns([silent], limit: 100)
+        for _ in 0..<5 {
+            turns.beginRound(now: .now)
+            while let turn = turns.next(now: .now) {
+                let count = silent.inFlight < 2000 ? silent.send(turn) : 0
+                turns.note(sent: count, inSilence: count, at: .now)
+            }
+        }
+        #expect(turns.inFlight >= 2000)
+        turns.noteEnded(silent, isSilent: true)
+        let other = FakeContender(bulk: 10)
+        turns.join(other)
+        turns.round()
+        #expect(other.sentInAll == 10)
+    }
+
+    @Test func `forgets queues that have nothing to send and nothing in flight`() {
+        let queue = FakeContender(bulk: 5)
+        var turns = turns([queue])
+        turns.round()
+        turns.round()
+        #expect(turns.active.count == 1)
+        for _ in 0..<5 { turns.noteEnded(queue, isSilent: false) }
+        turns.round()
+        #expect(turns.active.isEmpty && !queue.isActive)
+    }
+}
