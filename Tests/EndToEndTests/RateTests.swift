@@ -52,7 +52,8 @@ extension `Real processes` {
             "select delivered + rejected + failed + suppressed + expired + cancelled + unknown as recipients from pushq.result"
 
         private func expectRate(_ record: PushRecord) throws {
-            #expect(record.maximumPerSecond <= Int(Self.rate * 1.1), "a second went over rate and burst")
+            // A tenth for the burst, and a tenth for what a busy machine reads later than it came.
+            #expect(record.maximumPerSecond <= Int(Self.rate * 1.2), "a second went over rate and burst")
             let times = record.arrivals
             // The burst at the beginning is not the rate's, and the end is when there is no work left: between, it
             // holds.

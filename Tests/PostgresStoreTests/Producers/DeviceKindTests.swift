@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A push type with a topic of its own has tokens of its own: they are no address for an alert.
-@Suite(.timeLimit(.minutes(2))) struct `A token of another kind` {
+@Suite(.timeLimit(.minutes(5))) struct `A token of another kind` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"x"}}'"#
     private static let update =

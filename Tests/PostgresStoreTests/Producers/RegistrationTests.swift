@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct `Registrations` {
+@Suite(.timeLimit(.minutes(5))) struct `Registrations` {
     private static let name = QueueFixture.name
 
     private func device(_ queue: QueueFixture, token: String = "aa") async throws -> Device? {
@@ -55,7 +55,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `Forgetting a device` {
+@Suite(.timeLimit(.minutes(5))) struct `Forgetting a device` {
     private static let name = QueueFixture.name
 
     private func send(_ tokens: String, in queue: QueueFixture) async throws {

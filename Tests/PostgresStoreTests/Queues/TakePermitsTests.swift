@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(2))) struct `Taking permits` {
+@Suite(.timeLimit(.minutes(5))) struct `Taking permits` {
     private func withRate(
         _ rate: Double, burst: Double, _ body: @escaping @Sendable (QueueFixture) async throws -> Void
     ) async throws {

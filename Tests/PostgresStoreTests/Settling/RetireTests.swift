@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(2))) struct `Retiring jobs` {
+@Suite(.timeLimit(.minutes(5))) struct `Retiring jobs` {
     @Test func `records results and counts, once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 700)

@@ -10,7 +10,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(2))) struct `A worker's credential` {
+@Suite(.timeLimit(.minutes(5))) struct `A worker's credential` {
     /// Attempts to connect come soon after one another.
     private func brisk(_ settings: inout EngineSettings) {
         settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
@@ -304,7 +304,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `An APNs that loses patience with errors` {
+@Suite(.timeLimit(.minutes(5))) struct `An APNs that loses patience with errors` {
     @Test func `is slowed down by and left again and again, without a loss or a repeat`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(10) ... .milliseconds(10)

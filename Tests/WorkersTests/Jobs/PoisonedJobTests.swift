@@ -106,7 +106,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A job whose row does not agree with itself` {
+@Suite(.timeLimit(.minutes(5))) struct `A job whose row does not agree with itself` {
     /// What a hand at the database, or a disk, can do to a job of three recipients.
     @Test(arguments: [
         "outcomes = '\\x0000'", "outcomes = '\\x00000000'", "recipient_count = 2", "recipient_count = 500",
