@@ -158,18 +158,10 @@ private struct GatewayTableWorld {
 /// Random sequences of events against the promises of ``GatewayTable``.
 @Suite struct `Which gateway serves whom, in any order of events` {
     @Test func `is always one of its own, which is open while it is used and dropped once after`() {
-        var reached: [String: Int] = [:]
-        for seed in 1...150 as ClosedRange<UInt64> {
+        explore(seeds: 150, reaching: ["found", "unusable", "superseded", "dropped"], moreThan: 20) { seed in
             var world = GatewayTableWorld(seed: seed)
             world.run(events: 300)
-            if let violation = world.violation {
-                Issue.record("seed \(seed): \(violation)")
-                return
-            }
-            reached.merge(world.reached, uniquingKeysWith: +)
-        }
-        for event in ["found", "unusable", "superseded", "dropped"] {
-            #expect(reached[event, default: 0] > 20, "the exploration has become too small to reach: \(event)")
+            return (world.violation, world.reached)
         }
     }
 }

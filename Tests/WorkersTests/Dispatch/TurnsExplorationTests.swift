@@ -124,18 +124,11 @@ private struct TurnsWorld {
 /// Random sequences of events against the promises of ``Turns``, without gateways.
 @Suite struct `Taking turns, in any order of events` {
     @Test func `keeps to room and permits, sends what is urgent first, and lets nobody starve`() {
-        var reached: [String: Int] = [:]
-        for seed in 1...300 as ClosedRange<UInt64> {
+        explore(seeds: 300, reaching: ["urgent before others", "full", "as far ahead as may be"], moreThan: 20) {
+            seed in
             var world = TurnsWorld(seed: seed)
             world.run(rounds: 200)
-            if let violation = world.violation {
-                Issue.record("seed \(seed): \(violation)")
-                return
-            }
-            reached.merge(world.reached, uniquingKeysWith: +)
-        }
-        for event in ["urgent before others", "full", "as far ahead as may be"] {
-            #expect(reached[event, default: 0] > 20, "the exploration has become too small to reach: \(event)")
+            return (world.violation, world.reached)
         }
     }
 

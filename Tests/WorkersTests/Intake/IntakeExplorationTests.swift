@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Workers
@@ -5,29 +6,22 @@ import Testing
 /// Random sequences of events against the promises of intake, without PostgreSQL.
 @Suite struct `Intake, in any order of events` {
     @Test func `keeps its promises`() {
-        var reached: [String: Int] = [:]
-        for seed in 1...100 as ClosedRange<UInt64> {
+        let steps = ["look", "look at floors", "claim", "asleep", "woken"]
+        explore(seeds: 100, reaching: steps, moreThan: 100) { seed in
             var world = IntakeWorld(seed: seed)
             world.run(steps: 300)
-            if let violation = world.violation {
-                Issue.record("seed \(seed): broken: \(violation.promise.rawValue): \(violation.details)")
-                return
-            }
-            reached.merge(world.reached, uniquingKeysWith: +)
-        }
-        for step in ["look", "look at floors", "claim", "asleep", "woken"] {
-            #expect(reached[step, default: 0] > 100, "the exploration has become too small to reach: \(step)")
+            return (world.violation.map { "broken: \($0.promise.rawValue): \($0.details)" }, world.reached)
         }
     }
 
     @Test(arguments: IntakeWorld.Sabotage.allCases)
     func `is found out when it breaks one`(sabotage: IntakeWorld.Sabotage) {
-        let broken = (1...100 as ClosedRange<UInt64>).lazy.compactMap { seed in
+        let broken = firstBroken(seeds: 100) { seed in
             var world = IntakeWorld(seed: seed, sabotage: sabotage)
             world.run(steps: 300)
             return world.violation?.promise
         }
-        #expect(broken.first == sabotage.breaks)
+        #expect(broken == sabotage.breaks)
     }
 
     @Test func `has a break for each of its promises`() {

@@ -147,27 +147,21 @@ private struct PermitWorld {
 /// Random sequences of events against the promises of ``PermitPlan``, without PostgreSQL.
 @Suite struct `Taking permits, in any order of events` {
     @Test func `keeps its promises`() {
-        var sent = 0
-        for seed in 1...200 as ClosedRange<UInt64> {
+        explore(seeds: 200, reaching: ["sent"], moreThan: 10_000) { seed in
             var world = PermitWorld(seed: seed, sabotage: nil)
             world.run(steps: 400)
-            if let broken = world.broken {
-                Issue.record("seed \(seed): broken: \(broken.rawValue)")
-                return
-            }
-            sent += world.sent
+            return (world.broken.map { "broken: \($0.rawValue)" }, ["sent": world.sent])
         }
-        #expect(sent > 10_000, "the exploration has become too small")
     }
 
     @Test func `is found out when it breaks a promise`() {
         for sabotage in PermitWorld.Sabotage.allCases {
-            let broken = (1...200 as ClosedRange<UInt64>).lazy.compactMap { seed in
+            let broken = firstBroken(seeds: 200) { seed in
                 var world = PermitWorld(seed: seed, sabotage: sabotage)
                 world.run(steps: 400)
                 return world.broken
             }
-            #expect(broken.first == sabotage.breaks)
+            #expect(broken == sabotage.breaks)
         }
     }
 }

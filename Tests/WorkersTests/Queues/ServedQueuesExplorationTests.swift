@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import Workers
@@ -6,19 +7,12 @@ import Testing
 @Suite struct `Serving queues, in any order of events` {
     @Test
     func `never goes back to older settings, nor sends with what was refused, and comes to what the database says`() {
-        var reached: [String: Int] = [:]
-        for seed in 1...150 as ClosedRange<UInt64> {
+        let events = ["out of date", "paused", "refused pause", "pause without an answer", "notify", "operate"]
+        explore(seeds: 150, reaching: events, moreThan: 20) { seed in
             let world = ServedQueuesWorld(seed: seed)
             world.run(events: 400)
             world.settle()
-            if let violation = world.violation {
-                Issue.record("seed \(seed): \(violation), after \(world.events.suffix(30))")
-                return
-            }
-            reached.merge(world.reached, uniquingKeysWith: +)
-        }
-        for event in ["out of date", "paused", "refused pause", "pause without an answer", "notify", "operate"] {
-            #expect(reached[event, default: 0] > 20, "the exploration has become too small to reach: \(event)")
+            return (world.violation.map { "\($0), after \(world.events.suffix(30))" }, world.reached)
         }
     }
 }
