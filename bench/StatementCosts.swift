@@ -65,8 +65,8 @@ struct StatementCosts {
             insert into pushq.campaign (queue_id, id, key, digest, message_id)
             select 1 + i % 500, i, i::text, '', 1000000000000 from generate_series(1, \(campaigns * scale)) i;
             insert into pushq.campaign_tally (queue_id, campaign_id) select queue_id, id from pushq.campaign;
-            insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, last_device_id)
-            select queue_id, id, message_id, now(), now() + interval '1 day', false, 1000000000000 from pushq.campaign;
+            insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane, last_device_id)
+            select queue_id, id, message_id, now(), now() + interval '1 day', false, 2, 1000000000000 from pushq.campaign;
             """
         try await store.runScript(script, within: .seconds(3600))
         try await store.runScript("vacuum analyze", within: .seconds(3600))
@@ -106,7 +106,7 @@ struct StatementCosts {
         try await time("send a single push", limit: 100) {
             _ = try await store.send(
                 MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), to: .tokens([DeviceToken(hex: "00ff")]),
-                ofQueue: queue, isUrgent: false, key: nil)
+                ofQueue: queue, key: nil)
         }
         try await time("upkeep with nothing to do", limit: 200) {
             _ = try await store.maintainPartitions()

@@ -28,6 +28,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
+  lane             smallint    not null,                  -- of its jobs: 0 urgent, 2 bulk
   cursor_device_id bigint      not null default 0,        -- the last one seen
   last_device_id   bigint,                                -- the highest there was when the first step ran; null before it
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
@@ -40,7 +41,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   constraint fan_out_times_finite check (isfinite(start_at) and isfinite(send_by))
 ) with (fillfactor = 50);
 
-create index fan_out_open on pushq.fan_out (queue_id, start_at, campaign_id) where not done and not paused;
+create index fan_out_open on pushq.fan_out (queue_id, lane, start_at, campaign_id) where not done and not paused;
 
 -- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and no
 -- snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The

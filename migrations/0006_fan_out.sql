@@ -2,10 +2,10 @@
 -- jobs and keeps what is left with the cursor, committed together with the jobs. Returns how many jobs it made, or null when there
 -- is nothing to do or somebody else is at it.
 --
--- With `campaign` null it is the queue's first one that nobody has locked: a queue's campaigns fan out one after the other, and one that
--- a producer is pausing, in a transaction that may last, keeps none of the others. Among workers the advisory lock sees to it that
+-- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the other, and one that a
+-- producer is pausing, in a transaction that may last, keeps none of the others. Among workers the advisory lock sees to it that
 -- they do not go on with the next one while the first is being worked on.
-create function pushq.fan_out_step(queue int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
+create function pushq.fan_out_step(queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
   f      pushq.fan_out;
@@ -18,7 +18,7 @@ begin
   perform pushq.fit_plans();
   select * into f
   from pushq.fan_out o
-  where o.queue_id = queue and (campaign is null or o.campaign_id = campaign) and not o.done and not o.paused and o.start_at <= now()
+  where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign) and not o.done and not o.paused and o.start_at <= now()
   order by o.start_at, o.campaign_id
   limit 1
   for no key update skip locked;
@@ -62,7 +62,7 @@ begin
   jobs as (
     insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
                            at_most_once)
-    select f.queue_id, job_id, 2, now(), f.send_by, f.message_id, f.campaign_id, f.campaign_id, pushq.today(), cardinality(ids),
+    select f.queue_id, job_id, f.lane, now(), f.send_by, f.message_id, f.campaign_id, f.campaign_id, pushq.today(), cardinality(ids),
            f.at_most_once
     from cut
     returning recipient_count)

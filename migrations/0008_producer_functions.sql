@@ -325,7 +325,7 @@ end $$;
 -- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices.
 create function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, start_at timestamptz, send_by timestamptz, list_id bigint
+  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint
 ) returns bigint
 language plpgsql as $$
 declare
@@ -353,9 +353,10 @@ begin
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, last_device_id)
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane, last_device_id)
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
          coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
+         case when urgent then 0 else 2 end,
          -- Of one that starts later the audience is who is there then.
          case when new_campaign.start_at <= now()
               then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
@@ -374,6 +375,7 @@ create function pushq.start_campaign(
   expiration   bigint      default null,
   collapse_id  text        default null,
   at_most_once boolean     default false,
+  urgent       boolean     default false,
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
@@ -382,8 +384,8 @@ declare
   body json := payload::text::json;
 begin
   return pushq.new_campaign(pushq.queue_id(queue), key,
-    sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once)::text, 'UTF8')),
-    body, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, null);
+    sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
+    body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null);
 end $$;
 
 -- Pauses a campaign. Its jobs are not touched here: the campaign is marked, workers are told and look at the mark, and so does everybody
@@ -445,11 +447,11 @@ begin
         hint = 'resume it with a new send_by, or cancel it';
     end if;
   end if;
-  -- By the index of what is ready, whose last entries of each lane are those that were set aside.
-  update pushq.job set run_at = now()
-  where queue_id = q and lane = any ('{0,1,2}') and run_at = 'infinity' and campaign_id = c;
+  -- By the index of what is ready, whose last entries of a lane are those that were set aside.
+  update pushq.job j set run_at = now()
+  where j.queue_id = q and j.lane = f.lane and j.run_at = 'infinity' and j.campaign_id = c;
   if resume_campaign.send_by is not null then
-    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = 2 and j.campaign_id = c;
+    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = f.lane and j.campaign_id = c;
   end if;
   perform pushq.wake(q);
   return true;
@@ -463,20 +465,21 @@ language plpgsql as $$
 declare
   q int := pushq.queue_id(queue);
   c bigint;
+  f pushq.fan_out;
 begin
   perform pushq.check_isolation();
   update pushq.campaign k set cancelled_at = now(), paused_at = null
   where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
   if c is null then return false; end if;
   -- After the step that somebody may be at.
-  perform from pushq.fan_out f where f.queue_id = q and f.campaign_id = c for no key update;
-  update pushq.fan_out f
-  set done = true, done_at = coalesce(f.done_at, now()), paused = false, rest = '{}',
+  select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
+  update pushq.fan_out o
+  set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',
       not_made = coalesce((
-        select l.token_count - f.made from pushq.list l where not f.done and l.queue_id = q and l.id = f.list_id), 0)
-  where f.queue_id = q and f.campaign_id = c;
-  -- A campaign's jobs are in the bulk lane, the retries among them: sends that are scheduled there are none.
-  update pushq.job set run_at = now() where queue_id = q and lane = 2 and run_at > now() and campaign_id = c;
+        select l.token_count - o.made from pushq.list l where not o.done and l.queue_id = q and l.id = o.list_id), 0)
+  where o.queue_id = q and o.campaign_id = c;
+  -- Its jobs are all in one lane, the retries among them. In the bulk lane no sends are scheduled that would be read here.
+  update pushq.job j set run_at = now() where j.queue_id = q and j.lane = f.lane and j.run_at > now() and j.campaign_id = c;
   perform pushq.tell('root', c);
   perform pushq.wake(q);
   return true;

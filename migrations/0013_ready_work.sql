@@ -40,7 +40,7 @@ end $$;
 -- A loose scan of `job_ready`, one probe a pair: 0.9 ms for 150 pairs among 10,000 queues, where probing every queue
 -- and lane took 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`:
 -- whoever has it begin where it ended the last time comes by all of them in turns. So it is with campaigns, of which
--- there may be thousands: each queue's first, as many as pairs. In plpgsql, so that plans are looked after before they
+-- there may be thousands: each pair's first, as many as pairs. In plpgsql, so that plans are looked after before they
 -- are used.
 create function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
 returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint, run_at timestamptz, id bigint)
@@ -84,30 +84,34 @@ begin
     to_lane := after_lane;
     from_queue := -1;
   end loop;
-  -- A queue's campaigns fan out one after the other: a probe a queue, in the same order, and so many at the most.
+  -- The campaigns of a queue's lane fan out one after the other: a probe a pair, in the same order, and so many at the most.
   from_queue := after_queue;
+  from_lane := after_lane;
   to_queue := 2147483647;
+  to_lane := 32767;
   loop
     return query
       with recursive open as (
-        (select f.queue_id, f.campaign_id, f.start_at
+        (select f.queue_id, f.lane, f.campaign_id, f.start_at
          from pushq.fan_out f
-         where not f.done and not f.paused and f.queue_id > from_queue and f.queue_id <= to_queue
-         order by f.queue_id, f.start_at, f.campaign_id
+         where not f.done and not f.paused
+           and (f.queue_id, f.lane) > (from_queue, from_lane) and (f.queue_id, f.lane) <= (to_queue, to_lane)
+         order by f.queue_id, f.lane, f.start_at, f.campaign_id
          limit 1)
         union all
-        select n.queue_id, n.campaign_id, n.start_at
+        select n.queue_id, n.lane, n.campaign_id, n.start_at
         from open o
         cross join lateral (
-          select f.queue_id, f.campaign_id, f.start_at
+          select f.queue_id, f.lane, f.campaign_id, f.start_at
           from pushq.fan_out f
-          where not f.done and not f.paused and f.queue_id > o.queue_id and f.queue_id <= to_queue
-          order by f.queue_id, f.start_at, f.campaign_id
+          where not f.done and not f.paused
+            and (f.queue_id, f.lane) > (o.queue_id, o.lane) and (f.queue_id, f.lane) <= (to_queue, to_lane)
+          order by f.queue_id, f.lane, f.start_at, f.campaign_id
           limit 1) n)
-      select o.queue_id, 2::smallint, o.campaign_id,
+      select o.queue_id, o.lane, o.campaign_id,
              (select count(*)::int
               from (
-                select from pushq.job j where j.queue_id = o.queue_id and j.lane = 2 and j.run_at <= now() limit count_to) r),
+                select from pushq.job j where j.queue_id = o.queue_id and j.lane = o.lane and j.run_at <= now() limit count_to) r),
              (extract(epoch from o.start_at - now()) * 1000000)::bigint, null::timestamptz, null::bigint
       from open o
       limit campaigns;
@@ -115,14 +119,16 @@ begin
     campaigns := campaigns - seen;
     exit when campaigns <= 0 or from_queue < 0;
     to_queue := after_queue;
+    to_lane := after_lane;
     from_queue := -1;
   end loop;
 end $$;
 
 -- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. What was claimed there is passed over by no
--- look then, though its index entries stay for as long as anybody's snapshot may see them. `ready` counts the ready jobs of the bulk
--- lanes among them. The floors are in the order of queue and lane; what lies between them is scanned as above.
-create function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], count_to int)
+-- look then, though its index entries stay for as long as anybody's snapshot may see them. `ready` counts the ready jobs of those
+-- lanes that are to be counted. The floors are in the order of queue and lane; what lies between them is scanned as above.
+create function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
+                                 count_to int)
 returns table (queue_id int, lane smallint, run_at timestamptz, id bigint, ready int, due_in bigint)
 language plpgsql as $$
 #variable_conflict use_column
@@ -160,7 +166,7 @@ begin
     -- The lanes of this queue before the one with the floor, and that one.
     return query
       select to_queue, l.lane, h.run_at, h.id,
-             case when l.lane = 2 then (
+             case when counted[i] and l.lane = to_lane then (
                select count(*)::int
                from (
                  select

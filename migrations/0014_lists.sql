@@ -10,10 +10,11 @@ $$;
 
 -- What a campaign for a list was asked to be. The same however the list was given.
 create function pushq.list_campaign_digest(
-  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean
+  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean,
+  urgent boolean
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7)::text, 'UTF8'))
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8)::text, 'UTF8'))
 $$;
 
 -- Begins a list of a queue for a campaign of this push type, which says what devices unknown tokens become. Returns its id, to add
@@ -101,6 +102,7 @@ create function pushq.start_campaign(
   expiration   bigint      default null,
   collapse_id  text        default null,
   at_most_once boolean     default false,
+  urgent       boolean     default false,
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
@@ -124,10 +126,10 @@ begin
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
   end if;
   digest := pushq.list_campaign_digest(
-    body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once);
+    body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
   if known.campaign_id is null then
     started := pushq.new_campaign(
-      q, key, digest, body, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by, list);
+      q, key, digest, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, list);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -150,6 +152,7 @@ create function pushq.start_campaign(
   expiration   bigint      default null,
   collapse_id  text        default null,
   at_most_once boolean     default false,
+  urgent       boolean     default false,
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
@@ -168,12 +171,12 @@ begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.key = start_campaign.key) then
     select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
-      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once));
+      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
   end if;
   list := pushq.new_list(queue, push_type);
   perform pushq.add_tokens_to_list(queue, list, bytes);
   return pushq.start_campaign(
-    queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, start_at, send_by);
+    queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
 end $$;
 
 -- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was

@@ -37,7 +37,7 @@ extension `Real processes` {
                 try await rig.startCampaign()
                 _ = try await store.send(
                     MessageDraft(payload: #"{"aps":{"alert":"hello"}}"#), to: .tokens([token("02")]), ofQueue: queue,
-                    isUrgent: false, key: nil)
+                    key: nil)
                 try await rig.waitUntilFinished()
                 try await eventually("the end of the send", within: .seconds(60)) {
                     try await rig.number("select count(*) from pushq.result") == 2

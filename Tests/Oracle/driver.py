@@ -217,6 +217,7 @@ class Driver:
         message = operation.message
         if operation.by_command:
             options = self.message_options(operation, event) + ["--key", operation.key]
+            options += ["--urgent"] if operation.urgent else []
             if operation.tokens is None:
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--audience", "all")
             lines = "".join(token + "\n" for token in operation.tokens)
@@ -232,6 +233,7 @@ class Driver:
             "expiration": event.expiration,
             "collapse_id": message.collapse_id,
             "at_most_once": message.at_most_once,
+            "urgent": operation.urgent,
         }
         if operation.tokens is not None:
             values["tokens"] = list(operation.tokens)

@@ -414,6 +414,7 @@ class Generator:
             key,
             self.message(queue),
             tokens,
+            urgent=dice.random() < 0.2,
             start_in=1.0 if times < 0.1 and not by_command else None,
             send_within=dice.choice([3.0, 600]) if times > 0.9 and not by_command else None,
             by_command=by_command,

@@ -109,6 +109,7 @@ class Campaign:
     key: str
     message: Message
     tokens: tuple = None
+    urgent: bool = False
     start_in: float = None
     send_within: float = None
     by_command: bool = False

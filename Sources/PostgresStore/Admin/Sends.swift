@@ -18,7 +18,7 @@ extension Statement {
         #"""
         select pushq.start_campaign(
           queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, start_at => $9, send_by => $10)
+          at_most_once => $8, urgent => $9, start_at => $10, send_by => $11)
         """#)
 
     /// To the tokens of a list.
@@ -27,7 +27,7 @@ extension Statement {
         #"""
         select pushq.start_campaign(
           queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, start_at => $9, send_by => $10, list => $11)
+          at_most_once => $8, urgent => $9, start_at => $10, send_by => $11, list => $12)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was cancelled.
@@ -68,6 +68,8 @@ package struct MessageDraft: Sendable {
     package var collapseID: String?
     /// Rather lost than sent twice.
     package var isSentAtMostOnce = false
+    /// It is sent before what else waits, of its queue and within bounds of others.
+    package var isUrgent = false
     /// Not before; nil: now.
     package var startAt: Date?
     /// Not after; nil: 24 hours after the start.
@@ -88,7 +90,7 @@ package struct MessageDraft: Sendable {
     fileprivate var parameters: [Parameter] {
         [
             .text(payload), .text(pushType.rawValue), .int4(priority.map(Int32.init)), .int8(expiration),
-            .text(collapseID), .bool(isSentAtMostOnce), .time(startAt), .time(sendBy),
+            .text(collapseID), .bool(isSentAtMostOnce), .bool(isUrgent), .time(startAt), .time(sendBy),
         ]
     }
 }
@@ -146,13 +148,13 @@ extension PostgresConnection {
     ///   - replacesWaiting: an update of a Live Activity takes the place of those that wait for the same tokens.
     ///   - key: a repetition under the same key returns the first one's root.
     package func send(
-        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, isUrgent: Bool,
-        replacesWaiting: Bool = false, key: String?
+        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, replacesWaiting: Bool = false,
+        key: String?
     ) async throws(PostgresError) -> Int64 {
         let parameters: [Parameter] = [
             .text(queue), .text(message.payload), .textArray(recipients.tokens ?? []), .text(recipients.userKey),
             .text(message.pushType.rawValue), .int4(message.priority.map(Int32.init)), .int8(message.expiration),
-            .text(message.collapseID), .bool(message.isSentAtMostOnce), .bool(isUrgent), .time(message.startAt),
+            .text(message.collapseID), .bool(message.isSentAtMostOnce), .bool(message.isUrgent), .time(message.startAt),
             .time(message.sendBy), .bool(replacesWaiting), .text(key),
         ]
         return try await execute(.send, parameters).first?.int8(0) ?? 0

@@ -7,9 +7,11 @@ extension Statement {
     static let ready = Statement(
         "ready", "select queue_id, lane, campaign_id, ready, due_in, run_at, id from pushq.ready_work($1, $2, $3, $4)")
 
-    /// The same for pairs of queue and lane, begun at floors. $1 queue_id[], $2 lane[], $3 run_at[], $4 id[]; $5 how far to count.
+    /// The same for pairs of queue and lane, begun at floors. $1 queue_id[], $2 lane[], $3 run_at[], $4 id[], $5 whether to
+    /// count its ready jobs, bool[]; $6 how far to count.
     static let readyAbove = Statement(
-        "ready_above", "select queue_id, lane, ready, due_in, run_at, id from pushq.ready_above($1, $2, $3, $4, $5)")
+        "ready_above", "select queue_id, lane, ready, due_in, run_at, id from pushq.ready_above($1, $2, $3, $4, $5, $6)"
+    )
 }
 
 /// What a look at the queue found.
@@ -26,12 +28,15 @@ package struct ReadyWork: Sendable {
 
     /// A campaign that has jobs to be made.
     package struct FanOut: Sendable {
-        package let queueID: Int32
+        /// The lane of its jobs, and its queue.
+        package let place: LanePlace
         package let campaignID: Int64
-        /// Jobs of the queue's bulk lane that are ready, counted no further than was asked for.
+        /// Jobs of that lane that are ready, counted no further than was asked for.
         package let readyJobs: Int
         /// Until it starts, on the database's clock.
         package let dueIn: Duration
+
+        package var queueID: Int32 { place.queueID }
     }
 
     /// In order of queue and lane, beginning where the look began.
@@ -83,7 +88,7 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - place: the look begins behind it, and goes on at the start when it has come to the end.
     ///   - pairs: it comes to so many pairs of queue and lane, at the most.
-    ///   - limit: bounds how many ready jobs of a campaign's queue are counted.
+    ///   - limit: bounds how many ready jobs of a campaign's lane are counted.
     package func ready(
         after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32
     ) async throws(PostgresError) -> ReadyWork {
@@ -105,7 +110,7 @@ extension PostgresConnection {
             if let campaignID = row.optionalInt8(2) {
                 work.fanOuts.append(
                     .init(
-                        queueID: row.int4(0), campaignID: campaignID, readyJobs: Int(row.int4(3)),
+                        place: LanePlace(row.int4(0), lane), campaignID: campaignID, readyJobs: Int(row.int4(3)),
                         dueIn: .microseconds(dueIn)))
             } else {
                 let head = LaneHead(
@@ -122,14 +127,16 @@ extension PostgresConnection {
     package func ready(
         above floors: [LaneHead], countingTo limit: Int32, known: [ReadyWork.FanOut]
     ) async throws(PostgresError) -> ReadyWork {
+        let lanes = Set(known.map(\.place))
         let rows = try await execute(
             .readyAbove,
             [
                 .int4Array(floors.map(\.place.queueID)), .int2Array(floors.map(\.place.lane.rawValue)),
-                .timestamptzArray(floors.map(\.runAt)), .int8Array(floors.map(\.jobID)), .int4(limit),
+                .timestamptzArray(floors.map(\.runAt)), .int8Array(floors.map(\.jobID)),
+                .boolArray(floors.map { lanes.contains($0.place) }), .int4(limit),
             ])
         var work = ReadyWork()
-        var readyJobs: [Int32: Int] = [:]
+        var readyJobs: [LanePlace: Int] = [:]
         for row in rows {
             guard let lane = Lane(rawValue: row.int2(1)), let dueIn = row.optionalInt8(3) else { continue }
             let place = LanePlace(row.int4(0), lane)
@@ -139,11 +146,11 @@ extension PostgresConnection {
                     head: LaneHead(place, runAt: row.timestamptz(4), jobID: row.int8(5))))
             // Of a lane without a floor nothing was claimed of late: it has not run dry.
             let isCounted = floors.contains { $0.place == place }
-            if lane == .bulk { readyJobs[place.queueID] = isCounted ? Int(row.int4(2)) : Int(limit) }
+            if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4(2)) : Int(limit) }
         }
         work.fanOuts = known.map { fanOut in
             ReadyWork.FanOut(
-                queueID: fanOut.queueID, campaignID: fanOut.campaignID, readyJobs: readyJobs[fanOut.queueID] ?? 0,
+                place: fanOut.place, campaignID: fanOut.campaignID, readyJobs: readyJobs[fanOut.place] ?? 0,
                 dueIn: fanOut.dueIn)
         }
         return work

@@ -69,6 +69,6 @@ package enum Lane: Int16, CaseIterable, Sendable {
     case urgent = 0
     /// Single transactional pushes.
     case normal = 1
-    /// Campaigns.
+    /// Campaigns that are not urgent.
     case bulk = 2
 }

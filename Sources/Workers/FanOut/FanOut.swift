@@ -43,17 +43,17 @@ final class FanOut {
     func run() async {
         while !plan.isStopping {
             await signal.wait(atMost: interval)
-            while let queueID = plan.next() {
-                await step(of: queueID)
+            while let lane = plan.next() {
+                await step(of: lane)
                 plan.noteDone()
             }
         }
     }
 
-    private func step(of queueID: Int32) async {
+    private func step(of lane: LanePlace) async {
         let made = await store.attempt {
             try await $0.fanOutStep(
-                queueID: queueID, jobLimit: Self.jobsOfStep, scanLimit: Self.devicesOfStep)
+                queueID: lane.queueID, lane: lane.lane, jobLimit: Self.jobsOfStep, scanLimit: Self.devicesOfStep)
         }
         if let made, made ?? 0 > 0 { mayHaveWork.raise() }
     }
@@ -64,6 +64,6 @@ extension FanOutPlan.Queue {
         maySend = queue.mayWork
         isPaced = queue.settings.rate != nil
         sendRate = queue.sendRate
-        jobSize = queue.jobSize[Int(Lane.bulk.rawValue)]
+        jobSize = queue.jobSize
     }
 }

@@ -1,6 +1,7 @@
 import PostgresStore
+import QueueCore
 
-/// Decides which campaigns make jobs now: those whose queue would run dry.
+/// Decides which campaigns make jobs now: those whose lane would run dry, urgent ones before others.
 struct FanOutPlan {
     /// Ready jobs of a queue that a look counts, and the most that fan-out keeps ahead.
     static let mostReadyJobs = 400
@@ -15,14 +16,14 @@ struct FanOutPlan {
         var isPaced = false
         /// In recipients per second.
         var sendRate = 0.0
-        /// Recipients in a job of a campaign, on average.
-        var jobSize = 500.0
+        /// Recipients in a job of each lane, on average.
+        var jobSize = [500.0, 500.0, 500.0]
     }
 
     /// The campaigns of which a step is due, in their order.
     private var due: [ReadyWork.FanOut] = []
-    /// The queue of the step that is under way.
-    private var current: Int32?
+    /// The step that is under way.
+    private var current: LanePlace?
     private(set) var isStopping = false
 
     /// Whether a step is due.
@@ -31,18 +32,21 @@ struct FanOutPlan {
     /// Takes what a look found. Steps that were due and are not any more are dropped.
     /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
     mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Queue?) {
-        // How many jobs are ready of the queue that has a step under way will be known after it.
-        due = campaigns.filter { campaign in
-            campaign.dueIn <= .zero && campaign.queueID != current
-                && queue(campaign.queueID).map { Self.runsDry($0, readyJobs: campaign.readyJobs) } == true
+        // How many jobs are ready of the lane that has a step under way will be known after it.
+        let found = campaigns.filter { campaign in
+            campaign.dueIn <= .zero && campaign.place != current
+                && queue(campaign.queueID).map {
+                    Self.runsDry($0, campaign.place.lane, readyJobs: campaign.readyJobs)
+                } == true
         }
+        due = found.filter { $0.place.lane == .urgent } + found.filter { $0.place.lane != .urgent }
     }
 
-    /// The next step, for a queue; nil if none is due. The step before has to be through.
-    mutating func next() -> Int32? {
+    /// The next step, for a lane of a queue; nil if none is due. The step before has to be through.
+    mutating func next() -> LanePlace? {
         precondition(current == nil, "the step before is not through")
         guard !isStopping, !due.isEmpty else { return nil }
-        current = due.removeFirst().queueID
+        current = due.removeFirst().place
         return current
     }
 
@@ -52,10 +56,10 @@ struct FanOutPlan {
     /// Makes no more jobs.
     mutating func stop() { isStopping = true }
 
-    /// Whether a queue's ready jobs last for less than two seconds of what the fleet sends.
-    static func runsDry(_ queue: Queue, readyJobs: Int) -> Bool {
+    /// Whether a lane's ready jobs last for less than two seconds of what the fleet sends.
+    static func runsDry(_ queue: Queue, _ lane: Lane, readyJobs: Int) -> Bool {
         guard queue.maySend else { return false }
-        let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize, 1))
+        let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize[Int(lane.rawValue)], 1))
         let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), mostReadyJobs)
         return readyJobs < lowWater
     }

@@ -23,7 +23,6 @@ struct SendCommand: Command {
     @Option("Send an alert with this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
     @Option("Repeating a send with the same key sends nothing twice.", "KEY") var key: String?
-    @Flag("Send before everything else that waits: for one-time codes and calls.") var urgent
     @Flag("An update of a Live Activity replaces those that wait for the same tokens.") var replaceWaiting
     var waiting = WaitOptions()
     var options = MessageOptions()
@@ -37,7 +36,7 @@ struct SendCommand: Command {
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in
             let root = try await store.send(
-                message, to: recipients, ofQueue: queue, isUrgent: urgent, replacesWaiting: replaceWaiting, key: key)
+                message, to: recipients, ofQueue: queue, replacesWaiting: replaceWaiting, key: key)
             var sent = Sent(root: root)
             if wait {
                 let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)

@@ -14,6 +14,7 @@ struct MessageOptions: ParameterGroup {
     var expiration: Duration?
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
     @Flag("Never send twice, at the risk of a loss: for one-time codes and calls.") var atMostOnce
+    @Flag("Send before everything else of the queue that waits: for one-time codes and calls.") var urgent
     @Option("Not before this time.") var at: Moment?
     @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
 
@@ -28,6 +29,7 @@ struct MessageOptions: ParameterGroup {
         message.expiration = expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
         message.collapseID = collapseId
         message.isSentAtMostOnce = atMostOnce
+        message.isUrgent = urgent
         message.startAt = at?.date
         message.sendBy = sendBy?.date
         var checked = message.message

@@ -239,9 +239,9 @@ extension PostgresConnection {
         try await withQueue { store in
             let token = try DeviceToken(hex: "ab")
             let root = try await store.send(
-                Self.message, to: .tokens([token]), ofQueue: queue, isUrgent: false, key: "k")
+                Self.message, to: .tokens([token]), ofQueue: queue, key: "k")
             let again = try await store.send(
-                Self.message, to: .tokens([token]), ofQueue: queue, isUrgent: false, key: "k")
+                Self.message, to: .tokens([token]), ofQueue: queue, key: "k")
             #expect(root == again)
             let progress = try #require(try await store.progress(ofRoot: root, inQueue: queue))
             #expect(progress.total == 1)

@@ -36,8 +36,9 @@ import Transport
                 insert into pushq.campaign (queue_id, id, key, digest, message_id)
                 select \(queue.id), i, i::text, '', 0 from generate_series(1, 10000) i;
                 insert into pushq.campaign_tally (queue_id, campaign_id) select \(queue.id), i from generate_series(1, 10000) i;
-                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, last_device_id)
-                select \(queue.id), i, 0, now(), now() + interval '1 day', false, 0 from generate_series(1, 10000) i;
+                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane,
+                                           last_device_id)
+                select \(queue.id), i, 0, now(), now() + interval '1 day', false, 2, 0 from generate_series(1, 10000) i;
                 analyze;
                 set plan_cache_mode = force_generic_plan;
                 """)
@@ -87,8 +88,9 @@ import Transport
             let queue = try await QueueFixture(database)
             try await queue.run(
                 """
-                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, last_device_id)
-                select 1 + i % 20, i, 0, now() + i * interval '1 minute', now() + interval '1 day', false, 0
+                insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane,
+                                           last_device_id)
+                select 1 + i % 20, i, 0, now() + i * interval '1 minute', now() + interval '1 day', false, 2, 0
                 from generate_series(0, 99) i
                 """)
             var seen: [Int64] = []

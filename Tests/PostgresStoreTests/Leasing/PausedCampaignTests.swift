@@ -203,7 +203,8 @@ import Transport
             try await producer.runScript("rollback")
             // Workers do not go on with another one while the first is being worked on.
             let worker = try await database.connect()
-            try await worker.runScript("begin; select pushq.fan_out_step(\(queue.id), null, 500, 1, 50000)")
+            try await worker.runScript(
+                "begin; select pushq.fan_out_step(\(queue.id), 2::smallint, null, 500, 1, 50000)")
             #expect(try await step() == nil)
             try await worker.runScript("commit")
         }

@@ -69,7 +69,7 @@ import Transport
             var message = MessageDraft(payload: draft.payload)
             message.pushType = .liveactivity
             _ = try await queue.connection.send(
-                message, to: .tokens([try DeviceToken(hex: "00ff")]), ofQueue: QueueFixture.name, isUrgent: false,
+                message, to: .tokens([try DeviceToken(hex: "00ff")]), ofQueue: QueueFixture.name,
                 replacesWaiting: true, key: nil)
             var jobs: [ClaimedJob] = []
             let claimed = try await rowsScanned(in: queue) { jobs = try await queue.claim(10, lane: .normal) }

@@ -102,6 +102,26 @@ import Transport
         }
     }
 
+    @Test func `let an urgent campaign pass a paced one of their own queue`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 20_000)
+            try await fixture.connection.runScript(
+                "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 20, 5)")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(queue)
+                try await eventually("the campaign to be sent") { await fixture.simulator.snapshot().accepted > 5 }
+                try await fixture.startCampaign(
+                    queue, key: "code", options: ", array[repeat('0aff', 16)], urgent => true")
+                try await eventually("the urgent campaign to end") {
+                    try await fixture.progress(key: "code")["delivered"] == 1
+                }
+                // At its rate, the big one is sent in a quarter of an hour.
+                let other = try await fixture.progress()
+                #expect(try #require(other["delivered"]) < 10_000)
+            }
+        }
+    }
+
     @Test func `let urgent pushes pass a campaign`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(20) ... .milliseconds(20)

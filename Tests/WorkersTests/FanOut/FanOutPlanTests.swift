@@ -1,11 +1,14 @@
+import QueueCore
 import Testing
 
 @testable import PostgresStore
 @testable import Workers
 
 @Suite struct `When campaigns make jobs` {
-    private func campaign(_ queue: Int32, readyJobs: Int = 0, dueIn: Duration = .zero) -> ReadyWork.FanOut {
-        .init(queueID: queue, campaignID: Int64(queue), readyJobs: readyJobs, dueIn: dueIn)
+    private func campaign(
+        _ queue: Int32, _ lane: Lane = .bulk, readyJobs: Int = 0, dueIn: Duration = .zero
+    ) -> ReadyWork.FanOut {
+        .init(place: LanePlace(queue, lane), campaignID: Int64(queue), readyJobs: readyJobs, dueIn: dueIn)
     }
 
     private let queue = FanOutPlan.Queue()
@@ -13,20 +16,20 @@ import Testing
     @Test func `is when what is ready lasts for less than two seconds`() {
         var fast = queue
         fast.sendRate = 50_000
-        #expect(FanOutPlan.runsDry(fast, readyJobs: 199))
-        #expect(!FanOutPlan.runsDry(fast, readyJobs: 200))
+        #expect(FanOutPlan.runsDry(fast, .bulk, readyJobs: 199))
+        #expect(!FanOutPlan.runsDry(fast, .bulk, readyJobs: 200))
         fast.sendRate = 1_000_000
-        #expect(FanOutPlan.runsDry(fast, readyJobs: 399))
-        #expect(!FanOutPlan.runsDry(fast, readyJobs: 400), "look no further ahead than is counted")
+        #expect(FanOutPlan.runsDry(fast, .bulk, readyJobs: 399))
+        #expect(!FanOutPlan.runsDry(fast, .bulk, readyJobs: 400), "look no further ahead than is counted")
     }
 
     @Test func `is when fewer than 80 jobs are ready, however slow the queue is sent, or four under a rate limit`() {
-        #expect(FanOutPlan.runsDry(queue, readyJobs: 79))
-        #expect(!FanOutPlan.runsDry(queue, readyJobs: 80))
+        #expect(FanOutPlan.runsDry(queue, .bulk, readyJobs: 79))
+        #expect(!FanOutPlan.runsDry(queue, .bulk, readyJobs: 80))
         var paced = queue
         (paced.isPaced, paced.sendRate) = (true, 50_000)
-        #expect(FanOutPlan.runsDry(paced, readyJobs: 3))
-        #expect(!FanOutPlan.runsDry(paced, readyJobs: 4))
+        #expect(FanOutPlan.runsDry(paced, .bulk, readyJobs: 3))
+        #expect(!FanOutPlan.runsDry(paced, .bulk, readyJobs: 4))
     }
 
     @Test func `is never while their queue is paused, is another worker's, or before they start`() {
@@ -49,17 +52,32 @@ import Testing
         let second = plan.next()
         plan.noteDone()
         let third = plan.next()
-        #expect([first, second, third] == [2, 1, nil])
+        #expect([first, second, third] == [LanePlace(2, .bulk), LanePlace(1, .bulk), nil])
     }
 
-    @Test func `is not told anew of a queue that has a step under way, whose jobs are not counted yet`() {
+    @Test func `is for urgent ones before all others, each by what is ready of its own lane`() {
+        var paced = queue
+        paced.isPaced = true
+        var plan = FanOutPlan()
+        plan.note([campaign(1, readyJobs: 4), campaign(2), campaign(1, .urgent), campaign(3, .urgent, readyJobs: 4)]) {
+            _ in paced
+        }
+        let first = plan.next()
+        plan.noteDone()
+        let second = plan.next()
+        plan.noteDone()
+        #expect([first, second] == [LanePlace(1, .urgent), LanePlace(2, .bulk)])
+        #expect(!plan.hasWork)
+    }
+
+    @Test func `is not told anew of a lane that has a step under way, whose jobs are not counted yet`() {
         var plan = FanOutPlan()
         plan.note([campaign(1)]) { _ in queue }
         _ = plan.next()
         plan.note([campaign(1), campaign(2)]) { _ in queue }
         plan.noteDone()
         let next = plan.next()
-        #expect(next == 2)
+        #expect(next == LanePlace(2, .bulk))
         plan.noteDone()
         #expect(!plan.hasWork)
     }
@@ -69,7 +87,7 @@ import Testing
         plan.note([campaign(1), campaign(2)]) { _ in queue }
         plan.note([campaign(2)]) { _ in queue }
         let next = plan.next()
-        #expect(next == 2)
+        #expect(next == LanePlace(2, .bulk))
     }
 
     @Test func `is never after the order to stop`() {

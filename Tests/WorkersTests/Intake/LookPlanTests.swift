@@ -68,6 +68,7 @@ import Testing
 extension ReadyWork {
     fileprivate mutating func addCampaign(of queue: Int32) {
         self = ReadyWork(
-            jobs: jobs, fanOuts: [.init(queueID: queue, campaignID: 1, readyJobs: 0, dueIn: .zero)], end: end)
+            jobs: jobs, fanOuts: [.init(place: LanePlace(queue, .bulk), campaignID: 1, readyJobs: 0, dueIn: .zero)],
+            end: end)
     }
 }
