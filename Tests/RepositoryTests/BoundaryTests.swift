@@ -6,13 +6,14 @@ import Testing
 
     /// Each stands behind a face that is safe; everything else is checked by the compiler.
     private static let unsafeCode = [
-        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Wire/", "Sources/HTTP2/Bytes/",
-        "Sources/LocalStack/", "Sources/Terminal/ProcessArguments.swift",
+        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Connection/",
+        "Sources/PostgresStore/BinaryFormat/", "Sources/HTTP2/Bytes/", "Sources/LocalStack/",
+        "Sources/Terminal/ProcessArguments.swift",
     ]
 
     /// Types whose safety rests on a loop's thread or on C, with the proof beside them.
     private static let uncheckedSendable = [
-        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Wire/",
+        "Sources/Cryptography/", "Sources/Transport/", "Sources/PostgresStore/Connection/",
     ]
 
     /// How an actor names the loop that it lives on; the actor holds the loop, which is what makes it safe.
@@ -39,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("COpenSSL", "Sources/Cryptography/"), ("CPostgres", "Sources/PostgresStore/Wire/"),
+        ("COpenSSL", "Sources/Cryptography/"), ("CPostgres", "Sources/PostgresStore/Connection/"),
         ("CLinux", "Sources/Transport/"),
     ])
     func `C is reached through its door alone`(module: String, door: String) throws {

@@ -53,15 +53,16 @@ import Testing
         #expect(left.isEmpty, "\(left)")
     }
 
-    @Test func `of the engine refer only to those below them in ARCHITECTURE.md`() throws {
+    @Test(arguments: [("Workers", "The folders of the engine"), ("PostgresStore", "The folders of the store")])
+    func `refer only to those below them in ARCHITECTURE.md`(target: String, heading: String) throws {
         let page = try #require(repository.documents().first { $0.path == "ARCHITECTURE.md" })
-        let rows = page.text.matches(of: #/\n\| ((?:`[A-Z]\w*`(?:, )?)+) \| /#).map { row in
+        let section = try #require(page.text.split(separator: "\n## ").first { $0.hasPrefix(heading) })
+        let table = section.matches(of: #/\n\| ((?:`[A-Z]\w*`(?:, )?)+) \| /#).map { row in
             row.output.1.split(separator: ", ").map { String($0.dropFirst().dropLast()) }
         }
-        let references = try references(in: "Workers")
-        let names = Set(references.keys).union(references.values.flatMap(\.keys))
-        let table = rows.filter { names.isSuperset(of: $0) }
-        #expect(Set(table.joined()) == names, "the table does not list each folder")
+        let references = try references(in: target)
+        let folders = try repository.files(in: "Sources/\(target)", endings: [".swift"]).map(Self.folder)
+        #expect(Set(table.joined()) == Set(folders), "the table does not list each folder")
         for (row, folders) in table.enumerated() {
             let below = Set(table[(row + 1)...].joined())
             for folder in folders {

@@ -154,7 +154,7 @@ extension PostgresConnection {
         inFlight.removeFirst()
         if let failure = call.failure {
             if canGoAsText(call, failure.state) { return sendAgain(call) }
-            call.finish(.failure(failure.sorted))
+            call.finish(.failure(PostgresError(failure)))
         } else if let rows = call.rows {
             call.finish(.success(rows))
         } else {

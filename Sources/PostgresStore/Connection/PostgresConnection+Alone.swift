@@ -34,7 +34,7 @@ extension PostgresConnection {
             default: tag = rows.commandTag
             }
         }
-        if let failure { throw failure.sorted }
+        if let failure { throw PostgresError(failure) }
         return tag
     }
 

@@ -40,9 +40,6 @@ extension Statement {
         """#)
 
     static let removeApp = Statement("remove_app", "select pushq.remove_app($1, $2)")
-
-    /// $1 queue_id; $2 table; $3 the key of the last row that was deleted.
-    static let clearQueue = Statement("clear_queue", "select pushq.clear_queue($1, $2, $3, 5000)")
 }
 
 /// An app as an operator sees it.
@@ -100,26 +97,6 @@ extension PostgresConnection {
                 steps += 1
                 progress(steps * 5000)
                 return true
-            }
-        }
-        return true
-    }
-
-    /// Deletes what a removed queue held. Returns whether all of it is gone.
-    /// - Parameter goesOn: asked before each step.
-    func clear(
-        queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool
-    ) async throws(PostgresError) -> Bool {
-        // What would be sent comes first.
-        for table in [
-            "job", "lease", "fan_out", "campaign_tally", "campaign", "device", "channel", "newest_update",
-            "feedback_record",
-        ] {
-            var last: Int64? = 0
-            while let after = last {
-                guard try await goesOn() else { return false }
-                last = try await execute(.clearQueue, [.int4(queueID), .text(table), .int8(after)]).first?.optionalInt8(
-                    0)
             }
         }
         return true

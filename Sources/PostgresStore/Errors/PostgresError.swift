@@ -68,6 +68,24 @@ package enum PostgresError: Error, Equatable {
     }
 }
 
+extension PostgresError {
+    /// The case that tells a caller what to do about an error of the server.
+    init(_ error: ServerError) {
+        self =
+            switch error.state {
+            case .serializationFailure, .deadlock, .lockNotAvailable: .contended(error)
+            case .uniqueViolation, .exclusionViolation: .duplicate(constraint: error.constraint ?? "", error)
+            case let state where state.isMissingDay(constraint: error.constraint): .server(error)
+            case .checkViolation, .foreignKeyViolation, .notNullViolation:
+                .violated(constraint: error.constraint ?? "", error)
+            case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(error)
+            case .insufficientPrivilege: .notAllowed(error)
+            case let state where state.isRaisedByFunction: .raised(message: error.message, hint: error.hint)
+            default: .server(error)
+            }
+    }
+}
+
 extension PostgresError: CustomStringConvertible {
     package var description: String {
         switch self {

@@ -50,7 +50,7 @@ extension PostgresConnection {
         let rows = unsafe Rows(result, task: solo.task)
         if rows.status == PGRES_COPY_IN { return }
         while let rest = try await unsafe nextResult(solo) { unsafe PQclear(rest) }
-        throw rows.error.sorted
+        throw PostgresError(rows.error)
     }
 
     private func endCopy(_ solo: Solo, because reason: String?) async throws(PostgresError) -> Int {
@@ -61,7 +61,7 @@ extension PostgresConnection {
             let rows = unsafe Rows(result, task: solo.task)
             if rows.status == PGRES_FATAL_ERROR { failure = rows.error } else { count = rows.affectedRows }
         }
-        if let failure { throw failure.sorted }
+        if let failure { throw PostgresError(failure) }
         return count
     }
 }

@@ -34,12 +34,6 @@ extension Statement {
             and not exists (select from pushq.lease l where l.queue_id = x.queue_id and l.job_id = x.id)
           order by x.cancelled_at limit 5000))
         """#)
-    /// A send may be committed while its app is removed: so the queues are cleared a last time a day later.
-    static let removedQueues = Statement(
-        "removed_queues",
-        "select queue_id, removed_at < now() - interval '1 day' from pushq.removed_queue order by queue_id")
-    static let forgetRemovedQueue = Statement(
-        "forget_removed_queue", "delete from pushq.removed_queue where queue_id = $1")
     static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
     static let forgetList = Statement("forget_list", "select pushq.forget_list($1, $2, $3, 5000)")
 }

@@ -1,5 +1,3 @@
-import CPostgres
-
 /// An error as the server told it.
 package struct ServerError: Error, Equatable, Sendable {
     /// The name of the statement, or what else was tried.
@@ -30,35 +28,6 @@ package struct ServerError: Error, Equatable, Sendable {
 
     private static let missingDay =
         "history has no room for this day until a worker has made it; if one runs, its log says why it has not"
-
-    /// Reads the fields of a failed result, which stays the caller's.
-    init(_ result: OpaquePointer, task: String) {
-        func field(_ code: Character) -> String? {
-            unsafe PQresultErrorField(result, CInt(code.asciiValue!)).map { unsafe String(cString: $0) }
-        }
-        // The codes of the fields: libpq's PG_DIAG_… are macros of character constants.
-        let severity = field("V")
-        let wholeMessage = unsafe String(cString: PQresultErrorMessage(result))
-        self.init(
-            task: task, state: SQLState(field("C") ?? "XX000"),
-            message: field("M") ?? wholeMessage.onOneLine,
-            hint: field("H"), constraint: field("n"), position: field("P").flatMap { Int($0) },
-            endsSession: severity == "FATAL" || severity == "PANIC")
-    }
-
-    /// The case that tells a caller what to do.
-    var sorted: PostgresError {
-        switch state {
-        case .serializationFailure, .deadlock, .lockNotAvailable: .contended(self)
-        case .uniqueViolation, .exclusionViolation: .duplicate(constraint: constraint ?? "", self)
-        case _ where state.isMissingDay(constraint: constraint): .server(self)
-        case .checkViolation, .foreignKeyViolation, .notNullViolation: .violated(constraint: constraint ?? "", self)
-        case .undefinedTable, .undefinedColumn, .undefinedFunction, .invalidSchema: .notMigrated(self)
-        case .insufficientPrivilege: .notAllowed(self)
-        case _ where state.isRaisedByFunction: .raised(message: message, hint: hint)
-        default: .server(self)
-        }
-    }
 }
 
 extension ServerError: CustomStringConvertible {

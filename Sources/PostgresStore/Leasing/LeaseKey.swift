@@ -1,0 +1,29 @@
+/// A worker's claim on a job: what every later write about it must present.
+package struct LeaseKey: Hashable, Sendable {
+    package let queueID: Int32
+    package let jobID: Int64
+    /// Grows with every claim; a write that names an older one changes nothing.
+    package let epoch: Int32
+}
+
+/// What a worker knows of a job that it holds.
+package struct LeaseProgress: Sendable {
+    package let key: LeaseKey
+    /// Ordinals below it may have been sent.
+    package let dispatched: Int
+    /// One byte a recipient.
+    package let outcomes: [UInt8]
+
+    package init(key: LeaseKey, dispatched: Int, outcomes: [UInt8]) {
+        self.key = key
+        self.dispatched = dispatched
+        self.outcomes = outcomes
+    }
+}
+
+extension LeaseKey {
+    /// Reads queue, job and epoch, which are the first columns.
+    init(_ row: Row) {
+        self.init(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2))
+    }
+}

@@ -1,0 +1,84 @@
+extension Statement {
+    /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is
+    /// in flight, so that a deploy leaves nothing uncertain.
+    ///
+    /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are seen. Somebody
+    /// who is pausing or resuming it at this moment is not waited for: its jobs go back as others do, and the next claim tells.
+    static let yield = Statement(
+        "yield",
+        #"""
+        with given as materialized (
+          select *
+          from unnest($2::int[], $3::bigint[], $4::int[], $5::smallint[], $6::bytea[], $7::smallint[], $8::bigint[])
+            as g(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)),
+        free as materialized (
+          select g.*
+          from given g
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+          for update of l skip locked),
+        back as (
+          delete from pushq.lease l
+          using free f
+          where l.queue_id = f.queue_id and l.job_id = f.job_id
+          returning l.*, f.dispatched as sent, f.outcomes as known, f.rescues as added, f.delay),
+        aside as materialized (
+          select c.queue_id, c.id
+          from pushq.campaign c
+          join (select distinct queue_id, campaign_id from back) b on b.queue_id = c.queue_id and b.campaign_id = c.id
+          where c.paused_at is not null
+          for share of c skip locked),
+        given_back as (
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
+                                 rescues, epoch, at_most_once, dispatched, outcomes)
+          select b.queue_id, job_id, lane,
+                 -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
+                 case when a.id is not null then 'infinity'
+                      when delay = 0 then run_at
+                      else greatest(run_at, now() + delay * interval '1 microsecond') end,
+                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
+                 sent, known
+          from back b
+          left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
+          returning queue_id, id, epoch)
+        select queue_id, id, epoch, true as written from given_back
+        union all
+        select g.queue_id, g.job_id, g.epoch, false
+        from given g
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+        where (select count(*) from back) < (select count(*) from given)
+          and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
+        """#)
+}
+
+/// A job that goes back to those that wait.
+package struct YieldedLease: Sendable {
+    package let progress: LeaseProgress
+    /// Losses to add to those it has had: sends that stayed unanswered.
+    package let addedRescues: Int
+    /// How long it waits before it may be claimed again.
+    package let delay: Duration
+
+    package init(progress: LeaseProgress, addedRescues: Int = 0, delay: Duration = .zero) {
+        self.progress = progress
+        self.addedRescues = addedRescues
+        self.delay = delay
+    }
+}
+
+extension PostgresConnection {
+    /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
+    @discardableResult
+    package func yield(_ jobs: [YieldedLease], owner: Int64) async throws(PostgresError) -> WrittenLeases {
+        let keys = jobs.map(\.progress.key)
+        let rows = try await execute(
+            .yield,
+            [
+                .int8(owner),
+                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
+                .int2Array(jobs.map { Int16($0.progress.dispatched) }), .byteaArray(jobs.map(\.progress.outcomes)),
+                .int2Array(jobs.map { Int16($0.addedRescues) }),
+                .int8Array(jobs.map(\.delay.wholeMicroseconds)),
+            ])
+        return WrittenLeases(rows)
+    }
+}
