@@ -5,6 +5,8 @@ import QueueCore
 package enum Cell: Sendable {
     case text(String?)
     case count(Int?)
+    /// So many were counted, and there are perhaps more.
+    case atLeast(Int)
     case decimal(Double?, places: Int)
     case time(Date?)
     case yes(Bool)
@@ -14,6 +16,7 @@ package enum Cell: Sendable {
         switch self {
         case .text(let text): text?.printable() ?? "-"
         case .count(let count): count.map(NumberText.grouped) ?? "-"
+        case .atLeast(let count): NumberText.grouped(count) + "+"
         case .decimal(let number, let places): number.map { NumberText.grouped($0, places: places) } ?? "-"
         case .time(let date): date.map(Self.timestamp) ?? "-"
         case .yes(let yes): yes ? "yes" : "no"
@@ -25,6 +28,7 @@ package enum Cell: Sendable {
         switch self {
         case .text(let text): text.map(JSON.string) ?? .null
         case .count(let count): count.map(JSON.integer) ?? .null
+        case .atLeast(let count): .integer(count)
         case .decimal(let number, let places): number.map { .decimal($0, places: places) } ?? .null
         case .time(let date): date.map { .string(Self.timestamp($0)) } ?? .null
         case .yes(let yes): .bool(yes)
@@ -34,7 +38,7 @@ package enum Cell: Sendable {
     /// Numbers stand flush right.
     var isNumber: Bool {
         switch self {
-        case .count, .decimal: true
+        case .count, .atLeast, .decimal: true
         case .text, .time, .yes: false
         }
     }

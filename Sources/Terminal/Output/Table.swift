@@ -2,10 +2,14 @@
 package struct Column<Row> {
     package let name: String
     package let cell: (Row) -> Cell
+    /// A table shows in another way what it says.
+    let isForProgramsOnly: Bool
 
     /// A column called `name`, in `snake_case`; the table's head shows it with spaces.
-    package init(_ name: String, _ cell: @escaping (Row) -> Cell) {
+    /// - Parameter isForProgramsOnly: it is left out of tables, and stands in JSON.
+    package init(_ name: String, isForProgramsOnly: Bool = false, _ cell: @escaping (Row) -> Cell) {
         self.name = name
+        self.isForProgramsOnly = isForProgramsOnly
         self.cell = cell
     }
 
@@ -31,6 +35,7 @@ package struct Table {
     /// Lays out `rows`.
     /// - Parameter width: columns of the terminal; nil for no limit.
     package init<Row>(_ rows: [Row], columns: [Column<Row>], width: Int? = nil) {
+        let columns = columns.filter { !$0.isForProgramsOnly }
         let titles = columns.map { Column<Row>.title(of: $0.name) }
         let cells = rows.map { row in columns.map { $0.cell(row) } }
         let whole = Grid(heads: titles.map { [$0] }, cells: cells)

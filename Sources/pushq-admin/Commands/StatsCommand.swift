@@ -4,21 +4,34 @@ import Terminal
 struct StatsCommand: Command {
     static let name = "stats"
     static let summary = "Shows what waits in queues, and the outcomes of the last 24 hours."
-    static let examples = ["stats", "stats acme"]
+    static let discussion = """
+        Of queues with very many devices, waiting jobs or results a part is counted, so that the answer takes a moment: \
+        such a number has a + behind it, and the actual one is perhaps higher. In JSON, exact is false then.
+        """
+    static let examples = ["stats", "stats acme", "stats acme --exact"]
 
     @Positional("Only the queues of this tenant.") var tenant: TenantName?
+    @Flag("Count everything, however long that takes.") var exact
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let tenant = tenant?.text
+        let (tenant, limit) = (tenant?.text, exact ? nil : QueueStatistics.usualLimit)
         console.show(
-            try await database.session { store in try await store.statistics(of: tenant) },
+            try await database.session { store in try await store.statistics(of: tenant, reading: limit) },
             columns: [
                 Column("queue") { .text("\($0.queue)") },
-                Column("devices") { .count($0.activeDevices) },
-                Column("inactive") { .count($0.inactiveDevices) },
-                Column("waiting") { .count($0.waitingRecipients) },
+                Column("devices") { Self.count($0.activeDevices, $0.hasMoreDevices) },
+                Column("inactive") { Self.count($0.inactiveDevices, $0.hasMoreDevices) },
+                Column("waiting") { Self.count($0.waitingRecipients, $0.hasMoreJobs) },
                 Column("held") { .count($0.heldRecipients) },
-            ] + OutcomeColumns.all { $0.tally })
+            ]
+                + OutcomeColumns.all({ $0.tally }).map { column in
+                    Column(column.name) { row in
+                        guard case .count(let count?) = column.cell(row) else { return column.cell(row) }
+                        return Self.count(count, row.hasMoreOutcomes)
+                    }
+                } + [Column("exact", isForProgramsOnly: true) { .yes($0.isExact) }])
     }
+
+    private static func count(_ count: Int, _ hasMore: Bool) -> Cell { hasMore ? .atLeast(count) : .count(count) }
 }

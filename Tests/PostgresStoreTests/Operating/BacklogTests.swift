@@ -62,6 +62,33 @@ import Transport
         }
     }
 
+    @Test func `statistics count a part of each, say so, and count all of it when they are asked to`() async throws {
+        try await withHistory { queue in
+            try await queue.run(
+                """
+                insert into pushq.device (queue_id, token, active, inactive_since)
+                select \(queue.id), int8send(i), i % 4 > 0, case when i % 4 = 0 then now() end from generate_series(1, 30000) i
+                """)
+            var bounded: [QueueStatistics] = []
+            let read = try await rowsRead(in: queue) {
+                bounded = try await queue.connection.statistics(of: nil, reading: 1000)
+            }
+            #expect(read < 6000)
+            let part = try #require(bounded.first)
+            #expect(part.activeDevices + part.inactiveDevices == 1000)
+            #expect(part.waitingRecipients == 1000)
+            #expect(part.tally.delivered == 1000)
+            #expect(part.hasMoreDevices && part.hasMoreJobs && part.hasMoreOutcomes && !part.isExact)
+            let all = try #require(try await queue.connection.statistics(of: nil, reading: nil).first)
+            #expect((all.activeDevices, all.inactiveDevices) == (22_500, 7500))
+            #expect(all.waitingRecipients == 30_000)
+            #expect(all.tally.delivered == 30_000)
+            #expect(all.isExact)
+            let usual = try #require(try await queue.connection.statistics(of: nil).first)
+            #expect(usual.isExact && usual.tally.delivered == 30_000)
+        }
+    }
+
     @Test(arguments: [nil, QueueFixture.name])
     func `an operator's lists read so many rows as they show`(name: String?) async throws {
         try await withHistory { queue in
