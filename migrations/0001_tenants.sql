@@ -1,26 +1,31 @@
 -- Who sends: tenants, their apps, the credentials that APNs knows them by, and the queues.
 --
--- Small tables that an operator changes by hand. Every row that a tenant owns carries the tenant's or the queue's key first, so
--- that the tables can be distributed by tenant once one server is outgrown.
+-- Small tables that an operator changes by hand. Every row that a tenant owns carries the tenant's or the queue's key
+-- first, so that the tables can be distributed by tenant once one server is outgrown.
 
 create schema if not exists pushq;
 
--- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a log.
--- apns-id has 60 bits for it.
+-- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a
+-- log. apns-id has 60 bits for it.
 create sequence pushq.id maxvalue 1152921504606846975;
 
+-- The day by which history is partitioned: the same for every session, whatever its time zone. Not in `functions/`,
+-- because columns have it as their default.
+create function pushq.today() returns date
+language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date $$;
+
 create table pushq.tenant (
-  id           int         generated always as identity,
-  name         text        not null,
-  suspended_at timestamptz,                               -- set: nothing of this tenant is sent
-  created_at   timestamptz not null default now(),
-  history_days  int,                                      -- how long results, recipients and messages are kept; null: as long as is usual
-  feedback_days int,                                      -- the same of feedback
-  constraint tenant_history_days_range check (history_days between 1 and 3650),
-  constraint tenant_feedback_days_range check (feedback_days between 1 and 3650),
+  id            int         generated always as identity,
+  name          text        not null,
+  suspended_at  timestamptz,                              -- set: nothing of this tenant is sent
+  created_at    timestamptz not null default now(),
+  history_days  int,                                      -- of results, recipients, messages; null: the default
+  feedback_days int,                                      -- the same for feedback
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
-  constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$')
+  constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
+  constraint tenant_history_days_range check (history_days between 1 and 3650),
+  constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
 );
 
 create table pushq.app (
@@ -40,15 +45,15 @@ create table pushq.credential (
   id           int         generated always as identity,
   name         text        not null,
   kind         text        not null,
-  version      int         not null default 1,            -- grows when it is replaced; a pause names the version it is about
+  version      int         not null default 1,            -- grows when it is replaced
   team_id      text,
   key_id       text,                                      -- of a signing key
-  topics       text[]      not null default '{}',         -- of a certificate; empty: whatever the team owns
+  topics       text[]      not null default '{}',         -- of a certificate; empty: all topics of the team
   environments text[]      not null,
   fingerprint  bytea,                                     -- of a certificate, SHA-256
   not_after    timestamptz,                               -- of a certificate; a signing key does not expire
-  warned_days  smallint,                                  -- the last warning that was given: so many days before not_after
-  sealed       bytea       not null,                      -- AES-256-GCM under the master key, which never comes here
+  warned_days  smallint,                                  -- the last warning came this many days before not_after
+  sealed       bytea       not null,                      -- AES-256-GCM under the master key
   created_at   timestamptz not null default now(),
   replaced_at  timestamptz,
   constraint credential_pkey primary key (tenant_id, id),
@@ -62,13 +67,14 @@ create table pushq.credential (
 );
 
 -- The current provider token of each signer, minted by one worker and shared by the fleet: Apple answers
--- TooManyProviderTokenUpdates to fleets that mint one per process. A signer is a digest of public key, team and key ID: credentials
--- that hold one key share its token, and naming the key ID of somebody else's key leads to no token of theirs.
+-- TooManyProviderTokenUpdates to fleets that mint one per process. A signer is a digest of public key, team and key
+-- ID: credentials with one key share its token, and naming the key ID of another tenant's key gives no access to that
+-- tenant's token.
 create table pushq.provider_token (
   signer     bytea       not null,
   sealed     bytea       not null,
   issued_at  timestamptz not null,
-  keep_until timestamptz,                                 -- APNs called updates too many: it is not replaced before then
+  keep_until timestamptz,                                 -- after APNs' TooManyProviderTokenUpdates
   constraint provider_token_pkey primary key (signer),
   constraint provider_token_signer_length check (octet_length(signer) = 32)
 );
@@ -80,15 +86,15 @@ create table pushq.queue (
   environment               text        not null,
   credential_id             int,
   weight                    real        not null default 1,    -- its share of a worker, against other queues
-  connections               smallint    not null default 4,    -- at the most, of one worker
+  connections               smallint    not null default 4,    -- the maximum for one worker
   max_attempts              smallint    not null default 10,   -- answers per recipient before it has failed
   gateway                   text        not null default 'http2', -- the interface of APNs that it is sent over
-  feedback_every            interval    not null default '1 day', -- how often the binary interface's feedback service is asked
-  derive_collapse_id        boolean     not null default true, -- an alert without a collapse ID gets the recipient's apns-id
+  feedback_every            interval    not null default '1 day', -- between two reads of the feedback service
+  derive_collapse_id        boolean     not null default true, -- where an alert has none: the apns-id
   paused_at                 timestamptz,
   paused_reason             text,
-  paused_credential_version int,                               -- a pause by a worker ends when the credential is replaced
-  resumed_at                timestamptz,                       -- what answers said before accuses no device
+  paused_credential_version int,                               -- the pause ends with this version
+  resumed_at                timestamptz,                       -- answers from before are no evidence against a device
   created_at                timestamptz not null default now(),
   constraint queue_pkey primary key (tenant_id, id),
   constraint queue_id_once unique (id),
@@ -104,11 +110,11 @@ create table pushq.queue (
   constraint queue_credential_exists foreign key (tenant_id, credential_id) references pushq.credential (tenant_id, id)
 );
 
--- The rate limit of a queue (GCRA). A queue without a row here is not limited. `tat` is the time at which the next permit
--- would be due if all granted so far were used on time.
+-- The rate limit of a queue (GCRA). A queue without a row here is not limited. `tat` is the time at which the next
+-- permit would be due if all granted so far were used on time.
 create table pushq.pace (
   queue_id int         not null,
-  rate     float8      not null,                          -- permits a second
+  rate     float8      not null,                          -- permits per second
   burst    float8      not null,                          -- permits that may be used at once after a quiet time
   tat      timestamptz not null default now(),
   constraint pace_pkey primary key (queue_id),
@@ -116,30 +122,10 @@ create table pushq.pace (
   constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
 ) with (fillfactor = 50);
 
--- What operators and producers call a queue: `name` is `tenant/app/environment`.
-create view pushq.queue_name as
-select q.id as queue_id, t.name as tenant, a.bundle_id as app, q.environment, t.name || '/' || a.bundle_id || '/' || q.environment as name
-from pushq.queue q
-join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-join pushq.tenant t on t.id = q.tenant_id;
-
--- Reads `tenant/app/environment`. Raises an error that names what is missing.
-create function pushq.queue_id(name text) returns int
-language plpgsql stable as $$
-declare
-  found_id int;
-begin
-  select n.queue_id into found_id
-  from pushq.queue_name n
-  where n.tenant = split_part($1, '/', 1) and n.app = split_part($1, '/', 2) and n.environment = split_part($1, '/', 3)
-    and split_part($1, '/', 4) = '' and right($1, 1) <> '/';
-  if found_id is null then
-    raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
-      hint = 'list them with: pushq-admin queue list';
-  end if;
-  return found_id;
-end $$;
-
--- The day by which history is partitioned: the same for every session, whatever its time zone.
-create function pushq.today() returns date
-language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date $$;
+-- Queues of apps that were removed. Nothing is accepted for them or sent any more. What they held may be millions of
+-- rows, and is deleted in steps: by the command that removed the app and, if that is interrupted, by upkeep.
+create table pushq.removed_queue (
+  queue_id   int         not null,
+  removed_at timestamptz not null default now(),
+  constraint removed_queue_pkey primary key (queue_id)
+);

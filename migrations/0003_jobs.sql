@@ -1,8 +1,16 @@
--- The queue itself. A job is a row in exactly one of two tables: `job` while it waits, `lease` while a worker holds it. Claiming
--- moves it, yielding and rescuing move it back. So there is no state column and no partial index on one, `lease` has only its
--- primary key (flushes stay HOT), and fencing is: my row is still there, with my epoch.
+-- The queue itself, from a message to its result.
+--
+-- A job is a row in exactly one of two tables: `job` while it waits, `lease` while a worker holds it. Claiming moves
+-- it, yielding and rescuing move it back. So there is no state column and no partial index on one, `lease` has only
+-- its primary key (flushes stay HOT), and fencing is: my row is still there, with my epoch.
+--
+-- What is large or finished is written once, and dropped by day: retention leaves no bloat. Only a retry by hand
+-- updates a result (`retried_at`). Upkeep (Workers/Duties/UpkeepDuty.swift) attaches days ahead and drops old ones.
+-- `attach` takes SHARE UPDATE EXCLUSIVE, where `create table … partition of` would take ACCESS EXCLUSIVE and stop
+-- every enqueue behind one idle transaction.
 
--- Kept by day, and dropped with it: whatever has a body on a day has its message beside it (`pushq.bring_message`).
+-- Kept by day, and dropped with it: on each day on which a job for it has its body, there is a copy
+-- (`pushq.bring_message`).
 create table pushq.message (
   day          date        not null default pushq.today(),
   queue_id     int         not null,
@@ -13,13 +21,33 @@ create table pushq.message (
   priority     smallint,                                  -- null: no header
   expiration   bigint,                                    -- null: no header; 0: one attempt; else seconds since 1970
   collapse_id  text,
-  user_key     text,                                      -- whom it is for; null: whoever holds the devices of its jobs
+  user_key     text,                                      -- the user it is for; null: all devices of its jobs
   at_most_once boolean     not null default false,
-  replaces     boolean     not null default false,        -- of a Live Activity: it takes the place of those that were due before it
-  due_at       timestamptz,                               -- of a Live Activity: by this its updates are older and newer
+  is_broadcast boolean     not null default false,        -- the recipient of its job is a channel
+  replaces     boolean     not null default false,        -- of a Live Activity: replaces what was due before it
+  due_at       timestamptz,                               -- of a Live Activity: decides which update is newer
   created_at   timestamptz not null default now(),
   constraint message_pkey primary key (day, queue_id, id)
 ) partition by range (day);
+
+create table pushq.body (                                 -- the recipients of a job
+  day             date     not null,                      -- on which it was made
+  queue_id        int      not null,
+  job_id          bigint   not null,
+  root_id         bigint   not null,
+  slice           smallint not null default 0,            -- ranges are disjoint within (root, slice); retries: -attempt
+  first_device_id bigint   not null,
+  last_device_id  bigint   not null,
+  device_ids      bigint[] not null,                      -- ascending; of a broadcast, the channel's id
+  constraint body_pkey primary key (day, queue_id, job_id)
+) partition by range (day);
+
+-- Compressing 500 sorted ids with pglz costs three quarters of all fan-out; external costs nothing. PostgreSQL 15 has
+-- no clause of `create table` for it.
+alter table pushq.body alter device_ids set storage external;
+
+-- "Did this device get that campaign?" is a look-up here, a binary search and one byte of `result.outcomes`.
+create index body_range on pushq.body (queue_id, root_id, slice, first_device_id);
 
 create table pushq.job (                                  -- waiting; about 100 bytes
   queue_id        int         not null,
@@ -33,7 +61,7 @@ create table pushq.job (                                  -- waiting; about 100 
   body_day        date        not null,                   -- of its body, and of the message beside that
   recipient_count smallint    not null,
   attempt         smallint    not null default 1,         -- answers spent; only retire changes it
-  rescues         smallint    not null default 0,         -- times that a worker was lost with it, or sends stayed unanswered
+  rescues         smallint    not null default 0,         -- lost workers, and sends without an answer
   epoch           int         not null default 0,         -- grows with every claim and fences every write
   at_most_once    boolean     not null default false,
   dispatched      smallint    not null default 0,         -- of a job that was begun: ordinals below may have been sent
@@ -45,7 +73,8 @@ create table pushq.job (                                  -- waiting; about 100 
 ) with (fillfactor = 90,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
--- Lane before run_at and both bound in every probe: behind an unbound lane, 300,000 scheduled jobs cost each claim 10 ms.
+-- Lane before run_at and both bound in every probe: behind an unbound lane, 300,000 scheduled jobs cost each claim 10
+-- ms.
 create index job_ready on pushq.job (queue_id, lane, run_at, id);
 
 create table pushq.lease (                                -- held: hundreds to thousands of rows
@@ -56,7 +85,7 @@ create table pushq.lease (                                -- held: hundreds to t
   deadline        timestamptz not null,                   -- alone decides who may write
   dispatched      smallint    not null,
   outcomes        bytea       not null,                   -- a byte for each recipient, 0 = no answer yet
-  flush           bigint      not null default 0,         -- the holder's number of the last one: an older one that comes late is void
+  flush           bigint      not null default 0,         -- number of the last one: a late, older one is void
   lane            smallint    not null,
   run_at          timestamptz not null,
   send_by         timestamptz not null,
@@ -71,3 +100,35 @@ create table pushq.lease (                                -- held: hundreds to t
   constraint lease_pkey primary key (queue_id, job_id)    -- no other index and no foreign key, or flushes are not HOT
 ) with (fillfactor = 40,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+
+create table pushq.result (                               -- the end of a job
+  day         date        not null,                       -- on which it ended
+  queue_id    int         not null,
+  job_id      bigint      not null,
+  root_id     bigint      not null,
+  body_day    date        not null,
+  message_id  bigint      not null,
+  lane        smallint    not null,
+  attempt     smallint    not null,
+  ended_at    timestamptz not null,
+  outcomes    bytea       not null,                       -- QueueCore/Outcome/Outcome.swift
+  delivered   smallint    not null,
+  rejected    smallint    not null,
+  failed      smallint    not null,
+  suppressed  smallint    not null,
+  expired     smallint    not null,
+  cancelled   smallint    not null,
+  unknown     smallint    not null,
+  retried     smallint    not null,
+  notes       jsonb,                                      -- ordinal -> text of a reason that pushq does not know
+  retried_at  timestamptz,                                -- set once: its failed recipients were sent to again by hand
+  constraint result_pkey primary key (day, queue_id, job_id)
+) partition by range (day);
+
+create index result_root on pushq.result (queue_id, root_id, job_id);
+
+-- What APNs answered, in the order of time: a queue's suspects are judged by it.
+create index result_answered on pushq.result (queue_id, ended_at) where delivered + rejected > 0;
+
+-- Few: jobs with recipients that failed and were not sent to again. Every other insert passes it over.
+create index result_failed on pushq.result (queue_id, job_id) where failed > 0 and retried_at is null;

@@ -6,16 +6,18 @@ import Foundation
 
 @main
 enum EmbedSQL {
-    /// Arguments: the output file, then the SQL files in the order in which they are to run.
+    /// Arguments: the output file, the folder of the SQL files, and these files.
     static func main() throws {
         let arguments = CommandLine.arguments.dropFirst()
-        guard let output = arguments.first else {
+        guard arguments.count >= 2, let output = arguments.first else {
             throw CocoaError(.fileNoSuchFile)
         }
-        var source = "// Generated from migrations/*.sql by the EmbedMigrations plugin.\n\n"
+        let folder = URL(fileURLWithPath: arguments[2]).path + "/"
+        var source = "// Generated from migrations/ by the EmbedMigrations plugin.\n\n"
         source += "enum EmbeddedMigrations {\n    static let files: [(name: String, sql: String)] = [\n"
-        for path in arguments.dropFirst() {
-            let name = URL(fileURLWithPath: path).deletingPathExtension().lastPathComponent
+        for path in arguments.dropFirst(2) {
+            // The path within the folder, without its ending: `functions/send`.
+            let name = URL(fileURLWithPath: path).deletingPathExtension().path.dropFirst(folder.count)
             let sql = try String(contentsOfFile: path, encoding: .utf8)
             source += "        (\"\(name)\", ####\"\"\"\n\(sql)\n\"\"\"####),\n"
         }

@@ -21,7 +21,9 @@ import Testing
             try repository.files(in: "migrations", endings: [".sql"]).map(\.text).joined()
             + text(of: "Sources/PostgresStore/Migrations/Migrator.swift")
         let objects = Set(
-            schema.matches(of: /create (?:unlogged )?(?:table|view|function|sequence) pushq\.(\w+)/).map { $0.output.1 }
+            schema.matches(of: /create (?:or replace |unlogged )?(?:table|view|function|sequence) pushq\.(\w+)/).map {
+                $0.output.1
+            }
         )
         #expect(objects.count > 50)
         for document in try repository.documents() {

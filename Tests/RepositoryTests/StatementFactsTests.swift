@@ -37,3 +37,31 @@ import Testing
         #expect(retries == allowed, "retries are divided into jobs of as many recipients as a job may have")
     }
 }
+
+/// Files that the migrator applies anew whenever their text changes.
+@Suite struct `Files of functions and views` {
+    @Test func `can be applied again, and no object is made by two of them`() throws {
+        var files: [String: String] = [:]
+        for folder in ["migrations/functions", "migrations/views"] {
+            for file in try Repository().files(in: folder, endings: [".sql"]) {
+                let made = file.text.matches(
+                    of: /(?m)^create (or replace )?(function|procedure|trigger|view) (?:pushq\.)?(\w+)/)
+                #expect(!made.isEmpty, "\(file.path) makes nothing")
+                for match in made {
+                    let name = "\(match.output.2) \(match.output.3)"
+                    #expect(match.output.1 != nil, "\(file.path) makes \(name) without `or replace`")
+                    // A later file would replace what an earlier one made, and overloads are found together.
+                    #expect(
+                        files[name, default: file.path] == file.path,
+                        "\(name) is in \(file.path) and \(files[name] ?? "")")
+                    files[name] = file.path
+                }
+                // Tables are changed by migrations, once.
+                #expect(
+                    !file.text.contains(/(?m)^(create|alter|drop) (unlogged )?(table|index|sequence|type)/),
+                    "\(file.path)")
+            }
+        }
+        #expect(files.count > 50)
+    }
+}

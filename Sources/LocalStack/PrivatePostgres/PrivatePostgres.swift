@@ -84,10 +84,14 @@ package final class PrivatePostgres: Sendable {
         user.command(executable, arguments, in: folder.path)
     }
 
+    /// One of PostgreSQL's own clients, such as `pg_dump`, that connects to this server.
+    package func client(_ name: String, _ arguments: [String]) -> ProcessCommand {
+        command(binaries.path(of: name), ["-h", folder.path, "-p", "5432", "-U", Self.superuser] + arguments)
+    }
+
     /// Makes an empty database.
     package func createDatabase(_ name: String) async throws(LocalStackError) {
-        let arguments = ["-h", folder.path, "-p", "5432", "-U", Self.superuser, name]
-        try await user.command(binaries.path(of: "createdb"), arguments, in: folder.path).run()
+        try await client("createdb", [name]).run()
     }
 
     /// CPU time of the server so far: of its main process, of all backends that run and of those that have ended.

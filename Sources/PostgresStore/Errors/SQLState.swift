@@ -14,7 +14,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     var errorClass: Substring { code.prefix(2) }
 
     /// Whether a function raised it on purpose: P0001, or class PQ, which pushq's own functions use (PQ400 bad request, PQ404 not
-    /// found, PQ409 conflict; migrations/0008_producer_functions.sql).
+    /// found, PQ409 conflict; docs/sql-api.md).
     var isRaisedByFunction: Bool { code == "P0001" || errorClass == "PQ" }
 
     /// Whether the server lacks something at this moment and may have it later: disk, memory or connections (class 53), it was told

@@ -107,7 +107,7 @@ extension Statement {
             order by u.id) v) d
         """#)
 
-    /// Finds the recipients of jobs that were made before anybody knew them (migrations/0008_producer_functions.sql).
+    /// Finds the recipients of jobs that were made before anybody knew them (migrations/functions/recipients.sql).
     static let findRecipients = Statement(
         "find_recipients", "select from pushq.find_recipients($1::int[], $2::bigint[], $3::int[], $4::bigint)")
 }

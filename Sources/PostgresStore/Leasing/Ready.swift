@@ -1,7 +1,7 @@
 package import QueueCore
 
 extension Statement {
-    /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `migrations/0013_ready_work.sql`.
+    /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `migrations/functions/ready_work.sql`.
     ///
     /// $1 queue and $2 lane after which to begin; $3 pairs, at the most; $4 how far to count the ready jobs of a campaign's queue.
     static let ready = Statement(

@@ -1,6 +1,8 @@
 import Cryptography
 
-/// A step of the schema: one file of `migrations/`, put into the program when it was built.
+/// A step of the schema: one numbered file of `migrations/`, embedded in the program when it is built.
+///
+/// Migrations make tables. Functions and views have files of their own: ``Definition``.
 struct Migration: Sendable {
     /// The number that its file's name begins with.
     let version: Int32
@@ -8,8 +10,14 @@ struct Migration: Sendable {
     let name: String
     let sql: String
 
-    /// The SHA-256 of its text: a file that was changed after it was applied is noticed.
+    /// The SHA-256 of its text: the migrator notices a file that was changed after it was applied.
     var checksum: [UInt8] { SHA256.digest(of: Array(sql.utf8)) }
+
+    /// Whether workers that do not know this migration must stop when it is applied. Its first line says so.
+    var stopsOlderWorkers: Bool { sql.hasPrefix(Self.directive + "\n") }
+
+    /// The first line of such a migration.
+    static let directive = "-- pushq: older workers must stop"
 
     init(name: String, sql: String) {
         guard let version = Int32(name.prefix { $0.isNumber }) else {
@@ -21,7 +29,8 @@ struct Migration: Sendable {
     }
 
     /// All of this program's, in the order in which they are applied.
-    static let all = EmbeddedMigrations.files.map(Migration.init).sorted { $0.version < $1.version }
+    static let all = EmbeddedMigrations.files.filter { !$0.name.contains("/") }.map(Migration.init)
+        .sorted { $0.version < $1.version }
 }
 
 /// A row of `pushq.migration`.

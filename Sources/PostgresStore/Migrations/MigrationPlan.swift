@@ -15,6 +15,39 @@ struct MigrationPlan {
     }
 }
 
+/// Which definitions are to be applied, and which objects are not theirs any more. No I/O.
+struct DefinitionPlan {
+    /// Those whose text is not what the database was made from, in order.
+    let changed: [Definition]
+    /// Objects of files that are gone. What a changed file made, and makes no longer, is known only once it is applied.
+    let orphans: [DefinedObject]
+
+    /// Whether there is nothing to do.
+    var isEmpty: Bool { changed.isEmpty && orphans.isEmpty }
+
+    init(_ definitions: [Definition], present: [DefinedObject]) {
+        let made = Dictionary(grouping: present, by: \.definition)
+        changed = definitions.filter { definition in
+            guard let objects = made[definition.name] else { return true }
+            let checksum = definition.checksum
+            return objects.contains { $0.checksum != checksum }
+        }
+        let names = Set(definitions.map(\.name))
+        orphans = present.filter { !names.contains($0.definition) }
+    }
+
+    /// What has to be dropped, and then applied, if PostgreSQL cannot replace an object by another one of its name: the
+    /// objects of the changed files, and all views and triggers, which may depend on them.
+    func replacing(_ definitions: [Definition], present: [DefinedObject]) -> (
+        drop: [DefinedObject], apply: [Definition]
+    ) {
+        let names = Set(changed.map(\.name)).union(orphans.map(\.definition))
+        let drop = present.filter { names.contains($0.definition) || $0.kind == "view" || $0.kind == "trigger" }
+        let emptied = names.union(drop.map(\.definition))
+        return (drop, definitions.filter { emptied.contains($0.name) })
+    }
+}
+
 /// Why a schema was left as it is.
 package enum MigrationError: Error, Equatable, CustomStringConvertible {
     /// It has a migration that this program does not know.
@@ -23,6 +56,21 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
     case changed(applied: String, here: String)
     /// The database refused it; nothing of it was done.
     case failed(String, line: Int?, PostgresError)
+    /// A function or view that no file has any more could not be dropped; no function was changed.
+    case dropFailed(PostgresError)
+
+    /// - Parameter text: that of the file.
+    static func failed(_ name: String, in text: String, _ error: PostgresError) -> Self {
+        .failed(name, line: error.serverError?.position.map { text.line(ofCharacter: $0) }, error)
+    }
+
+    /// Whether a lock was not had in time.
+    var isContended: Bool {
+        switch self {
+        case .failed(_, _, .contended), .dropFailed(.contended): true
+        default: false
+        }
+    }
 
     package var description: String {
         switch self {
@@ -32,8 +80,20 @@ package enum MigrationError: Error, Equatable, CustomStringConvertible {
             "migration \(applied) was applied with another text than this program has for \(here); "
                 + "nothing was done: bring the file back to what it was and put the change into a new migration"
         case .failed(let name, let line, let error):
-            "migration \(name) failed\(line.map { " at line \($0)" } ?? ""), nothing of it was done: "
-                + (error.serverError?.description ?? error.description)
+            "\(name.contains("/") ? "" : "migration ")\(name) failed\(line.map { " at line \($0)" } ?? ""), nothing of it was "
+                + "done: \(error.serverError?.description ?? error.description)"
+        case .dropFailed(let error):
+            // Without the server's hint, which would drop what is not pushq's.
+            "a function or view that this version does not have any more could not be dropped, and no function was changed: "
+                + (error.serverError.map { "\($0.message) (\($0.state.code))" } ?? error.description)
+                + "; if something of yours uses it, drop that first"
         }
+    }
+}
+
+extension String {
+    /// The number of the line that a character is in; both are counted from 1.
+    fileprivate func line(ofCharacter position: Int) -> Int {
+        1 + unicodeScalars.prefix(position - 1).count { $0 == "\n" }
     }
 }

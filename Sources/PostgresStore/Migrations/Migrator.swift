@@ -1,32 +1,43 @@
 import Transport
 
-/// Brings the schema `pushq` up to the version of this program.
+/// Brings the schema `pushq` up to the version of this program: first the migrations that it lacks, then the functions and
+/// views whose text has changed.
 ///
 /// Each migration is a transaction of its own, together with the row that records it. Whoever wants to apply one first takes a
 /// lock and then looks what is missing, so that several may be started at once, and one that was interrupted is started again.
-/// The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning up.
+/// The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning up. Functions and
+/// views are one transaction together, so that nobody meets some of a new version.
 package struct Migrator {
     /// What was done, or in a dry run: what would be.
     package struct Report: Equatable, Sendable {
-        /// The names of the migrations, in order; empty if the schema is up to date.
+        /// The names of the migrations, in order.
         package var applied: [String] = []
+        /// The names of the files of functions and views, in order: `functions/send`.
+        package var definitions: [String] = []
+        /// Functions, triggers and views that no file has any more.
+        package var dropped: [String] = []
+
+        /// Whether there was nothing to do.
+        package var isUpToDate: Bool { applied.isEmpty && definitions.isEmpty && dropped.isEmpty }
     }
 
     /// A lock that a migration needs is waited for no longer than this, since all who come later wait behind it. Then the
     /// migration is tried again.
     private static let lockTimeout = "1500ms"
 
-    private let connection: PostgresConnection
-    private let migrations: [Migration]
+    let connection: PostgresConnection
+    let migrations: [Migration]
+    let definitions: [Definition]
 
     /// - Parameter connection: of a role that may create schemas and tables; nobody else uses it meanwhile.
     package init(_ connection: PostgresConnection) {
-        self.init(connection, Migration.all)
+        self.init(connection, Migration.all, Definition.all)
     }
 
-    init(_ connection: PostgresConnection, _ migrations: [Migration]) {
+    init(_ connection: PostgresConnection, _ migrations: [Migration], _ definitions: [Definition] = []) {
         self.connection = connection
         self.migrations = migrations
+        self.definitions = definitions
     }
 
     /// Applies what is missing.
@@ -35,25 +46,44 @@ package struct Migrator {
     package func run(within limit: Duration = .seconds(300)) async throws -> Report {
         let deadline = connection.loop.now + limit
         var report = Report()
-        while let name = try await applyNext(until: deadline) { report.applied.append(name) }
+        while let name = try await step(until: deadline, applyNext) { report.applied.append(name) }
+        do {
+            (report.definitions, report.dropped) = try await step(until: deadline) {
+                try await applyDefinitions(droppingFirst: false, within: $0)
+            }
+        } catch MigrationError.failed(_, _, .server(let error)) where error.state.isAboutReplacing {
+            (report.definitions, report.dropped) = try await step(until: deadline) {
+                try await applyDefinitions(droppingFirst: true, within: $0)
+            }
+        }
         return report
     }
 
     /// Looks what is missing and changes nothing.
     package func dryRun() async throws -> Report {
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
-        return Report(applied: plan.pending.map(\.name))
+        let definitions = DefinitionPlan(definitions, present: try await definedObjects())
+        return Report(
+            applied: plan.pending.map(\.name), definitions: definitions.changed.map(\.name),
+            dropped: definitions.orphans.map(\.description))
     }
 
-    // MARK: One migration
+    // MARK: One transaction
 
-    /// Applies the first that is missing; nil if none is.
-    private func applyNext(until deadline: ContinuousClock.Instant) async throws -> String? {
+    /// Runs one step in a transaction of its own, when no other migrator is at work. Tries again if others hold a lock that it needs.
+    /// - Parameter body: gets the time that it has.
+    private func step<Result>(
+        until deadline: ContinuousClock.Instant, _ body: (Duration) async throws -> Result
+    ) async throws -> Result {
         var pause = Duration.milliseconds(100)
         while true {
             do {
-                return try await connection.transaction { try await applyNext(within: timeLeft(until: deadline)) }
-            } catch MigrationError.failed(_, _, .contended) where connection.loop.now + pause < deadline {
+                return try await connection.transaction {
+                    let limit = timeLeft(until: deadline)
+                    try await takeLock(within: limit)
+                    return try await body(limit)
+                }
+            } catch let error as MigrationError where error.isContended && connection.loop.now + pause < deadline {
                 // The lock was not had in time. The longer it takes, the less often others are made to wait.
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, .seconds(5))
@@ -61,8 +91,8 @@ package struct Migrator {
         }
     }
 
+    /// Applies the first migration that is missing; nil if none is.
     private func applyNext(within limit: Duration) async throws -> String? {
-        try await takeLock(within: limit)
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
         guard let migration = plan.pending.first else { return nil }
         try await apply(migration, within: limit)
@@ -85,11 +115,14 @@ package struct Migrator {
             _ = try await connection.execute(.restoreMigrations)
             try await connection.runScript(migration.sql, within: limit)
             _ = try await connection.execute(
-                .recordMigration, [.int4(migration.version), .text(migration.name), .bytea(migration.checksum)])
+                .recordMigration,
+                [
+                    .int4(migration.version), .text(migration.name), .bytea(migration.checksum),
+                    .bool(migration.stopsOlderWorkers),
+                ])
             try await connection.runScript(Self.noteInSchema)
         } catch {
-            let position = error.serverError?.position
-            throw .failed(migration.name, line: position.map { migration.sql.line(ofCharacter: $0) }, error)
+            throw .failed(migration.name, in: migration.sql, error)
         }
     }
 
@@ -99,7 +132,7 @@ package struct Migrator {
 
     // MARK: What the database has
 
-    private func appliedMigrations() async throws(PostgresError) -> [AppliedMigration] {
+    func appliedMigrations() async throws(PostgresError) -> [AppliedMigration] {
         guard try await hasTable() else { return [] }
         return try await connection.execute(.appliedMigrations).map(AppliedMigration.init)
     }
@@ -113,7 +146,8 @@ package struct Migrator {
         do $$
         begin
           execute format('comment on table pushq.migration is %L',
-                         (select string_agg(format('%s %s %s', version, name, encode(checksum, 'hex')), e'\n' order by version)
+                         (select string_agg(format('%s %s %s %s', version, name, encode(checksum, 'hex'), stops_older_workers),
+                                            e'\n' order by version)
                           from pushq.migration));
         end $$
         """#
@@ -121,10 +155,11 @@ package struct Migrator {
     private static let makeTable = #"""
         create schema if not exists pushq;
         create table pushq.migration (
-          version    int         not null,
-          name       text        not null,
-          checksum   bytea       not null,
-          applied_at timestamptz not null default now(),
+          version             int         not null,
+          name                text        not null,
+          checksum            bytea       not null,
+          stops_older_workers boolean     not null,  -- workers that do not know it must stop
+          applied_at          timestamptz not null default now(),
           constraint migration_pkey primary key (version),
           constraint migration_checksum_length check (octet_length(checksum) = 32)
         )
@@ -132,27 +167,28 @@ package struct Migrator {
 }
 
 extension Statement {
-    fileprivate static let hasMigrationTable = Statement(
+    static let hasMigrationTable = Statement(
         "has_migration_table", "select to_regclass('pushq.migration') is not null")
-    fileprivate static let appliedMigrations = Statement(
-        "applied_migrations", "select version, name, checksum from pushq.migration union all \(noted) order by 1")
+    static let appliedMigrations = Statement(
+        "applied_migrations",
+        #"""
+        select version, name, checksum from pushq.migration
+        union all
+        select version, name, checksum from (\#(noted)) n
+        order by 1
+        """#)
     /// Puts the rows back that a dump without data has lost.
     fileprivate static let restoreMigrations = Statement(
-        "restore_migrations", "insert into pushq.migration (version, name, checksum) \(noted)")
+        "restore_migrations", "insert into pushq.migration (version, name, checksum, stops_older_workers) \(noted)")
 
     /// What the comment says, if the rows are lost.
     private static let noted = #"""
-        select split_part(line, ' ', 1)::int, split_part(line, ' ', 2), decode(split_part(line, ' ', 3), 'hex')
+        select part[1]::int as version, part[2] as name, decode(part[3], 'hex') as checksum, part[4]::boolean as stops_older_workers
         from regexp_split_to_table(obj_description('pushq.migration'::regclass, 'pg_class'), e'\n') line
+        cross join string_to_array(line, ' ') part
         where not exists (select from pushq.migration)
         """#
     fileprivate static let recordMigration = Statement(
-        "record_migration", "insert into pushq.migration (version, name, checksum) values ($1, $2, $3)")
-}
-
-extension String {
-    /// The number of the line that a character is in; both are counted from 1.
-    fileprivate func line(ofCharacter position: Int) -> Int {
-        1 + unicodeScalars.prefix(position - 1).count { $0 == "\n" }
-    }
+        "record_migration",
+        "insert into pushq.migration (version, name, checksum, stops_older_workers) values ($1, $2, $3, $4)")
 }

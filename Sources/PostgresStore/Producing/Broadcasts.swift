@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The function that every producer calls (migrations/0011_channels.sql).
+    /// The function that every producer calls (migrations/functions/channels.sql).
     static let broadcast = Statement(
         "broadcast",
         #"""

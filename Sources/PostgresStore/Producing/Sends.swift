@@ -2,7 +2,7 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The function that every producer calls (migrations/0008_producer_functions.sql).
+    /// The function that every producer calls (migrations/functions/send.sql).
     static let send = Statement(
         "send",
         #"""

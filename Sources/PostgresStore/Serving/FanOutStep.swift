@@ -1,7 +1,7 @@
 package import QueueCore
 
 extension Statement {
-    /// One step of a campaign's fan-out (migrations/0006_fan_out.sql).
+    /// One step of a campaign's fan-out (migrations/functions/fan_out_step.sql).
     static let fanOutStep = Statement(
         "fan_out_step",
         "select pushq.fan_out_step($1::int, $2::smallint, $3::bigint, pushq.job_size($1::int), $4::int, $5::int)")

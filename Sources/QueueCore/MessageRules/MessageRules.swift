@@ -1,6 +1,6 @@
 /// What APNs takes, checked before anything is queued: a push that it refuses would be refused for every recipient.
 ///
-/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/0009_message_rules.sql) stands in
+/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/functions/message_rules.sql) stands in
 /// front of the queue and finds the same errors, in the same order and words.
 package enum MessageRules {
     /// The longest collapse ID in bytes of UTF-8.

@@ -5,8 +5,9 @@ struct MigrateCommand: Command {
     static let name = "migrate"
     static let summary = "Brings the database's schema to this program's version."
     static let discussion = """
-        It is safe to run this again, and on several machines at the same time: one migrates, the others wait. A \
-        schema that is newer than the program is not changed.
+        It applies the migrations that are missing, then the files of functions and views whose text has changed. It is \
+        safe to run this again, and on several machines at the same time: one migrates, the others wait. A schema with a \
+        migration that the program does not know is not changed. Workers keep running meanwhile.
         """
     static let examples = [
         "migrate", "migrate --worker-role pushq_worker",
@@ -29,13 +30,16 @@ struct MigrateCommand: Command {
             if let role { try await store.setUpWorkerRole(role) }
             return report
         }
-        var lines = report.applied.map { "\(dryRun ? "would apply" : "applied") \($0)" }
-        if lines.isEmpty { lines = ["the schema is up to date"] }
+        var lines = (report.applied + report.definitions).map { "\(dryRun ? "would apply" : "applied") \($0)" }
+        lines += report.dropped.map { "\(dryRun ? "would drop" : "dropped") \($0)" }
+        if report.isUpToDate { lines = ["the schema is up to date"] }
         if let role { lines.append("\(dryRun ? "would set" : "set") what workers need for role \(role)") }
         console.show(
             lines.joined(separator: "\n"),
             json: [
-                "applied": .array(report.applied.map(JSON.string)), "dry_run": .bool(dryRun),
+                "applied": .array(report.applied.map(JSON.string)),
+                "definitions": .array(report.definitions.map(JSON.string)),
+                "dropped": .array(report.dropped.map(JSON.string)), "dry_run": .bool(dryRun),
                 "worker_role": role.map(JSON.string) ?? .null,
             ])
     }

@@ -17,10 +17,11 @@ struct `Migrating` {
             let migrator = Migrator(try await database.connect())
             let names = Migration.all.map(\.name)
             #expect(names.count == Set(Migration.all.map(\.version)).count)
-            #expect(try await migrator.dryRun().applied == names)
-            #expect(try await migrator.run().applied == names)
-            #expect(try await migrator.dryRun().applied == [])
-            #expect(try await migrator.run().applied == [])
+            let expected = Migrator.Report(applied: names, definitions: Definition.all.map(\.name))
+            #expect(try await migrator.dryRun() == expected)
+            #expect(try await migrator.run() == expected)
+            #expect(try await migrator.dryRun().isUpToDate)
+            #expect(try await migrator.run().isUpToDate)
         }
     }
 
@@ -35,17 +36,42 @@ struct `Migrating` {
         }
     }
 
-    @Test func `goes on from a restored schema without data, as pg_dump -s gives it`() async throws {
+    @Test(arguments: [["--schema-only"], ["--inserts"]])
+    func `goes on from a dump that was restored into an empty database, with or without its data`(
+        options: [String]
+    ) async throws {
+        let dump = try await withDatabase { _, database in
+            try await TestServer.shared().client("pg_dump", options + [database.name]).run()
+        }
         try await withEmptyDatabase { _, database in
+            // Without the lines that are for psql alone.
+            let script = dump.split(separator: "\n").filter { !$0.hasPrefix("\\") }.joined(separator: "\n")
+            try await database.connect().runScript(script)
             let connection = try await database.connect()
-            _ = try await Migrator(connection).run()
-            try await connection.runScript("truncate pushq.migration, pushq.duty")
             let next = [Migration(name: "9999_next", sql: "create table pushq.next (n int)")]
-            let migrator = Migrator(try await database.connect(), Migration.all + next)
-            #expect(try await migrator.dryRun().applied == ["9999_next"])
-            #expect(try await migrator.run().applied == ["9999_next"])
+            // A function is gone, and another one is new.
+            let definitions =
+                Definition.all.filter { $0.name != "functions/token" } + [
+                    Definition(
+                        name: "functions/next",
+                        sql: "create or replace function pushq.next() returns int language sql as 'select 1'")
+                ]
+            let expected = Migrator.Report(
+                applied: ["9999_next"], definitions: ["functions/next"],
+                dropped: ["function pushq.token(pg_catalog.text)"])
+            let migrator = Migrator(connection, Migration.all + next, definitions)
+            #expect(try await migrator.dryRun() == expected)
+            #expect(try await migrator.run() == expected)
+            #expect(try await migrator.run().isUpToDate)
             let count = Statement("count", "select count(*) from pushq.migration")
             #expect(try await connection.execute(count).first?.int8(0) == Int64(Migration.all.count + 1))
+        }
+    }
+
+    @Test func `leaves duties to workers where a dump had none`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript("truncate pushq.duty")
             // A worker makes what rows it needs.
             #expect(try await connection.takeDuty(["upkeep"], owner: 1, lease: .seconds(1)) == nil)
             #expect(try await connection.takeDuty(["upkeep"], owner: 1, lease: .seconds(1)) == "upkeep")

@@ -1,16 +1,8 @@
--- Removing an app. Its queues are gone at once: nothing is accepted for them or sent any more. What they held may be
--- millions of rows, and is deleted in steps afterwards, by whoever removed the app and by upkeep, should that be
--- interrupted.
-
-create table pushq.removed_queue (
-  queue_id   int         not null,
-  removed_at timestamptz not null default now(),
-  constraint removed_queue_pkey primary key (queue_id)
-);
+-- Removing an app. Its queues are gone at once; what they held is deleted in steps afterwards.
 
 -- Removes an app with its queues. Returns the ids of the queues, of which the contents are still there; null if there
 -- is no such app.
-create function pushq.remove_app(tenant text, bundle_id text) returns int[]
+create or replace function pushq.remove_app(tenant text, bundle_id text) returns int[]
 language plpgsql as $$
 declare
   app    pushq.app;
@@ -37,7 +29,7 @@ end $$;
 -- Deletes up to `step` rows of a removed queue from one table, behind the key `after`. Returns the key of the last one,
 -- or null when none is left. Taking a lease's row away fences its worker, so nothing of it is written afterwards.
 -- History, messages and feedback go when their day is dropped; lists and keys of sends by the rules for their own age.
-create function pushq.clear_queue(q int, from_table text, after bigint, step int) returns bigint
+create or replace function pushq.clear_queue(q int, from_table text, after bigint, step int) returns bigint
 language plpgsql as $$
 declare
   key  text := case from_table when 'lease' then 'job_id' when 'fan_out' then 'campaign_id' when 'campaign_tally' then 'campaign_id'

@@ -1,10 +1,11 @@
--- What APNs takes, checked in the producer's transaction: a push that it refuses would be refused for every recipient.
+-- What APNs takes, checked in the producer's transaction: a push that it refuses would be refused for every
+-- recipient.
 --
--- The rules are those of Sources/QueueCore/MessageRules, error for error and word for word; a test sends one list of messages through
--- both. Warnings are `pushq lint`'s alone. A key that Apple may have added since is never an error.
+-- The rules are those of Sources/QueueCore/MessageRules, error for error and word for word; a test sends one list of
+-- messages through both. Warnings are `pushq lint`'s alone. A key that Apple may have added since is never an error.
 
 -- What a documented key's value has to be; null for a key that is not documented.
-create function pushq.payload_kind(path text, key text, push_type text) returns text
+create or replace function pushq.payload_kind(path text, key text, push_type text) returns text
 language sql immutable parallel safe as $$
   select case path
     when 'aps' then case
@@ -33,7 +34,7 @@ language sql immutable parallel safe as $$
 $$;
 
 -- What is wrong with one value, or null.
-create function pushq.value_problem(path text, value json, kind text) returns text
+create or replace function pushq.value_problem(path text, value json, kind text) returns text
 language plpgsql immutable parallel safe as $$
 declare
   type  text := json_typeof(value);
@@ -74,7 +75,7 @@ begin
 end $$;
 
 -- What is wrong with the members of aps, or of its alert or sound: the first of them, or null.
-create function pushq.members_problem(path text, object json, push_type text) returns text
+create or replace function pushq.members_problem(path text, object json, push_type text) returns text
 language plpgsql immutable parallel safe as $$
 declare
   member  record;
@@ -98,9 +99,9 @@ begin
   return null;
 end $$;
 
--- The first key of an object that stands in it twice: one of them would be lost. In plpgsql, which keeps the query's plan for the
--- session; a function in SQL would be planned in every transaction.
-create function pushq.repetition(object json, place text) returns text
+-- The first key of an object that stands in it twice: one of them would be lost. In plpgsql, which keeps the query's
+-- plan for the session; a function in SQL would be planned in every transaction.
+create or replace function pushq.repetition(object json, place text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   return (
@@ -113,7 +114,7 @@ begin
 end $$;
 
 -- How deep a JSON text nests. Counting costs a row for each character, so only what has many brackets is counted.
-create function pushq.nesting(payload text) returns int
+create or replace function pushq.nesting(payload text) returns int
 language plpgsql immutable parallel safe as $$
 begin
   if length(payload) - length(translate(payload, '{[', '')) <= 64 then
@@ -126,9 +127,9 @@ begin
       from regexp_split_to_table(regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g'), '') with ordinality s(c, n)) d);
 end $$;
 
--- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them unread, and
--- fails when somebody looks.
-create function pushq.has_readable_escapes(payload text) returns boolean
+-- Whether every \u escape is a character: neither a zero nor half of a surrogate pair. PostgreSQL's json takes them
+-- unread, and fails when somebody looks.
+create or replace function pushq.has_readable_escapes(payload text) returns boolean
 language plpgsql immutable parallel safe as $$
 begin
   return strpos(payload, '\u') = 0 or payload::jsonb is not null;
@@ -137,9 +138,9 @@ exception
   when numeric_value_out_of_range then return true;
 end $$;
 
--- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live Activity; an alert
--- to a Wallet pass may say nothing: the pass is fetched anew.
-create function pushq.payload_problem(
+-- What is wrong with a payload, or null. A broadcast may be longer than a push to a device, and cannot start a Live
+-- Activity; an alert to a Wallet pass may say nothing: the pass is fetched anew.
+create or replace function pushq.payload_problem(
   payload json, push_type text, is_broadcast boolean default false, for_wallet_pass boolean default false
 ) returns text
 language plpgsql immutable parallel safe as $$
@@ -203,7 +204,7 @@ begin
 end $$;
 
 -- What a push type requires of aps.
-create function pushq.push_type_problem(aps json, push_type text, is_broadcast boolean) returns text
+create or replace function pushq.push_type_problem(aps json, push_type text, is_broadcast boolean) returns text
 language plpgsql immutable parallel safe as $$
 declare
   key text;
@@ -235,7 +236,7 @@ begin
 end $$;
 
 -- What is wrong with a push type, or null.
-create function pushq.unknown_push_type(push_type text) returns text
+create or replace function pushq.unknown_push_type(push_type text) returns text
 language plpgsql immutable parallel safe as $$
 begin
   if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
@@ -247,7 +248,7 @@ begin
 end $$;
 
 -- What is wrong with a message, in one line with what to do about it, or null.
-create function pushq.message_problem(
+create or replace function pushq.message_problem(
   payload json, push_type text, priority int, expiration bigint, collapse_id text, for_wallet_pass boolean default false
 ) returns text
 language plpgsql stable as $$
@@ -273,45 +274,27 @@ begin
   return null;
 end $$;
 
--- Whether this queue's app is a pass type ID, so that it updates Wallet passes.
-create function pushq.is_for_wallet_passes(queue_id int) returns boolean
-language plpgsql stable as $$
-begin
-  return exists (
-    select
-    from pushq.queue q
-    join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-    where q.id = $1 and a.bundle_id like 'pass.%');
-end $$;
-
--- What is wrong with a push type for this queue because its certificate does not name the topic, or null. APNs would answer
--- TopicDisallowed, and the queue would pause for what is no fault of the rest of it. Only types with a topic of their own are looked
--- up; others pay nothing.
-create function pushq.topic_problem(queue_id int, push_type text) returns text
+-- What is wrong with a broadcast, in one line with what to do about it, or null. `policy` is the channel's.
+create or replace function pushq.broadcast_problem(payload json, priority int, expiration bigint, policy int) returns text
 language plpgsql stable as $$
 declare
-  suffix text := case push_type
-    when 'voip' then '.voip'
-    when 'complication' then '.complication'
-    when 'fileprovider' then '.pushkit.fileprovider'
-    when 'liveactivity' then '.push-type.liveactivity'
-    when 'location' then '.location-query'
-    when 'pushtotalk' then '.voip-ptt'
-    when 'widgets' then '.push-type.widgets'
-    when 'controls' then '.push-type.controls' end;
-  lack   record;
+  problem text := pushq.payload_problem(payload, 'liveactivity', true);
 begin
-  if suffix is null then
-    return null;
-  end if;
-  select a.bundle_id || suffix as topic, c.name as certificate into lack
-  from pushq.queue q
-  join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-  join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
-  where q.id = $1 and c.kind = 'certificate' and cardinality(c.topics) > 0 and a.bundle_id || suffix <> all (c.topics);
-  if found then
-    return format('push type “%s” goes to the topic %s, which the certificate %s does not name: use a signing key, or a certificate '
-                  'that names it', push_type, lack.topic, lack.certificate);
+  if problem is not null then
+    return problem;
+  elsif priority is null or priority not in (10, 5, 1) then
+    return format('priority %s is unknown: use 10, 5 or 1', coalesce(priority::text, 'null'));
+  elsif expiration is null then
+    return 'the expiration is missing, which a broadcast requires: use 0 for a channel that stores nothing, '
+           'else seconds since 1970 that lie ahead';
+  elsif expiration >= 100000000000 then
+    return format('expiration %s is in milliseconds: use seconds since 1970', expiration);
+  elsif policy = 0 and expiration <> 0 then
+    return format('expiration %s does not go with a channel that stores nothing: use 0', expiration);
+  elsif policy = 1 and expiration = 0 then
+    return 'expiration 0 does not go with a channel that stores the latest message: use seconds since 1970 that lie ahead';
+  elsif policy = 1 and expiration < extract(epoch from now()) then
+    return format('expiration %s has passed: use seconds since 1970 that lie ahead', expiration);
   end if;
   return null;
 end $$;

@@ -6,11 +6,11 @@ create table pushq.campaign (
   queue_id     int         not null,
   id           bigint      not null default nextval('pushq.id'),   -- the root of its jobs
   key          text        not null,
-  digest       bytea       not null,                      -- of what was asked for: the same key for something else is refused
+  digest       bytea       not null,                      -- of the content: the key for anything else is refused
   message_id   bigint      not null,
   created_at   timestamptz not null default now(),
-  paused_at    timestamptz,                               -- whoever holds or claims its jobs gives them back, and they are set aside
-  cancelled_at timestamptz,                               -- whoever holds or claims its jobs ends them
+  paused_at    timestamptz,                               -- workers give its jobs back, to be set aside
+  cancelled_at timestamptz,                               -- workers end its jobs
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),
   constraint campaign_key_length check (octet_length(key) between 1 and 200)
@@ -24,13 +24,13 @@ create table pushq.fan_out (                              -- locked for a step; 
   campaign_id      bigint      not null,
   message_id       bigint      not null,
   message_day      date        not null default pushq.today(),     -- the last one that has the message
-  list_id          bigint,                                -- whose members it is for; null: all active devices
+  list_id          bigint,                                -- the list whose members it is for; null: all active devices
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
   lane             smallint    not null,                  -- of its jobs: 0 urgent, 2 bulk
   cursor_device_id bigint      not null default 0,        -- the last one seen
-  last_device_id   bigint,                                -- the highest there was when the first step ran; null before it
+  last_device_id   bigint,                                -- the highest at the first step; null before it
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
   made             bigint      not null default 0,        -- recipients in jobs so far
   not_made         bigint      not null default 0,        -- of a list that was cancelled: those that were in no job yet
@@ -43,18 +43,19 @@ create table pushq.fan_out (                              -- locked for a step; 
 
 create index fan_out_open on pushq.fan_out (queue_id, lane, start_at, campaign_id) where not done and not paused;
 
--- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and no
--- snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The
--- campaign fans out from its members as it would from all devices; upkeep deletes them afterwards, and lists that no
--- campaign was started with (`pushq.lists_to_forget`).
+-- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and
+-- no snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The
+-- campaign fans out from its members as it would from all devices. Upkeep deletes them afterwards, and also lists
+-- without a campaign (`pushq.lists_to_forget`).
 create table pushq.list (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   kind        text,                                       -- of the devices that unknown tokens become
   token_count bigint      not null default 0,             -- different ones
-  digest      bit(256)    not null default repeat('0', 256)::bit(256), -- their SHA-256 hashes xored: the same in whatever order and parts
+  -- Their SHA-256 hashes xored: the same in any order and in any parts.
+  digest      bit(256)    not null default repeat('0', 256)::bit(256),
   campaign_id bigint,                                     -- set: nothing is added any more
-  abandoned   boolean     not null default false,         -- no campaign was started with it, and its members are being deleted
+  abandoned   boolean     not null default false,         -- without a campaign: members are being deleted
   loaded_at   timestamptz not null default now(),         -- when the last part came
   constraint list_pkey primary key (queue_id, id)
 ) with (fillfactor = 50);
@@ -66,8 +67,9 @@ create table pushq.list_member (
   constraint list_member_pkey primary key (queue_id, list_id, device_id)
 );
 
--- Counts of a campaign: the sum of its rows. There are a few of them, since whoever counts takes one that nobody has locked, or makes a
--- new one: so no worker waits for another one, nor for a producer who retries what failed and is slow to commit.
+-- Counts of a campaign: the sum of its rows. A worker that counts takes a row that nobody has locked, or makes a new
+-- one. So there are a few of them, and no worker waits for another one, nor for a producer who retries failed
+-- recipients and is slow to commit.
 create table pushq.campaign_tally (
   queue_id    int     not null,
   campaign_id bigint  not null,
@@ -82,22 +84,3 @@ create table pushq.campaign_tally (
   retried     bigint  not null default 0,                 -- recipients put into a retry job
   constraint campaign_tally_pkey primary key (queue_id, campaign_id, part)
 ) with (fillfactor = 50);
-
--- What an operator and a producer see of a campaign. `total` is what has been made into jobs so far, and what
--- of a list was cancelled before.
-create view pushq.campaign_progress as
-select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
-       f.made + f.not_made as total,
-       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled + f.not_made as cancelled, t.unknown, t.retried,
-       f.made - e.ended as waiting,
-       f.done and f.made = e.ended as finished
-from pushq.campaign c
-join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
-cross join lateral (
-  select sum(p.delivered)::bigint as delivered, sum(p.rejected)::bigint as rejected, sum(p.failed)::bigint as failed,
-         sum(p.suppressed)::bigint as suppressed, sum(p.expired)::bigint as expired, sum(p.cancelled)::bigint as cancelled,
-         sum(p.unknown)::bigint as unknown, sum(p.retried)::bigint as retried
-  from pushq.campaign_tally p
-  where p.queue_id = c.queue_id and p.campaign_id = c.id) t
-cross join lateral (
-  select t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown as ended) e;

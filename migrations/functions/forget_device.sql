@@ -1,12 +1,13 @@
--- Erasure of a device: for whoever has to forget a person.
+-- Erasure of a device, for a person who wants to be forgotten.
 
--- Removes a device with what APNs reported of it, and every send whose recipients are all gone with it: the message, who it was for and what
--- became of it. A campaign's lists keep a number that leads nowhere, since the device under it, with its token and its user, is no
--- more. A send that a worker holds at this moment is cancelled, and goes with its day.
+-- Removes a device with what APNs reported of it, and every send whose recipients are all gone with it: the message,
+-- who it was for and what became of it. A campaign's lists keep a number that leads nowhere, since the device under
+-- it, with its token and its user, is no more. A send that a worker holds at this moment is cancelled, and goes with
+-- its day.
 --
--- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of the queue for as long
--- as history is kept: seconds for some millions of sends.
-create function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
+-- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of
+-- the queue for as long as history is kept: seconds for some millions of sends.
+create or replace function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
 language plpgsql as $$
 declare
   q     int   := pushq.queue_id(queue);

@@ -1,12 +1,13 @@
--- Sending again to recipients that have failed: their attempts were used up by passing refusals. An operator, or the producer, says
--- when that may be tried once more.
+-- Sending again to recipients that have failed: transient refusals used up their attempts. An operator, or the
+-- producer, decides when to try again.
 --
--- The failed recipients of a result go into new jobs under the same root, so that each keeps its apns-id, with attempt 1 and a new
--- send_by. `result.retried_at` is set in the same statement, once: whoever comes second finds nothing left to take. A campaign's
--- counts move them from `failed` to `retried`, so that its total goes on to be the sum of the outcomes and of what waits.
+-- The failed recipients of a result go into new jobs under the same root, so that each keeps its apns-id, with
+-- attempt 1 and a new send_by. `result.retried_at` is set in the same statement, once: a second caller finds nothing
+-- left to take. A campaign's counts move them from `failed` to `retried`, so that its total is still the sum of the
+-- outcomes and of what waits.
 
 -- Sends again to the failed recipients of one job, or of all jobs of a root. Returns how many.
-create function pushq.send_again(q int, root bigint, only_job bigint, send_by timestamptz) returns bigint
+create or replace function pushq.send_again(q int, root bigint, only_job bigint, send_by timestamptz) returns bigint
 language plpgsql as $$
 declare
   campaign pushq.campaign;
@@ -16,8 +17,8 @@ begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
-  -- Two callers come one after the other. And nobody resumes the campaign meanwhile, who would not see what is set aside here. Workers
-  -- never wait for this row.
+  -- Two callers come one after the other. And nobody resumes the campaign meanwhile, who would not see what is set
+  -- aside here. Workers never wait for this row.
   select c.* into campaign
   from pushq.campaign c
   where c.queue_id = q and c.id = root
@@ -76,7 +77,7 @@ begin
 end $$;
 
 -- A message that APNs is told to forget after a time that has passed would only end as expired.
-create function pushq.refuse_past_expiration(q int, root bigint) returns void
+create or replace function pushq.refuse_past_expiration(q int, root bigint) returns void
 language plpgsql as $$
 declare
   passed bigint;
@@ -92,7 +93,7 @@ begin
 end $$;
 
 -- Sends again to the recipients of a job that have failed. Returns how many; 0 if there are none, or none any more.
-create function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
+create or replace function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
 language plpgsql as $$
 declare
   q    int := pushq.queue_id(queue);
@@ -107,7 +108,7 @@ begin
 end $$;
 
 -- Sends again to the recipients of a campaign that have failed so far. Returns how many.
-create function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
+create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
 language plpgsql as $$
 declare
   q    int := pushq.queue_id(queue);

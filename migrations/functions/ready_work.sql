@@ -1,39 +1,4 @@
--- How a worker finds out what there is to do, with plans that fit.
-
--- Has the statements of this session planned anew when a table has grown far beyond what it was when they were planned.
---
--- A prepared statement is planned once, and again only when statistics change. A worker prepares its statements while the queue is
--- empty, and vacuum leaves emptied tables without a page: the cheapest plan is then to read each of them from end to end. When ten
--- thousand jobs came at once, a look for work took 11 s with such plans and 50 ms with new ones; autovacuum comes a minute later.
--- 20 µs a call. The sizes belong to the session whose plans they are about, behind a pooler too.
-create function pushq.fit_plans() returns void
-language plpgsql as $$
-declare
-  day     text     := to_char(pushq.today(), '_YYYYMMDD');
-  sizes   bigint[] := array[
-    pg_relation_size('pushq.job'), pg_relation_size('pushq.lease'),
-    coalesce(pg_relation_size(to_regclass('pushq.message' || day)), 0),
-    pg_relation_size('pushq.device'), pg_relation_size('pushq.campaign_tally'), pg_relation_size('pushq.channel'),
-    pg_relation_size('pushq.newest_update'), pg_relation_size('pushq.list_member'), pg_relation_size('pushq.cancelled'),
-    coalesce(pg_relation_size(to_regclass('pushq.body' || day)), 0),
-    coalesce(pg_relation_size(to_regclass('pushq.result' || day)), 0)];
-  planned bigint[] := coalesce(nullif(current_setting('pushq.planned_sizes', true), ''), '{0,0,0,0,0,0,0,0,0,0,0}');
-  lowest  bigint[] := array[]::bigint[];
-begin
-  for i in 1 .. cardinality(sizes) loop
-    -- Below eight pages no plan is bad.
-    if sizes[i] > 4 * greatest(planned[i], 16384) then
-      execute 'discard plans';
-      lowest := sizes;
-      exit;
-    end if;
-    -- Plans for a table that was emptied since are made for an empty one, as soon as vacuum has been there.
-    lowest := lowest || least(sizes[i], planned[i]);
-  end loop;
-  if lowest <> planned then
-    perform set_config('pushq.planned_sizes', lowest::text, false);
-  end if;
-end $$;
+-- How a worker finds out what there is to do.
 
 -- Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made.
 --
@@ -42,7 +7,7 @@ end $$;
 -- whoever has it begin where it ended the last time comes by all of them in turns. So it is with campaigns, of which
 -- there may be thousands: each pair's first, as many as pairs. In plpgsql, so that plans are looked after before they
 -- are used.
-create function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
+create or replace function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
 returns table (queue_id int, lane smallint, campaign_id bigint, ready int, due_in bigint, run_at timestamptz, id bigint)
 language plpgsql as $$
 #variable_conflict use_column
@@ -84,7 +49,8 @@ begin
     to_lane := after_lane;
     from_queue := -1;
   end loop;
-  -- The campaigns of a queue's lane fan out one after the other: a probe a pair, in the same order, and so many at the most.
+  -- The campaigns of a queue's lane fan out one after the other: a probe a pair, in the same order, and so many at
+  -- the most.
   from_queue := after_queue;
   from_lane := after_lane;
   to_queue := 2147483647;
@@ -124,10 +90,11 @@ begin
   end loop;
 end $$;
 
--- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. What was claimed there is passed over by no
--- look then, though its index entries stay for as long as anybody's snapshot may see them. `ready` counts the ready jobs of those
--- lanes that are to be counted. The floors are in the order of queue and lane; what lies between them is scanned as above.
-create function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
+-- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. What was claimed there
+-- is passed over by no look then, though its index entries stay for as long as anybody's snapshot may see them.
+-- `ready` counts the ready jobs of those lanes that are to be counted. The floors are in the order of queue and lane;
+-- what lies between them is scanned as above.
+create or replace function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
                                  count_to int)
 returns table (queue_id int, lane smallint, run_at timestamptz, id bigint, ready int, due_in bigint)
 language plpgsql as $$
@@ -142,7 +109,8 @@ begin
   for i in 1 .. cardinality(floor_queue) + 1 loop
     to_queue := coalesce(floor_queue[i], 2147483647);
     to_lane := coalesce(floor_lane[i], 0::smallint);
-    -- The end is a queue and not a pair: an index scan ends at a bound of its first column, and would go on through the lane with the floor.
+    -- The end is a queue and not a pair: an index scan ends at a bound of its first column, and would go on through
+    -- the lane with the floor.
     return query
       with recursive due as (
         (select j.queue_id, j.lane, j.run_at, j.id

@@ -1,0 +1,122 @@
+extension Migrator {
+    /// Applies the definitions that have changed, and drops what no definition makes any more. One transaction.
+    ///
+    /// A function or view is replaced in place, so that statements that are running go on, and rights on it stay. Where PostgreSQL
+    /// refuses that (``SQLState/isAboutReplacing``), objects have to be dropped first.
+    /// - Parameter isDroppingFirst: whether what the changed files made is dropped before they are applied.
+    func applyDefinitions(
+        droppingFirst isDroppingFirst: Bool, within limit: Duration
+    ) async throws -> (applied: [String], dropped: [String]) {
+        // Another program may have migrated meanwhile.
+        _ = try MigrationPlan(migrations, applied: try await appliedMigrations())
+        let present = try await definedObjects()
+        let plan = DefinitionPlan(definitions, present: present)
+        guard !plan.isEmpty else { return ([], []) }
+        // Functions name each other in their bodies, and views that come later.
+        try await connection.runScript("set local check_function_bodies = off")
+        guard isDroppingFirst else { return try await apply(plan.changed, within: limit) }
+        let (drop, apply) = plan.replacing(definitions, present: present)
+        try await self.drop(drop)
+        return try await self.apply(apply, within: limit)
+    }
+
+    private func apply(
+        _ definitions: [Definition], within limit: Duration
+    ) async throws(MigrationError) -> (applied: [String], dropped: [String]) {
+        for definition in definitions { try await apply(definition, within: limit) }
+        do throws(PostgresError) {
+            let current = Set(self.definitions.map(\.mark))
+            let unwanted = try await definedObjects().filter { !current.contains($0.mark) }
+            try await drop(unwanted)
+            return (definitions.map(\.name), unwanted.map(\.description))
+        } catch {
+            throw .dropFailed(error)
+        }
+    }
+
+    /// Runs a definition, and marks what it made.
+    private func apply(_ definition: Definition, within limit: Duration) async throws(MigrationError) {
+        do throws(PostgresError) {
+            try await connection.runScript(definition.sql, within: limit)
+            let marks = try await connection.execute(.markDefinition, [.text(definition.mark)])
+            for mark in marks.map({ $0.text(0) }) { try await connection.runScript(mark) }
+        } catch {
+            throw .failed(definition.name, in: definition.sql, error)
+        }
+    }
+
+    private func drop(_ objects: [DefinedObject]) async throws(PostgresError) {
+        guard !objects.isEmpty else { return }
+        let statements = try await connection.execute(
+            .dropDefined, [.textArray(objects.map(\.kind)), .textArray(objects.map(\.identity))])
+        for statement in statements.map({ $0.text(0) }) { try await connection.runScript(statement) }
+    }
+
+    /// What definitions have made, by the marks on it.
+    func definedObjects() async throws(PostgresError) -> [DefinedObject] {
+        try await connection.execute(.definedObjects).map(DefinedObject.init)
+    }
+}
+
+extension SQLState {
+    /// Whether `create or replace` was refused because of what there is: another kind, result, parameter or column.
+    var isAboutReplacing: Bool {
+        ["42P13", "42P16", "42809"].contains(code)
+    }
+}
+
+extension Statement {
+    /// What definitions can make in schema pushq, with its mark; `version` is the transaction that wrote it last.
+    private static let objects = #"""
+        select o.class, o.id, o.version, i.type, i.identity, obj_description(o.id, o.class::regclass::name) as mark
+        from (
+          select 'pg_proc' as class, p.oid as id, p.xmin as version
+          from pg_proc p
+          where p.pronamespace = to_regnamespace('pushq')
+          union all
+          select 'pg_class', c.oid, r.xmin
+          from pg_class c
+          join pg_rewrite r on r.ev_class = c.oid
+          where c.relnamespace = to_regnamespace('pushq') and c.relkind = 'v'
+          union all
+          select 'pg_trigger', t.oid, t.xmin
+          from pg_trigger t
+          join pg_class c on c.oid = t.tgrelid
+          where c.relnamespace = to_regnamespace('pushq') and not t.tgisinternal and t.tgparentid = 0) o
+        cross join pg_identify_object(o.class::regclass, o.id, 0) i
+        """#
+
+    /// Marks are a file's name and its SHA-256.
+    fileprivate static let definedObjects = Statement(
+        "defined_objects",
+        #"""
+        select type, identity, split_part(mark, ' ', 1), split_part(mark, ' ', 2)
+        from (\#(objects)) o
+        where mark ~ '^(functions|views)/\w+ [0-9a-f]{64}$'
+        order by type, identity
+        """#)
+
+    /// Statements that put the mark $1 on what this transaction has made since it last marked something.
+    fileprivate static let markDefinition = Statement(
+        "mark_definition",
+        #"""
+        select format('comment on %s %s is %L', type, identity, $1::text)
+        from (\#(objects)) o
+        where version = pg_current_xact_id()::xid and not exists (
+          select
+          from pg_description d
+          where d.classoid = o.class::regclass and d.objoid = o.id and d.objsubid = 0 and d.xmin = pg_current_xact_id()::xid)
+        """#)
+
+    /// Statements that drop objects, of which some may depend on others of the list, and nothing else. $1 kinds, $2 identities.
+    fileprivate static let dropDefined = Statement(
+        "drop_defined",
+        #"""
+        with object as (select * from unnest($1::text[], $2::text[]) o(kind, identity))
+        select 'drop trigger ' || identity from object where kind = 'trigger'
+        union all
+        select 'drop view ' || string_agg(identity, ', ') from object where kind = 'view' having count(*) > 0
+        union all
+        select 'drop routine ' || string_agg(identity, ', ') from object where kind in ('function', 'procedure') having count(*) > 0
+        """#)
+}

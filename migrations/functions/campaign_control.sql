@@ -1,0 +1,100 @@
+-- Pausing, resuming and cancelling a campaign.
+
+-- Pauses a campaign. Its jobs are not touched here: the campaign is marked, workers are told and look at the mark,
+-- and so does everybody who claims one of its jobs: it is given back and set aside till the campaign goes on. Neither
+-- are its counts, which every job that ends needs: the caller's transaction may last.
+create or replace function pushq.pause_campaign(queue text, key text) returns boolean
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  c bigint;
+begin
+  update pushq.campaign k set paused_at = now()
+  where k.queue_id = q and k.key = $2 and paused_at is null and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  update pushq.fan_out set paused = true where queue_id = q and campaign_id = c;
+  perform pushq.tell('root', c);
+  return true;
+end $$;
+
+-- Refuses to look for what workers have set aside with a snapshot from before they did: some of it would be left
+-- where it is.
+create or replace function pushq.check_isolation() returns void
+language plpgsql stable as $$
+begin
+  if current_setting('transaction_isolation') not like 'read %' then
+    raise exception using errcode = 'PQ409',
+      message = format('a campaign cannot be resumed or cancelled in a transaction with isolation level %s',
+                       current_setting('transaction_isolation')),
+      hint = 'use read committed, or a transaction of its own';
+  end if;
+end $$;
+
+-- Lets a paused campaign go on. If its time to send has passed meanwhile, it needs a new one: nothing could be sent.
+create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
+language plpgsql as $$
+declare
+  q     int := pushq.queue_id(queue);
+  c     bigint;
+  f     pushq.fan_out;
+  until bigint;
+begin
+  perform pushq.check_isolation();
+  update pushq.campaign k set paused_at = null
+  where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
+  where o.queue_id = q and o.campaign_id = c
+  returning * into f;
+  perform pushq.check_times(f.start_at, 'start_at', send_by);
+  if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
+    select m.expiration into until
+    from pushq.message m where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
+    if until > 0 and until <= extract(epoch from now()) then
+      raise exception using errcode = 'PQ409',
+        message = format('the message of campaign “%s” expired at %s', key, to_timestamp(until)),
+        hint = 'cancel it, and start another one under a new key';
+    elsif f.send_by <= now() then
+      raise exception using errcode = 'PQ409',
+        message = format('the time to send campaign “%s” ended at %s, while it was paused', key, f.send_by),
+        hint = 'resume it with a new send_by, or cancel it';
+    end if;
+  end if;
+  -- By the index of what is ready, whose last entries of a lane are those that were set aside.
+  update pushq.job j set run_at = now()
+  where j.queue_id = q and j.lane = f.lane and j.run_at = 'infinity' and j.campaign_id = c;
+  if resume_campaign.send_by is not null then
+    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = f.lane and j.campaign_id = c;
+  end if;
+  perform pushq.wake(q);
+  return true;
+end $$;
+
+-- Cancels a campaign for good: no more jobs are made; those that wait are due at once, and whoever claims or holds
+-- one ends it, its untouched recipients as cancelled and its uncertain ones as unknown. Recipients of a list that are
+-- in no job yet are counted as cancelled here; who else a campaign to all devices would have been for is not known.
+create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  c bigint;
+  f pushq.fan_out;
+begin
+  perform pushq.check_isolation();
+  update pushq.campaign k set cancelled_at = now(), paused_at = null
+  where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
+  if c is null then return false; end if;
+  -- After the step that somebody may be at.
+  select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
+  update pushq.fan_out o
+  set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',
+      not_made = coalesce((
+        select l.token_count - o.made from pushq.list l where not o.done and l.queue_id = q and l.id = o.list_id), 0)
+  where o.queue_id = q and o.campaign_id = c;
+  -- Its jobs are all in one lane, the retries among them. In the bulk lane no sends are scheduled that would be read
+  -- here.
+  update pushq.job j set run_at = now() where j.queue_id = q and j.lane = f.lane and j.run_at > now() and j.campaign_id = c;
+  perform pushq.tell('root', c);
+  perform pushq.wake(q);
+  return true;
+end $$;

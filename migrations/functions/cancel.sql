@@ -1,0 +1,60 @@
+-- Cancelling a send, a broadcast or a job.
+
+-- Cancels a send or a broadcast: whoever claims or holds a job of it ends it, its untouched recipients as cancelled
+-- and its uncertain ones as unknown. `stopped` recipients are sent to no more; `held` ones are in the hands of
+-- workers, which stop within moments, and were perhaps sent to. Doing it again changes nothing.
+create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+begin
+  if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
+    raise exception using errcode = 'PQ400', message = format('%s is a campaign', send),
+      hint = 'cancel it by its key, with pushq.cancel_campaign';
+  elsif not exists (select from pushq.body b where b.queue_id = q and b.root_id = send)
+    and not exists (select from pushq.result r where r.queue_id = q and r.root_id = send)
+    and not exists (select from pushq.empty_send e where e.queue_id = q and e.root_id = send) then
+    raise exception using errcode = 'PQ404', message = format('there is no send %s in queue “%s”, or it is not kept any more', send, queue);
+  end if;
+  select * into stopped, held
+  from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
+end $$;
+
+-- Cancels one job, whatever it is of.
+create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+begin
+  if not exists (select from pushq.job j where j.queue_id = q and j.id = cancel_job.job)
+    and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
+    and not exists (select from pushq.result r where r.queue_id = q and r.job_id = cancel_job.job) then
+    raise exception using errcode = 'PQ404', message = format('there is no job %s in queue “%s”, or it is not kept any more', job, queue),
+      hint = 'list them with: pushq-admin job list';
+  end if;
+  select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
+end $$;
+
+-- Notes that `id` is cancelled and has those of its jobs that wait claimed at once.
+create or replace function pushq.stop_jobs(q int, id bigint, jobs bigint[], out stopped bigint, out held bigint)
+language plpgsql as $$
+begin
+  insert into pushq.cancelled (queue_id, id) values (q, stop_jobs.id) on conflict do nothing;
+  -- Below the mark, what has no outcome was perhaps sent by an earlier holder.
+  with due as (
+    update pushq.job j
+    set run_at = least(j.run_at, now())
+    where j.queue_id = q and j.id = any (jobs)
+    returning j.recipient_count, j.dispatched, j.outcomes)
+  select coalesce(sum(case when d.outcomes is null then d.recipient_count - d.dispatched
+                           else (select count(*) from generate_series(d.dispatched, d.recipient_count - 1) n
+                                 where get_byte(d.outcomes, n) = 0) end), 0)
+  into stopped
+  from due d;
+  select coalesce(sum((select count(*) from generate_series(0, l.recipient_count - 1) n where get_byte(l.outcomes, n) = 0)), 0)
+  into held
+  from pushq.lease l
+  where l.queue_id = q and l.job_id = any (jobs);
+  perform pushq.tell('root', stop_jobs.id);
+  perform pushq.wake(q);
+end $$;

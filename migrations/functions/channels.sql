@@ -1,0 +1,82 @@
+-- Makes a channel known that was created with Apple, or brings one back that was retired here. Returns its id.
+create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
+language plpgsql as $$
+declare
+  q      int := pushq.queue_id(queue);
+  new_id bigint;
+begin
+  if channel is null or channel !~ '^[A-Za-z0-9+/=_-]{1,200}$' then
+    raise exception using errcode = 'PQ400', message = 'the channel ID is not one that Apple gave',
+      hint = 'it is 1 to 200 characters of base64';
+  elsif policy is null or policy not in (0, 1) then
+    raise exception using errcode = 'PQ400', message = format('policy %s is unknown', coalesce(policy::text, 'null')),
+      hint = '0: APNs stores nothing; 1: the latest message';
+  end if;
+  insert into pushq.channel as c (queue_id, channel, policy) values (q, $2, $3)
+  on conflict on constraint channel_once do update set policy = excluded.policy, retired_at = null, retired_reason = null
+  returning id into new_id;
+  return new_id;
+end $$;
+
+-- Sends an update or the end of a Live Activity to everybody who follows a channel. Returns the root, from which its
+-- apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it takes the place of older ones
+-- that still wait for the channel. With `key`, a repeated call returns the first one's root, and the same key for
+-- something else is an error.
+create or replace function pushq.broadcast(
+  queue           text,
+  channel         text,
+  payload         anycompatible,
+  expiration      bigint,
+  priority        int         default 10,
+  replace_waiting boolean     default true,
+  urgent          boolean     default false,
+  send_by         timestamptz default null,
+  key             text        default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  body    json := payload::text::json;
+  root    bigint := nextval('pushq.id');
+  job     bigint := nextval('pushq.id');
+  c       pushq.channel;
+  earlier bigint;
+  problem text;
+  message bigint;
+  due_at  timestamptz := clock_timestamp();
+begin
+  if key is not null then
+    earlier := pushq.earlier_send(q, key, root,
+      sha256(convert_to(row(pushq.content(body), channel, priority, replace_waiting, urgent)::text, 'UTF8')), now());
+    if earlier is not null then
+      return earlier;
+    end if;
+  end if;
+  perform pushq.check_times(now(), 'now', send_by);
+
+  select * into c from pushq.channel k where k.queue_id = q and k.channel = broadcast.channel;
+  if not found then
+    raise exception using errcode = 'PQ404', message = format('there is no channel “%s” in queue “%s”', left(channel, 200), queue),
+      hint = 'list them with: pushq-admin channel list QUEUE';
+  elsif c.retired_at is not null then
+    raise exception using errcode = 'PQ409', message = format('channel “%s” was retired at %s', channel, c.retired_at),
+      hint = 'create another one with: pushq-admin channel create QUEUE';
+  end if;
+  problem := pushq.broadcast_problem(body, priority, expiration, c.policy);
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces, due_at)
+  values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)
+  returning id into message;
+  insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+  values (pushq.today(), q, job, root, c.id, c.id, array[c.id]);
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+  values (q, job, case when urgent then 0 else 1 end, greatest(now(), c.throttled_until),
+          coalesce(broadcast.send_by, now() + interval '24 hours'), message, root, pushq.today(), 1);
+  if replace_waiting then
+    perform pushq.supersede(q, array[c.id], message, due_at);
+  end if;
+  perform pushq.wake(q);
+  return root;
+end $$;

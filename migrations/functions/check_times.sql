@@ -1,0 +1,18 @@
+-- Refuses times between which nothing could be sent. `start` is called `start_name` in the call.
+create or replace function pushq.check_times(start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
+language plpgsql stable as $$
+begin
+  if not isfinite(start) or not isfinite(send_by) then
+    raise exception using errcode = 'PQ400', message = format('%s or send_by is infinite', start_name),
+      hint = 'give a time that will come';
+  elsif send_by <= now() then
+    raise exception using errcode = 'PQ400', message = format('send_by %s has passed', send_by);
+  elsif send_by <= start then
+    raise exception using errcode = 'PQ400',
+      message = format('send_by %s is not after %s %s: nothing could be sent', send_by, start_name, start);
+  elsif start > now() and expiration > 0 and expiration <= extract(epoch from start) then
+    raise exception using errcode = 'PQ400',
+      message = format('expiration %s is not after %s %s: nothing could be sent', expiration, start_name, start),
+      hint = 'it is in seconds since 1970, not from the start';
+  end if;
+end $$;

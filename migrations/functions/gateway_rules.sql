@@ -1,0 +1,42 @@
+-- What queues need that are sent over the binary interface.
+--
+-- Apple's own servers no longer speak it (switched off 31 March 2021); a queue of a compatible service is set to it.
+
+-- A certificate is all that the binary interface knows a sender by, so whoever sets the interface or the credential
+-- is told at once.
+create or replace function pushq.check_gateway() returns trigger
+language plpgsql as $$
+begin
+  if new.gateway = 'binary'
+    and exists (select from pushq.credential c
+                where c.tenant_id = new.tenant_id and c.id = new.credential_id and c.kind = 'token') then
+    raise exception using errcode = 'PQ400',
+      message = 'the binary interface knows no signing keys, and the queue''s credential is one',
+      hint = 'give the queue a certificate: pushq-admin queue set QUEUE --gateway binary --credential NAME';
+  end if;
+  return new;
+end $$;
+
+create or replace trigger queue_gateway_fits before insert or update of gateway, credential_id on pushq.queue
+for each row when (new.gateway = 'binary') execute function pushq.check_gateway();
+
+-- What is wrong with a message for this queue because of its interface, or null. The queue is looked up only for
+-- messages that could not be carried by the binary interface: others pay nothing.
+create or replace function pushq.gateway_problem(
+  queue_id int, payload json, push_type text, priority int, collapse_id text
+) returns text
+language plpgsql stable as $$
+declare
+  bytes   int  := octet_length(payload::text);
+  problem text := case
+    when push_type not in ('alert', 'background', 'mdm')
+      then format('push type “%s” has a topic of its own, which the binary interface does not know: use alert or background', push_type)
+    when priority = 1 then 'priority 1 is unknown to the binary interface: use 10 or 5'
+    when collapse_id is not null then 'the binary interface has no collapse ID: leave it out'
+    when bytes > 2048 then format('the payload has %s bytes: the binary interface takes at most 2048', bytes) end;
+begin
+  if problem is null or exists (select from pushq.queue q where q.id = $1 and q.gateway <> 'binary') then
+    return null;
+  end if;
+  return problem;
+end $$;

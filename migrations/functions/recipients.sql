@@ -1,0 +1,58 @@
+-- The devices of a user that a send goes to.
+
+-- The devices of a user that a message of this push type is for, ascending; null for none.
+create or replace function pushq.devices_of_user(q int, user_key text, push_type text) returns bigint[]
+language plpgsql stable as $$
+begin
+  return (
+    select array_agg(d.id order by d.id)
+    from pushq.device d
+    where d.queue_id = q and d.user_key = devices_of_user.user_key and d.active
+      and (d.kind is null or d.kind = push_type));
+end $$;
+
+-- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient.
+create or replace function pushq.why_nobody(q int, user_key text) returns text
+language plpgsql stable as $$
+begin
+  return case
+    when user_key is null then 'the list of tokens is empty'
+    when exists (select from pushq.device d where d.queue_id = q and d.user_key = why_nobody.user_key)
+      then format('no device of user “%s” is active in this queue', user_key)
+    else format('user “%s” has no device in this queue', user_key) end;
+end $$;
+
+-- Finds the recipients of jobs that a worker has claimed before anybody knew them: sends to a user that were for
+-- later. Each becomes jobs for the devices that the user has now, at the place that it had among those that wait; or
+-- a note that there are none. Leases that are not `holder`'s any more, or are locked, are passed over.
+create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], holder bigint) returns void
+language plpgsql as $$
+declare
+  held pushq.lease;
+  m    pushq.message;
+  ids  bigint[];
+begin
+  for held in
+    select l.*
+    from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = holder
+    for update of l skip locked
+  loop
+    delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
+    delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
+    select * into m from pushq.message k where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
+    ids := pushq.devices_of_user(held.queue_id, m.user_key, m.push_type);
+    if ids is null then
+      insert into pushq.empty_send (queue_id, root_id, why)
+      values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key));
+      continue;
+    end if;
+    perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);
+    perform pushq.make_jobs(
+      held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once, held.job_id,
+      held.epoch);
+    if m.replaces then
+      perform pushq.supersede(held.queue_id, ids, held.message_id, m.due_at);
+    end if;
+  end loop;
+end $$;

@@ -1,0 +1,42 @@
+-- What an app reports about its tokens.
+
+-- Registers a token when the app reports it: makes the device, or brings it back if it was inactive. Whose it is
+-- stays as it was. Returns its id.
+--
+-- By the clock and not by the beginning of the caller's transaction, which may have been long ago: a report of APNs
+-- from between the two is older than the registration.
+create or replace function pushq.register_device(queue text, token text) returns bigint
+language sql as $$
+  insert into pushq.device as d (queue_id, token, registered_at)
+  values (pushq.queue_id($1), pushq.token($2), clock_timestamp())
+  on conflict on constraint device_token_once do update
+    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at, kind = null
+  returning id
+$$;
+
+-- The same, and says whose device it is: null for nobody's.
+create or replace function pushq.register_device(queue text, token text, user_key text) returns bigint
+language sql as $$
+  insert into pushq.device as d (queue_id, token, user_key, registered_at)
+  values (pushq.queue_id($1), pushq.token($2), $3, clock_timestamp())
+  on conflict on constraint device_token_once do update
+    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
+        user_key = excluded.user_key, kind = null
+  returning id
+$$;
+
+-- Takes a registration back when somebody logs out: the device belongs to nobody and is sent to no more, until it is
+-- registered again. Returns whether it was active; a token that is not known was not.
+create or replace function pushq.unregister_device(queue text, token text) returns boolean
+language plpgsql as $$
+declare
+  q          int   := pushq.queue_id(queue);
+  bytes      bytea := pushq.token(token);
+  was_active boolean;
+begin
+  select d.active into was_active from pushq.device d where d.queue_id = q and d.token = bytes for no key update;
+  update pushq.device d
+  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp())
+  where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null);
+  return coalesce(was_active, false);
+end $$;

@@ -1,0 +1,124 @@
+-- What is deleted from days that other tenants keep, and what moves out of days that are dropped.
+
+-- For how many days partitions have to be kept: as long as any tenant wants, and no shorter than is usual.
+create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
+language sql stable as $$
+  select greatest($1, max(history_days)), greatest($2, max(feedback_days)) from pushq.tenant
+$$;
+
+-- Days whose partitions are kept for other tenants, with the queues of those who keep them no longer. `keep` and
+-- `keep_feedback` are what is usual. Recipients come before messages, which go when none of theirs is left.
+create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int) returns table (parent text, day date, queues int[])
+language sql stable as $$
+  select p.parent, p.day, array_agg(q.id order by q.id)
+  from (
+    select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    where i.inhparent in ('pushq.body'::regclass, 'pushq.feedback'::regclass, 'pushq.message'::regclass, 'pushq.result'::regclass)) p
+  cross join pushq.longest_retention($2, $3) longest
+  join pushq.tenant t on p.day < $1 - case p.parent when 'feedback' then coalesce(t.feedback_days, $3) else coalesce(t.history_days, $2) end
+  join pushq.queue q on q.tenant_id = t.id
+  where p.day >= $1 - case p.parent when 'feedback' then longest.keep_feedback else longest.keep end
+  group by p.parent, p.day
+  order by p.parent, p.day
+$$;
+
+-- Deletes up to `step` rows of these queues from a day, but for what still waits: the recipients of jobs, and the
+-- messages of these and of campaigns that are still to be fanned out. Returns how many.
+create or replace function pushq.clear_day(from_parent text, from_day date, queues int[], step int) returns bigint
+language plpgsql as $$
+declare
+  needed text := case from_parent
+    when 'body' then
+      'exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.job_id)
+         or exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.job_id)'
+    when 'message' then
+      'exists (select from pushq.body b where b.day = r.day and b.queue_id = r.queue_id and b.root_id = r.root_id)
+         or exists (
+           select from pushq.fan_out f
+           where f.queue_id = r.queue_id and f.campaign_id = r.root_id and f.message_day = r.day and not f.done)'
+    else 'false' end;
+  gone   bigint;
+begin
+  execute format(
+    'with old as materialized (
+       select r.ctid as spot
+       from pushq.%1$I r
+       where r.day = $1 and r.queue_id = any ($2) and not (%2$s)
+       limit $3)
+     delete from pushq.%1$I r
+     where r.day = $1 and r.ctid = any (array(select spot from old))', from_parent, needed)
+  using from_day, queues, step;
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
+-- Whether there are days of bodies and messages that are past retention.
+create or replace function pushq.has_old_days(today date, keep int) returns boolean
+language sql stable as $$
+  select exists (
+    select from pg_class c
+    where c.relnamespace = 'pushq'::regnamespace and c.relname ~ '^(body|message)_[0-9]{8}$'
+      and to_date(right(c.relname, 8), 'YYYYMMDD') < $1 - $2)
+$$;
+
+-- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled
+-- for next year would keep its day that long, and every claim looks at all days. It goes to `today`. Looks at `step`
+-- jobs behind the job (after_queue, after_job), and returns the last of them, null when there was none. What somebody
+-- else holds is left to the next round.
+create or replace function pushq.move_waiting(
+  today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
+)
+language plpgsql as $$
+begin
+  with page as materialized (
+    select queue_id, id, body_day
+    from pushq.job
+    where (queue_id, id) > (after_queue, after_job)
+    order by queue_id, id
+    limit step),
+  old as materialized (
+    select j.queue_id, j.id, j.body_day, j.message_id
+    from page p
+    join pushq.job j on j.queue_id = p.queue_id and j.id = p.id
+    where p.body_day < today - keep
+    for update of j skip locked),
+  brought as materialized (
+    select o.* from old o, pushq.bring_message(o.queue_id, o.message_id, o.body_day, today)),
+  body as (
+    delete from pushq.body b
+    using brought o
+    where b.day = o.body_day and b.queue_id = o.queue_id and b.job_id = o.id
+    returning b.*),
+  copied as (
+    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+    select today, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids from body),
+  renamed as (
+    update pushq.job j
+    set body_day = today
+    from brought o
+    where j.queue_id = o.queue_id and j.id = o.id)
+  select p.queue_id, p.id, (select count(*) from old) into after_queue, after_job, moved
+  from page p
+  order by p.queue_id desc, p.id desc
+  limit 1;
+end $$;
+
+-- The same for the messages of campaigns that are still to be fanned out.
+create or replace function pushq.move_scheduled(today date, keep int) returns void
+language plpgsql as $$
+begin
+  with old as materialized (
+    select queue_id, campaign_id, message_id, message_day
+    from pushq.fan_out
+    where not done and message_day < today - keep
+    for no key update skip locked),
+  brought as materialized (
+    select o.queue_id, o.campaign_id
+    from old o, pushq.bring_message(o.queue_id, o.message_id, o.message_day, today))
+  update pushq.fan_out f
+  set message_day = today
+  from brought b
+  where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
+end $$;

@@ -1,0 +1,90 @@
+-- Sends one message to some tokens, or to all devices of a user; a device that another user has registered by the
+-- time it is sent gets nothing. If it is for a user and for later, it goes to the devices that the user has then.
+-- Returns the root of the send, from which each recipient's apns-id derives; if there is no recipient, that is noted,
+-- and nothing else is done. With `key`, a repeated call returns the first one's root, and the same key for something
+-- else is an error. With `replace_waiting`, an update of a Live Activity takes the place of those that still wait for
+-- the same token.
+--
+-- `payload` is json, jsonb or text: of a polymorphic type, since a literal would fit several functions equally well.
+create or replace function pushq.send(
+  queue        text,
+  payload      anycompatible,
+  tokens       text[]      default null,
+  user_key     text        default null,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  run_at       timestamptz default now(),
+  send_by      timestamptz default null,
+  replace_waiting boolean  default false,
+  key          text        default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  body    json := payload::text::json;
+  root    bigint := nextval('pushq.id');
+  due_at  timestamptz;
+  earlier bigint;
+  message bigint;
+  parsed  bytea[];
+  ids     bigint[];
+  strays  boolean;
+begin
+  run_at := coalesce(run_at, now());
+  due_at := greatest(run_at, clock_timestamp());
+  if (tokens is null) = (user_key is null) then
+    raise exception using errcode = 'PQ400', message = 'a send needs either tokens or a user_key';
+  elsif replace_waiting and (push_type <> 'liveactivity' or body #>> '{aps,event}' = 'start') then
+    raise exception using errcode = 'PQ400', message = 'replace_waiting is for updates and ends of Live Activities',
+      hint = 'other pushes replace each other on the device, by their collapse ID';
+  end if;
+
+  if key is not null then
+    -- Times are no part of what was asked for: a repetition counts them from its own now, or comes when they have
+    -- passed.
+    earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
+      row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
+      'UTF8')), due_at);
+    if earlier is not null then
+      return earlier;
+    end if;
+  end if;
+  perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+
+  message := pushq.new_message(
+    q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at);
+  if tokens is not null then
+    -- A token sent to is a device, of the kind that the message is for. Sending never brings an inactive one back.
+    select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
+    insert into pushq.device (queue_id, token, kind) select q, t, pushq.device_kind(push_type) from unnest(parsed) t
+    on conflict do nothing;
+    select array_agg(id order by id), bool_or(kind is not null) and pushq.device_kind(push_type) is null
+    into ids, strays
+    from pushq.device d where d.queue_id = q and d.token = any (parsed);
+    if strays then
+      -- The app's own token after all.
+      update pushq.device d set kind = null where d.queue_id = q and d.id = any (ids) and d.kind is not null;
+    end if;
+  elsif run_at > now() then
+    ids := '{}';
+  else
+    ids := pushq.devices_of_user(q, user_key, push_type);
+  end if;
+  if ids is null then
+    insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));
+    return root;
+  end if;
+
+  perform pushq.make_jobs(
+    q, root, message, ids, (case when urgent then 0 else 1 end)::smallint, run_at,
+    coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), at_most_once);
+  if replace_waiting then
+    perform pushq.supersede(q, ids, message, due_at);
+  end if;
+  perform pushq.wake(q);
+  return root;
+end $$;

@@ -1,0 +1,45 @@
+-- Idempotency keys of sends, and what they stand for.
+
+-- Refuses a key that cannot be kept.
+create or replace function pushq.check_key(key text) returns void
+language plpgsql immutable as $$
+begin
+  if key = '' then
+    raise exception using errcode = 'PQ400', message = 'the key is empty', hint = 'give it 1 to 200 bytes, or leave it out';
+  elsif octet_length(key) > 200 then
+    raise exception using errcode = 'PQ400', message = format('the key has %s bytes', octet_length(key)),
+      hint = 'at most 200 bytes are taken';
+  end if;
+end $$;
+
+-- A payload as a key stands for it: the same however its JSON was written. An escape or an exponent may be more than
+-- jsonb can hold; such a payload is taken as it was written.
+create or replace function pushq.content(payload json) returns text
+language plpgsql immutable as $$
+begin
+  return case when payload::text ~ '\\u|[0-9][eE]' then payload::text else payload::jsonb::text end;
+end $$;
+
+-- The root of the send that was made under this key before, or null for the first one, which is noted. `digest` is of
+-- what was asked for: the same key for something else is an error. A send that was cancelled is no error, since the
+-- transaction of a producer that repeats itself must not fail for that; it is a warning.
+create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz) returns bigint
+language plpgsql as $$
+declare
+  known pushq.send_key;
+begin
+  perform pushq.check_key(key);
+  insert into pushq.send_key (queue_id, key, root_id, digest, due_at) values ($1, $2, $3, $4, $5) on conflict do nothing;
+  if found then
+    return null;
+  end if;
+  select * into known from pushq.send_key k where k.queue_id = $1 and k.key = $2;
+  if known.digest <> $4 then
+    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another send', key),
+      hint = 'use a new key for what is not a repetition';
+  elsif exists (select from pushq.cancelled x where x.queue_id = $1 and x.id = known.root_id) then
+    raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, key
+      using hint = 'send it under a new key';
+  end if;
+  return known.root_id;
+end $$;

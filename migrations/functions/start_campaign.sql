@@ -1,0 +1,184 @@
+-- Starting a campaign: for all devices, for a list, and for an array of tokens.
+
+-- The campaign that was started under this key before, or null. `digest` is of what was asked for: the same key for
+-- something else is an error, and so is that of a campaign that was cancelled, which does not start again.
+create or replace function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
+language plpgsql as $$
+declare
+  known pushq.campaign;
+begin
+  select * into known from pushq.campaign c where c.queue_id = q and c.key = $2;
+  if known.digest <> $3 then
+    raise exception using errcode = 'PQ409', message = format('key “%s” was used for another campaign', key),
+      hint = 'use a new key for what is not a repetition';
+  elsif known.cancelled_at is not null then
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
+      hint = 'start another one under a new key';
+  end if;
+  return known.id;
+end $$;
+
+-- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices.
+create or replace function pushq.new_campaign(
+  q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint
+) returns bigint
+language plpgsql as $$
+declare
+  root    bigint := nextval('pushq.id');
+  earlier bigint;
+  message bigint;
+begin
+  if key is null then
+    raise exception using errcode = 'PQ400', message = 'a campaign needs a key', hint = 'its key is what it is called, such as spring-sale';
+  end if;
+  perform pushq.check_key(key);
+  earlier := pushq.earlier_campaign(q, key, digest);
+  if earlier is not null then
+    return earlier;
+  end if;
+  start_at := coalesce(start_at, now());
+  perform pushq.check_times(start_at, 'start_at', send_by, expiration);
+  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  insert into pushq.campaign (queue_id, id, key, digest, message_id)
+  values (q, root, new_campaign.key, new_campaign.digest, message)
+  on conflict on constraint campaign_key_once do nothing;
+  if not found then
+    -- Somebody started it at the same moment.
+    delete from pushq.message m where m.day = pushq.today() and m.queue_id = q and m.id = message;
+    return pushq.earlier_campaign(q, key, digest);
+  end if;
+  insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane, last_device_id)
+  select q, root, message, new_campaign.list_id, new_campaign.start_at,
+         coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
+         case when urgent then 0 else 2 end,
+         -- Of one that starts later the audience is who is there then.
+         case when new_campaign.start_at <= now()
+              then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
+  perform pushq.wake(q);
+  return root;
+end $$;
+
+-- What a campaign for a list was asked to be. The same however the list was given.
+create or replace function pushq.list_campaign_digest(
+  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean,
+  urgent boolean
+) returns bytea
+language sql stable as $$
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8)::text, 'UTF8'))
+$$;
+
+-- Starts a campaign to all active devices of a queue, once: a repeated call under the same key returns the first
+-- one's id, and the same key for something else is an error.
+create or replace function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      anycompatible,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  body json := payload::text::json;
+begin
+  return pushq.new_campaign(pushq.queue_id(queue), key,
+    sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
+    body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null);
+end $$;
+
+-- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id,
+-- whichever list has the same tokens now, and the same key for something else is an error. Nothing is added to the list
+-- any more.
+create or replace function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      anycompatible,
+  list         bigint,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  q       int := pushq.queue_id(queue);
+  body    json := payload::text::json;
+  known   pushq.list;
+  digest  bytea;
+  started bigint;
+begin
+  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
+  if not found or known.abandoned then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+      hint = 'a list is deleted a day after its last part: load it again';
+  elsif known.token_count = 0 then
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  elsif known.kind is distinct from pushq.device_kind(push_type) then
+    raise exception using errcode = 'PQ400',
+      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
+      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
+  end if;
+  digest := pushq.list_campaign_digest(
+    body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
+  if known.campaign_id is null then
+    started := pushq.new_campaign(
+      q, key, digest, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, list);
+    update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
+  else
+    started := pushq.earlier_campaign(q, key, digest);
+    if started is distinct from known.campaign_id then
+      raise exception using errcode = 'PQ409', message = format('another campaign was started with list %s', list),
+        hint = 'begin another list: pushq.new_list';
+    end if;
+  end if;
+  return started;
+end $$;
+
+-- The same for tokens that fit into one statement, all in the caller's transaction.
+create or replace function pushq.start_campaign(
+  queue        text,
+  key          text,
+  payload      anycompatible,
+  tokens       text[],
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+  q     int := pushq.queue_id(queue);
+  body  json := payload::text::json;
+  bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
+  list  bigint;
+  given record;
+begin
+  if coalesce(cardinality(tokens), 0) = 0 then
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  end if;
+  -- A repetition writes nothing.
+  if exists (select from pushq.campaign c where c.queue_id = q and c.key = start_campaign.key) then
+    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(bytes) t) s;
+    return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
+      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
+  end if;
+  list := pushq.new_list(queue, push_type);
+  perform pushq.add_tokens_to_list(queue, list, bytes);
+  return pushq.start_campaign(
+    queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
+end $$;

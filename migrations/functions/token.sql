@@ -1,0 +1,21 @@
+-- Reads a token in hexadecimal of either case, angle brackets and spaces passed over.
+create or replace function pushq.token(hex text) returns bytea
+language plpgsql immutable as $$
+declare
+  digits text := translate(hex, '<> ', '');
+begin
+  if digits is null or digits = '' then
+    raise exception using errcode = 'PQ400', message = 'the device token is empty',
+      hint = 'a token is hexadecimal, such as 64 digits';
+  elsif digits !~ '^[0-9A-Fa-f]*$' then
+    raise exception using errcode = 'PQ400', message = 'the device token has a character that is not hexadecimal',
+      hint = 'a token is hexadecimal, such as 64 digits';
+  elsif length(digits) % 2 = 1 then
+    raise exception using errcode = 'PQ400', message = format('the device token has %s hexadecimal digits', length(digits)),
+      hint = 'the number of digits must be even, such as 64';
+  elsif length(digits) > 200 then
+    raise exception using errcode = 'PQ400', message = format('the device token has %s bytes', length(digits) / 2),
+      hint = 'at most 100 bytes are taken';
+  end if;
+  return decode(digits, 'hex');
+end $$;

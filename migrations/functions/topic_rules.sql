@@ -1,0 +1,42 @@
+-- Whether this queue's app is a pass type ID, so that it updates Wallet passes.
+create or replace function pushq.is_for_wallet_passes(queue_id int) returns boolean
+language plpgsql stable as $$
+begin
+  return exists (
+    select
+    from pushq.queue q
+    join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+    where q.id = $1 and a.bundle_id like 'pass.%');
+end $$;
+
+-- What is wrong with a push type for this queue because its certificate does not name the topic, or null. APNs would
+-- answer TopicDisallowed, and the queue would pause for what is no fault of the rest of it. Only types with a topic
+-- of their own are looked up; others pay nothing.
+create or replace function pushq.topic_problem(queue_id int, push_type text) returns text
+language plpgsql stable as $$
+declare
+  suffix text := case push_type
+    when 'voip' then '.voip'
+    when 'complication' then '.complication'
+    when 'fileprovider' then '.pushkit.fileprovider'
+    when 'liveactivity' then '.push-type.liveactivity'
+    when 'location' then '.location-query'
+    when 'pushtotalk' then '.voip-ptt'
+    when 'widgets' then '.push-type.widgets'
+    when 'controls' then '.push-type.controls' end;
+  lack   record;
+begin
+  if suffix is null then
+    return null;
+  end if;
+  select a.bundle_id || suffix as topic, c.name as certificate into lack
+  from pushq.queue q
+  join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
+  join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+  where q.id = $1 and c.kind = 'certificate' and cardinality(c.topics) > 0 and a.bundle_id || suffix <> all (c.topics);
+  if found then
+    return format('push type “%s” goes to the topic %s, which the certificate %s does not name: use a signing key, or a certificate '
+                  'that names it', push_type, lack.topic, lack.certificate);
+  end if;
+  return null;
+end $$;
