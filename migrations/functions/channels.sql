@@ -38,7 +38,6 @@ declare
   q       int := pushq.queue_id(queue);
   body    json := payload::text::json;
   root    bigint := nextval('pushq.id');
-  job     bigint := nextval('pushq.id');
   c       pushq.channel;
   earlier bigint;
   problem text;
@@ -69,11 +68,9 @@ begin
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces, due_at)
   values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)
   returning id into message;
-  insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-  values (pushq.today(), q, job, root, c.id, c.id, array[c.id]);
-  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
-  values (q, job, case when urgent then 0 else 1 end, greatest(now(), c.throttled_until),
-          coalesce(broadcast.send_by, now() + interval '24 hours'), message, root, pushq.today(), 1);
+  perform pushq.make_jobs(
+    q, root, message, array[c.id], (case when urgent then 0 else 1 end)::smallint, greatest(now(), c.throttled_until),
+    coalesce(broadcast.send_by, now() + interval '24 hours'), false);
   if replace_waiting then
     perform pushq.supersede(q, array[c.id], message, due_at);
   end if;

@@ -8,9 +8,12 @@
 create or replace function pushq.fan_out_step(queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
-  f      pushq.fan_out;
-  aim    text;                                            -- the kind of device that the message is for
-  made   int;
+  f     pushq.fan_out;
+  aim   text;                                             -- the kind of device that the message is for
+  ids   bigint[];                                         -- left over by the last step, and seen by this one
+  upto  bigint;                                           -- the last device that was looked at; null at the end
+  jobs  int;                                              -- made of them
+  taken int;                                              -- recipients in these jobs
 begin
   if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
     return null;
@@ -32,51 +35,39 @@ begin
     f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
   end if;
 
-  with seen as materialized (
-    -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan
-    -- would not be bounded. Whoever is on a list and inactive is a recipient, too: suppressed, when the job is claimed.
-    select coalesce(array_agg(id) filter (where wanted), '{}') as hits, max(id) as upto
-    from (
-      (select id, active and (kind is null or kind = aim) as wanted
-       from pushq.device
-       where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
-       order by id
-       limit scan_limit)
-      union all
-      (select device_id, true
-       from pushq.list_member
-       where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
-       order by device_id
-       limit scan_limit)) d),
-  held as materialized (
-    select f.rest || hits as ids, upto from seen),
-  cut as materialized (
-    select nextval('pushq.id') as job_id, h.ids[k * per_job + 1 : (k + 1) * per_job] as ids
-    from held h,
-         generate_series(0, case when h.upto is null then ceil(cardinality(h.ids)::numeric / per_job)::int
-                                 else least(cardinality(h.ids) / per_job, job_limit) end - 1) k),
-  bodies as (
-    insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-    select pushq.today(), f.queue_id, job_id, f.campaign_id, ids[1], ids[cardinality(ids)], ids
-    from cut),
-  jobs as (
-    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
-                           at_most_once)
-    select f.queue_id, job_id, f.lane, now(), f.send_by, f.message_id, f.campaign_id, f.campaign_id, pushq.today(), cardinality(ids),
-           f.at_most_once
-    from cut
-    returning recipient_count)
+  -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan
+  -- would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
+  select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
+  from (
+    (select id, active and (kind is null or kind = aim) as wanted
+     from pushq.device
+     where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
+     order by id
+     limit scan_limit)
+    union all
+    (select device_id, true
+     from pushq.list_member
+     where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
+     order by device_id
+     limit scan_limit)) d;
+
+  -- Whole jobs, but for the last one.
+  jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job) else least(cardinality(ids) / per_job, job_limit) end;
+  taken := least(cardinality(ids), jobs * per_job);
+  if jobs > 0 then
+    perform pushq.make_jobs(
+      f.queue_id, f.campaign_id, f.message_id, ids[1 : taken], f.lane, now(), f.send_by, f.at_most_once, per_job, f.campaign_id);
+  end if;
   update pushq.fan_out o
-  set made = o.made + (select coalesce(sum(recipient_count), 0) from jobs),
+  set made = o.made + taken,
       message_day = greatest(o.message_day, pushq.today()),
       last_device_id = f.last_device_id,
-      done = h.upto is null,
-      done_at = case when h.upto is null then clock_timestamp() end,
-      cursor_device_id = case when n.jobs = job_limit and h.upto is not null then h.ids[job_limit * per_job]
-                              else coalesce(h.upto, o.cursor_device_id) end,
-      rest = case when h.upto is null or n.jobs = job_limit then '{}' else h.ids[n.jobs * per_job + 1 :] end
-  from held h, (select count(*)::int as jobs from cut) n
-  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id
-  returning n.jobs into made;
-  return made;
+      done = upto is null,
+      done_at = case when upto is null then clock_timestamp() end,
+      -- What was seen beyond a full step is seen again by the next one.
+      cursor_device_id = case when jobs = job_limit and upto is not null then ids[taken]
+                              else coalesce(upto, o.cursor_device_id) end,
+      rest = case when upto is null or jobs = job_limit then '{}' else ids[taken + 1 :] end
+  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;
+  return jobs;
 end $$;

@@ -1,32 +1,42 @@
--- The jobs of a send.
+-- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries (PostgresStore/Settling).
 
--- The recipients of one job of this queue: what its rate sends in two seconds, so that a slow queue does not hold
--- tokens for minutes.
+-- The recipients of one job of this queue: what its rate sends in two seconds, so that a slow queue does not hold tokens
+-- for minutes.
 create or replace function pushq.job_size(queue_id int) returns int
 language plpgsql stable as $$
 begin
   return coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500);
 end $$;
 
--- Makes the jobs of a send. Without `devices` it is one job whose recipients nobody knows yet: whoever claims it
--- finds them (`pushq.find_recipients`). `first_job` and `epoch` are of the job that they take the place of.
+-- Makes the jobs of a message for these devices, or for a channel. Today must have a copy of the message
+-- (`pushq.bring_message`). `per_job` is how many recipients a job has; null for `pushq.job_size`.
+--
+-- Without devices it is one job with recipients that are not known yet: the worker that claims it finds them
+-- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first one replaces.
 create or replace function pushq.make_jobs(
   q int, root bigint, message bigint, devices bigint[], lane smallint, run_at timestamptz, send_by timestamptz,
-  at_most_once boolean, first_job bigint default null, epoch int default 0
+  at_most_once boolean, per_job int default null, campaign bigint default null, slice smallint default 0,
+  first_job bigint default null, epoch int default 0
 ) returns void
 language plpgsql as $$
-declare
-  per_job int := pushq.job_size(q);
 begin
-  with cut as materialized (
+  if per_job is null then
+    per_job := case when cardinality(devices) > 1 then pushq.job_size(q) else 1 end;
+  end if;
+  -- As a row of its own, the array is not copied for each job that takes a part of it.
+  with given as materialized (
+    select devices as ids),
+  cut as materialized (
     select case when first = 1 then coalesce(first_job, nextval('pushq.id')) else nextval('pushq.id') end as job_id,
-           devices[first : first + per_job - 1] as part
-    from generate_series(1, greatest(cardinality(devices), 1), per_job) first),
+           ids[first : first + per_job - 1] as part
+    from given, generate_series(1, greatest(cardinality(ids), 1), per_job) first),
   bodies as (
-    insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
-    select pushq.today(), q, job_id, root, coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part from cut)
-  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count, at_most_once, epoch)
-  select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, root, pushq.today(), greatest(cardinality(part), 1),
-         make_jobs.at_most_once, make_jobs.epoch
+    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+    select pushq.today(), q, job_id, root, make_jobs.slice, coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part
+    from cut)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
+                         at_most_once, epoch)
+  select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, campaign, root, pushq.today(),
+         greatest(cardinality(part), 1), make_jobs.at_most_once, make_jobs.epoch
   from cut;
 end $$;

@@ -49,8 +49,8 @@ begin
     end if;
     perform pushq.bring_message(held.queue_id, held.message_id, held.body_day);
     perform pushq.make_jobs(
-      held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once, held.job_id,
-      held.epoch);
+      held.queue_id, held.root_id, held.message_id, ids, held.lane, held.run_at, held.send_by, held.at_most_once,
+      first_job => held.job_id, epoch => held.epoch);
     if m.replaces then
       perform pushq.supersede(held.queue_id, ids, held.message_id, m.due_at);
     end if;

@@ -12,7 +12,9 @@ language plpgsql as $$
 declare
   campaign pushq.campaign;
   until    timestamptz := coalesce(send_by, now() + interval '24 hours');
-  again    bigint;
+  failed   record;                                        -- the recipients of one message, in one lane
+  once     boolean;                                       -- whether that is sent at most once
+  again    bigint := 0;
 begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
@@ -32,41 +34,31 @@ begin
   end if;
   perform pushq.refuse_past_expiration(q, root);
 
-  with taken as materialized (
-    update pushq.result r
-    set retried_at = now()
-    where r.queue_id = q and r.root_id = root and (only_job is null or r.job_id = only_job)
-      and r.failed > 0 and r.retried_at is null
-      and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
-    returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes),
-  member as (
-    -- Bytes 128 to 191 are failures (QueueCore/Outcome/Outcome.swift).
-    select t.message_id, t.body_day, t.lane, b.device_ids[n + 1] as device_id
+  for failed in
+    with taken as materialized (
+      update pushq.result r
+      set retried_at = now()
+      where r.queue_id = q and r.root_id = root and (only_job is null or r.job_id = only_job)
+        and r.failed > 0 and r.retried_at is null
+        and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
+      returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes)
+    select t.message_id, t.lane, min(t.body_day) as body_day, array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids
     from taken t
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
     cross join lateral generate_series(0, octet_length(t.outcomes) - 1) n
-    where get_byte(t.outcomes, n) between 128 and 191 and b.device_ids[n + 1] is not null),
-  cut as materialized (
-    select nextval('pushq.id') as job_id, message_id, min(body_day) as body_day, lane, array_agg(device_id order by device_id) as ids
-    from (
-      select m.*, (row_number() over (partition by message_id, lane order by device_id) - 1) / per_job as part
-      from member m, pushq.job_size(q) per_job) m
-    group by message_id, lane, part),
-  bodies as (
+    -- Bytes 128 to 191 are failures (QueueCore/Outcome/Outcome.swift).
+    where get_byte(t.outcomes, n) between 128 and 191 and b.device_ids[n + 1] is not null
+    group by t.message_id, t.lane
+  loop
+    perform pushq.bring_message(q, failed.message_id, failed.body_day);
+    select m.at_most_once into once from pushq.message m where m.day = failed.body_day and m.queue_id = q and m.id = failed.message_id;
     -- Slice -1: retries by workers begin at -2, since their first has attempt 2.
-    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
-    select pushq.today(), q, job_id, root, -1, ids[1], ids[cardinality(ids)], ids from cut),
-  jobs as (
-    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
-                           at_most_once)
-    select q, c.job_id, c.lane, case when campaign.paused_at is null then now() else 'infinity' end, until, c.message_id,
-           campaign.id, root, pushq.today(), cardinality(c.ids), m.at_most_once
-    from cut c
-    join pushq.message m on m.day = c.body_day and m.queue_id = q and m.id = c.message_id
-    cross join lateral pushq.bring_message(q, c.message_id, c.body_day)
-    returning recipient_count)
-  select coalesce(sum(recipient_count), 0) into again from jobs;
+    perform pushq.make_jobs(
+      q, root, failed.message_id, failed.ids, failed.lane, case when campaign.paused_at is null then now() else 'infinity' end,
+      until, once, campaign => campaign.id, slice => (-1)::smallint);
+    again := again + cardinality(failed.ids);
+  end loop;
 
   if campaign.id is not null and again > 0 then
     insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried)
