@@ -3,6 +3,17 @@ import HTTP2
 import QueueCore
 import Transport
 
+/// The gateway of a connection of the binary interface.
+protocol BinaryConnectionDelegate: ConnectionDelegate<BinaryConnection> {
+    /// An error came for a push that had counted as delivered: this many pushes were reported as delivered and were
+    /// not.
+    func errorCameLate(thrownAway count: Int)
+
+    /// An error came for an identifier that was never sent. Returns how many such errors the gateway's connections have
+    /// had.
+    func noteUnknownIdentifier() -> Int
+}
+
 /// One connection of the binary interface: notifications go out and nothing comes back, until an error packet ends it.
 ///
 /// An error packet settles everything that was sent: APNs took what was sent before the identified notification, and
@@ -24,9 +35,10 @@ final class BinaryConnection: PooledConnection {
     private static let confirmInterval = Duration.milliseconds(50)
 
     private let stream: TLSConnection
-    private let gateway: BinaryGateway
+    private let gateway: any BinaryConnectionDelegate
     private let settings: GatewaySettings
     private let binary: BinarySettings
+    private let windowSize: WindowSize
     private var phase = Phase.open
     private var output = ByteQueue()
     private var window: SentWindow
@@ -50,11 +62,15 @@ final class BinaryConnection: PooledConnection {
     /// A push that was lost this often waits for this connection to have few others in flight, and since when.
     private var awaited: (losses: Int, since: ContinuousClock.Instant)?
 
-    init(stream: TLSConnection, gateway: BinaryGateway, firstIdentifier: UInt32) {
+    init(
+        stream: TLSConnection, gateway: any BinaryConnectionDelegate, settings: GatewaySettings, binary: BinarySettings,
+        windowSize: WindowSize, firstIdentifier: UInt32
+    ) {
         self.stream = stream
         self.gateway = gateway
-        settings = gateway.settings
-        binary = gateway.binary
+        self.settings = settings
+        self.binary = binary
+        self.windowSize = windowSize
         window = SentWindow(firstIdentifier: firstIdentifier)
         openedAt = stream.loop.now
         lastRequest = openedAt
@@ -69,7 +85,7 @@ final class BinaryConnection: PooledConnection {
     var freeSlots: Int {
         guard phase == .open, output.count < settings.maximumUnsentBytes else { return 0 }
         let company = awaited.map { binary.company(ofPushLost: $0.losses) } ?? .max
-        return max(0, min(gateway.windowSize.current, window.limit, company) - window.count)
+        return max(0, min(windowSize.current, window.limit, company) - window.count)
     }
 
     /// Whether it takes a push that was lost this often before.
@@ -150,7 +166,7 @@ final class BinaryConnection: PooledConnection {
         guard !answers.isEmpty else { return }
         hasAnswered = true
         if window.isEmpty { stream.isProbing = false }
-        gateway.windowSize.noteTaken(answers.count)
+        windowSize.noteTaken(answers.count)
         deliverAnswers()
         if hadNoSlots, freeSlots > 0 { gateway.capacityChanged() }
         closeIfDrained()
@@ -197,22 +213,22 @@ final class BinaryConnection: PooledConnection {
         var ending = ConnectionEnding.asked("\(stream.peer) ended the connection: \(packet)")
         switch window.place(of: packet.identifier) {
         case .unknown:
-            gateway.unknownIdentifierCount += 1
+            let errorCount = gateway.noteUnknownIdentifier()
             let words =
                 "\(stream.peer) ended the connection with an error for identifier \(packet.identifier), which was never sent "
-                + "over it (\(packet); \(gateway.unknownIdentifierCount) such errors so far)"
+                + "over it (\(packet); \(errorCount) such errors so far)"
             ending = .asked(words)
-            gateway.windowSize.noteLoss()
+            windowSize.noteLoss()
             giveUpWindow(because: words)
         case .confirmed(let laterCount):
-            gateway.windowSize.noteError()
+            windowSize.noteError()
             gateway.errorCameLate(thrownAway: laterCount + (packet.status.isAcceptance ? 0 : 1))
             settleRest()
         case .waiting(let index):
             for _ in 0..<index { record(.accepted) }
             record(packet.status.isAcceptance ? .accepted : .refused(packet.refusal))
-            gateway.windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
-            gateway.windowSize.noteError()
+            windowSize.noteTaken(index + (packet.status.isAcceptance ? 1 : 0))
+            windowSize.noteError()
             settleRest()
             // Only if it settled something: a server that refuses everything must not be called again and again. A
             // server that fails with one push and took others before it works.
@@ -270,7 +286,7 @@ final class BinaryConnection: PooledConnection {
         stream.close()
         for timer in [confirmTimer, clockTimer, drainTimer] { timer?.cancel() }
         if case .failed(let words) = ending {
-            if !window.isEmpty { gateway.windowSize.noteLoss() }
+            if !window.isEmpty { windowSize.noteLoss() }
             giveUpWindow(because: words)
         } else {
             giveUpWindow(because: nil)

@@ -8,7 +8,7 @@ package import Transport
 /// Apple switched its own servers off on 31 March 2021; this serves compatible services, and the simulator. Success is
 /// silence: a push is delivered once nothing was heard for the grace of ``BinarySettings``. An error names the push at
 /// fault and ends the connection; what was sent behind it goes out again over the next one.
-package final class BinaryGateway: PoolingGateway {
+package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     package let confirmsBySilence = true
     package weak var handler: (any PushGatewayHandler)?
     package let endpoint: Endpoint
@@ -20,9 +20,9 @@ package final class BinaryGateway: PoolingGateway {
     var openingInterval: Duration { binary.openingInterval }
     var pool: ConnectionPool<BinaryConnection>
     /// Shared by all connections, since errors of one say how good the tokens of the others are.
-    var windowSize: WindowSize
+    private let windowSize: WindowSize
     /// Errors for identifiers that were never sent.
-    var unknownIdentifierCount = 0
+    private var unknownIdentifierCount = 0
     /// The first identifier of a new connection; a test starts near the end.
     private let firstIdentifier: UInt32
 
@@ -68,11 +68,16 @@ package final class BinaryGateway: PoolingGateway {
     }
 
     func begin(on stream: TLSConnection) -> BinaryConnection {
-        BinaryConnection(stream: stream, gateway: self, firstIdentifier: firstIdentifier)
+        BinaryConnection(
+            stream: stream, gateway: self, settings: settings, binary: binary, windowSize: windowSize,
+            firstIdentifier: firstIdentifier)
     }
 
-    /// An error came for a push that had counted as delivered: this many pushes were reported as delivered and were
-    /// not.
+    func noteUnknownIdentifier() -> Int {
+        unknownIdentifierCount += 1
+        return unknownIdentifierCount
+    }
+
     func errorCameLate(thrownAway count: Int) {
         if count > 0 { handler?.deliveredTooSoon(count, by: self) }
     }

@@ -3,7 +3,9 @@
 /// After an error everything that was sent behind it is sent again. With a full window and every tenth token bad, 500
 /// pushes would be written in vain for each one that is taken. So a window holds a few times the average number of
 /// pushes between two errors, taken over all connections of a gateway. A longer run without an error counts at once.
-struct WindowSize {
+///
+/// An object that the connections of a gateway share.
+final class WindowSize {
     /// The minimum, where every token is bad: fewer would save less than a segment and its TLS record cost.
     static let minimum = 20
     /// The window holds this many times the average from error to error. 98 in 100 such windows contain an error (1 -
@@ -31,17 +33,17 @@ struct WindowSize {
     }
 
     /// So many were taken, as silence or a later error says.
-    mutating func noteTaken(_ count: Int) { sinceError += count }
+    func noteTaken(_ count: Int) { sinceError += count }
 
     /// An error threw away what was sent behind it.
-    mutating func noteError() {
+    func noteError() {
         interval = interval.map { $0 + (sinceError - $0) / Self.part } ?? sinceError
         sinceError = 0
     }
 
     /// A connection ended without naming a notification, as every bad token does with command 0. All that it held is
     /// uncertain and may be sent twice, so the next window is half as large.
-    mutating func noteLoss() {
+    func noteLoss() {
         interval = max(interval ?? maximum / Self.factor, sinceError) / 2
         sinceError = 0
     }

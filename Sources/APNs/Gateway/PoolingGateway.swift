@@ -5,9 +5,7 @@ import Transport
 /// What gateways of both interfaces have in common: connections open when capacity is wanted, grow in number only while
 /// all are saturated, are replaced when they end, and close when idle. A conforming type says how a connection is
 /// begun.
-protocol PoolingGateway: PushGateway, ConnectionSeeker {
-    associatedtype Connection: PooledConnection
-
+protocol PoolingGateway: PushGateway, ConnectionSeeker, ConnectionDelegate {
     var endpoint: Endpoint { get }
     var loop: EventLoop { get }
     var settings: GatewaySettings { get }
@@ -164,18 +162,15 @@ extension PoolingGateway {
     }
 }
 
-// MARK: - Told by connections
+// MARK: - ConnectionDelegate
 
 extension PoolingGateway {
-    /// The connection takes pushes from now on.
     func opened(_ connection: Connection) {
         pool.noteOpened(connection)
         // It may have no room.
         openIfNeeded()
     }
 
-    /// The connection takes no more pushes. The next one is opened before this one has closed, unless this one did not
-    /// last.
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteDraining(connection)
         guard !pool.isClosed else { return }
@@ -213,10 +208,9 @@ extension PoolingGateway {
         handler?.capacityChanged(of: self)
     }
 
-    /// A connection was set aside: opens another one if there is more to send.
+    /// Opens another connection if there is more to send than the present ones take.
     func needsAnother() { openIfNeeded() }
 
-    /// A connection was lost with this many pushes whose outcome nobody knows.
     func lost(_ reason: String, uncertain count: Int) { handler?.connectionLost(reason, uncertain: count, by: self) }
 
     func credentialRefused(_ reason: Reason, _ detail: String) {

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import HTTP2
 import QueueCore
 import Transport
@@ -15,9 +16,12 @@ extension GatewayConnection: HTTP2Handler {
         }
         let retryAfter = section.withValue(of: APNsFields.retryAfter) { String(decoding: Array($0), as: UTF8.self) }
         let partial = PartialRefusal(
-            status: status, retryAfter: retryAfter.flatMap { RetryAfter.delay(from: $0, now: gateway.wallClock()) })
+            status: status, retryAfter: retryAfter.flatMap { RetryAfter.delay(from: $0, now: Self.wallClock) })
         if isLast { refuse(stream, partial) } else { partials[stream.id] = partial }
     }
+
+    /// Seconds since 1970, for dates in answers.
+    private static var wallClock: Int64 { Int64(Date().timeIntervalSince1970) }
 
     private func noteAnswer(on stream: StreamReference) {
         hasAnswered = true

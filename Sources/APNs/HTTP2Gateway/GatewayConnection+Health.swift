@@ -95,7 +95,7 @@ extension GatewayConnection {
         guard phase == .open, lastRoom.duration(to: loop.now) >= settings.responseTime else { return }
         // It was opened because there was something to send.
         let isNew = lastRequest == openedAt
-        guard isNew || gateway.pool.lastAsked.map({ $0 > lastRoom }) == true else { return }
+        guard isNew || gateway.lastAsked.map({ $0 > lastRoom }) == true else { return }
         drain(.failed("\(stream.peer) allows no requests (MAX_CONCURRENT_STREAMS 0)"))
         closeIfDrained()
     }

@@ -2,6 +2,21 @@ import HTTP2
 import QueueCore
 import Transport
 
+/// The gateway of an HTTP/2 connection.
+protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
+    /// When there was last more to send than there was room for; nil for never.
+    var lastAsked: ContinuousClock.Instant? { get }
+
+    /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
+    func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool
+
+    /// The connection was set aside, and another one may be needed.
+    func needsAnother()
+
+    /// The server ended the connection because of the credential, not because of a push.
+    func credentialRefused(_ reason: Reason, _ detail: String)
+}
+
 /// One connection of a gateway: requests go in, and answers come out in one batch for each read burst. This type
 /// decides what becomes of the streams when the connection ends; the gateway decides whether to open another
 /// connection.
@@ -22,7 +37,7 @@ final class GatewayConnection: PooledConnection {
 
     let http: HTTP2Connection
     let settings: GatewaySettings
-    let gateway: HTTP2Gateway
+    let gateway: any GatewayConnectionDelegate
     let stream: TLSConnection
     let openedAt: ContinuousClock.Instant
     var phase = Phase.awaitingSettings
@@ -69,7 +84,10 @@ final class GatewayConnection: PooledConnection {
     private var isFlushDue = false
     private var isBlocked = false
 
-    init(stream: TLSConnection, gateway: HTTP2Gateway, settings: GatewaySettings, firstStreamID: UInt32 = 1) {
+    init(
+        stream: TLSConnection, gateway: any GatewayConnectionDelegate, settings: GatewaySettings,
+        firstStreamID: UInt32 = 1
+    ) {
         var announced = Settings()
         announced.maximumHeaderListSize = 16 * 1024
         http = HTTP2Connection(

@@ -1,5 +1,4 @@
 package import Cryptography
-import FoundationEssentials
 import HTTP2
 package import QueueCore
 package import Transport
@@ -7,7 +6,7 @@ package import Transport
 /// Today's provider API: a pool of HTTP/2 connections that share one endpoint and one credential.
 ///
 /// The output of all requests of a turn goes out together. A connection is replaced when the server asks for it.
-package final class HTTP2Gateway: PoolingGateway {
+package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     /// What authenticates the sender.
     package enum Credential: Sendable {
         /// A provider token; it can be replaced later.
@@ -86,7 +85,8 @@ package final class HTTP2Gateway: PoolingGateway {
         return true
     }
 
-    /// Whether another connection has answered anything after `time`, in nanoseconds of the loop.
+    var lastAsked: ContinuousClock.Instant? { pool.lastAsked }
+
     func hasAnswer(after time: UInt64, otherThan connection: GatewayConnection) -> Bool {
         pool.open.contains { $0 !== connection && $0.lastAnswer > time }
     }
@@ -98,10 +98,5 @@ package final class HTTP2Gateway: PoolingGateway {
 
     func begin(on stream: TLSConnection) -> GatewayConnection {
         GatewayConnection(stream: stream, gateway: self, settings: settings, firstStreamID: firstStreamID)
-    }
-
-    /// Seconds since 1970, for dates in answers.
-    func wallClock() -> Int64 {
-        Int64(Date().timeIntervalSince1970)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct `The size of a window` {
     @Test func `is the largest until an error comes, and a few times what is taken between errors from then on`() {
-        var size = WindowSize(maximum: 5000)
+        let size = WindowSize(maximum: 5000)
         size.noteTaken(100_000)
         #expect(size.current == 5000)
         for _ in 0..<40 {
@@ -16,18 +16,18 @@ import Testing
     }
 
     @Test func `is never less than what is written at a time anyway, nor more than the limit`() {
-        var size = WindowSize(maximum: 5000)
+        let size = WindowSize(maximum: 5000)
         for _ in 0..<10 { size.noteError() }
         #expect(size.current == WindowSize.minimum)
         size.noteTaken(1_000_000)
         #expect(size.current == 5000)
-        var small = WindowSize(maximum: 10)
+        let small = WindowSize(maximum: 10)
         small.noteError()
         #expect(small.current == 10)
     }
 
     @Test func `grows again as long as there is silence`() {
-        var size = WindowSize(maximum: 5000)
+        let size = WindowSize(maximum: 5000)
         size.noteError()
         var windows: [Int] = []
         while size.current < 5000, windows.count < 20 {
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func `is halved when a connection ends without a word`() {
-        var size = WindowSize(maximum: 4096)
+        let size = WindowSize(maximum: 4096)
         let halves = (0..<8).map { _ in
             size.noteLoss()
             return size.current

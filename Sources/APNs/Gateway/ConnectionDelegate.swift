@@ -1,0 +1,30 @@
+import Transport
+
+/// The gateway of a connection, as far as the connection knows it: what it reports there.
+///
+/// An interface adds what only its own connections ask or report.
+protocol ConnectionDelegate<Connection>: AnyObject {
+    associatedtype Connection: PooledConnection
+
+    /// The connection takes pushes from now on.
+    func opened(_ connection: Connection)
+
+    /// The connection takes no more pushes. The next one is opened before this one has closed, unless this one did not
+    /// last.
+    func startedDraining(_ connection: Connection, _ ending: ConnectionEnding)
+
+    /// The connection is closed, and has reported everything that it was given.
+    func closed(_ connection: Connection)
+
+    /// The outcomes of pushes, one batch for each read burst or for a loss.
+    func deliver(_ answers: [Answer])
+
+    /// The connection has free slots again.
+    func capacityChanged()
+
+    /// The connection was lost with this many pushes whose outcome nobody knows.
+    func lost(_ reason: String, uncertain count: Int)
+
+    /// The TLS handshake failed, or the server ended the connection before its first answer.
+    func noteRefusedCertificate(_ error: TransportError)
+}
