@@ -99,36 +99,3 @@ enum ChannelCommands {
         }
     }
 }
-
-/// Who knows a channel.
-enum ChannelState: String {
-    /// Apple and the queue: it is broadcast to.
-    case active
-    /// Nothing is sent to it any more.
-    case retired
-    /// The queue alone: what is broadcast to it will be refused.
-    case unknownToApple = "unknown to Apple"
-    /// Apple alone: it was created elsewhere.
-    case unknownHere = "unknown here"
-
-    init(stored: StoredChannel?, isAtApple: Bool) {
-        self =
-            switch (stored, isAtApple) {
-            case (nil, _): .unknownHere
-            case (let stored?, _) where stored.retiredAt != nil: .retired
-            case (_, false): .unknownToApple
-            case (_, true): .active
-            }
-    }
-}
-
-extension ChannelClient {
-    /// What APNs stores of a channel's messages; nil where Apple knows no such channel.
-    func policyIfKnown(of channel: ChannelID) async throws -> ChannelPolicy? {
-        do {
-            return try await policy(of: channel)
-        } catch .refused(_, let reason, _) where reason.broadcastAction == .retireChannel {
-            return nil
-        }
-    }
-}

@@ -46,3 +46,14 @@ struct ChannelManagement: ParameterGroup {
         return Endpoint(host: management.host, port: management.port, authorities: try ca?.authorities())
     }
 }
+
+extension ChannelClient {
+    /// What APNs stores of a channel's messages; nil where Apple knows no such channel.
+    func policyIfKnown(of channel: ChannelID) async throws -> ChannelPolicy? {
+        do {
+            return try await policy(of: channel)
+        } catch .refused(_, let reason, _) where reason.broadcastAction == .retireChannel {
+            return nil
+        }
+    }
+}
