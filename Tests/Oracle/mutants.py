@@ -81,8 +81,8 @@ MUTANTS = [
     ),
     Mutant(
         "retried once more than its attempts",
-        "|| job.claim.attempt < job.queue.settings.maxAttempts else {",
-        "|| job.claim.attempt <= job.queue.settings.maxAttempts else {",
+        "|| job.claim.attempt < queue.settings.maxAttempts else {",
+        "|| job.claim.attempt <= queue.settings.maxAttempts else {",
     ),
     Mutant(
         "sent again, though at most once",

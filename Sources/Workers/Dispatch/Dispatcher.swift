@@ -45,15 +45,15 @@ final class Dispatcher {
     var sent: Int { turns.sent }
 
     /// Lets a job be sent from the next round on: one that was claimed, or that has somebody to send to again.
-    func add(_ job: HeldJob) {
-        turns.join(job.queue)
-        job.queue.add(job)
+    func add(_ job: HeldJob, of queue: QueueState) {
+        turns.join(queue)
+        queue.add(job)
         schedule()
     }
 
     /// A job's lease was renewed or its mark moved: what stood still may be sent.
     func goOn(with job: HeldJob) {
-        if job.isSendable { add(job) }
+        if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
 
     /// Sends no more.
@@ -91,7 +91,7 @@ final class Dispatcher {
                 }
                 guard let gateway = queue.gateway(for: job) else { break }
                 let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
-                let count = send(from: job, over: gateway, most: min(turn.room - sent, allowed))
+                let count = send(from: job, of: queue, over: gateway, most: min(turn.room - sent, allowed))
                 guard count > 0 else { break }
                 if gateway.confirmsBySilence { silent += count }
                 sent += count
@@ -105,8 +105,8 @@ final class Dispatcher {
     private static let urgent = [Lane.urgent]
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
-    private func send(from job: HeldJob, over gateway: any PushGateway, most: Int) -> Int {
-        let push = job.queue.push(for: job)
+    private func send(from job: HeldJob, of queue: QueueState, over gateway: any PushGateway, most: Int) -> Int {
+        let push = queue.push(for: job)
         let tokens = job.claim.tokens
         var sent = 0
         while sent < most, let recipient = job.takeRecipient() {
@@ -163,15 +163,16 @@ final class Dispatcher {
 
     private func take(_ answer: Answer, from gateway: any PushGateway) {
         let ticket = Ticket(rawValue: answer.ticket)
-        guard let job = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
+        guard let entry = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
+        let (job, queue) = (entry.job, entry.queue)
         job.noteEnded()
-        turns.noteEnded(job.queue, isSilent: gateway.confirmsBySilence)
+        turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)
         let now = loop.now
         let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
-        let circuit = job.queue.circuit(of: gateway)
+        let circuit = queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:
-            AnswerRules.accepted(ticket.ordinal, of: job, sentAt: sentAt)
+            AnswerRules.accepted(ticket.ordinal, of: job, in: queue, sentAt: sentAt)
             if let circuit { follow(circuit.noteServed(sentAt: sentAt, now: now), of: circuit, gateway) }
         case .refused(let refusal):
             let recipient = job.claim.deviceIDs[ticket.ordinal]
@@ -180,17 +181,17 @@ final class Dispatcher {
             let isNews = job.claim.attempt == 1 || circuit?.spendsAttempts == false
             let change = isNews ? circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now) : nil
             let consequence = AnswerRules.refused(
-                ticket.ordinal, of: job, refusal,
+                ticket.ordinal, of: job, in: queue, refusal,
                 .init(sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true))
             // What a replaced credential is told late says nothing about the one in its place.
-            if job.queue.gateway(for: job) === gateway {
-                follow(consequence, of: refusal, queue: job.queue, gateway)
+            if queue.gateway(for: job) === gateway {
+                follow(consequence, of: refusal, queue: queue, gateway)
             }
             if let circuit, let change { follow(change, of: circuit, gateway) }
         case .unanswered: AnswerRules.unanswered(ticket.ordinal, of: job)
         case .untouched: AnswerRules.untouched(ticket.ordinal, of: job)
         }
-        if job.isSendable, !job.isQueued { add(job) }
+        if job.isSendable, !job.isQueued { add(job, of: queue) }
         finishIfThrough(job)
     }
 

@@ -172,18 +172,17 @@ final class Intake {
         guard let queue = queues[claim.key.queueID] else { return }
         let now = ContinuousClock.now
         queue.noteSize(of: claim)
-        let job = jobs.insert { slot in
-            HeldJob(
-                claim, of: queue, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow)
+        let job = jobs.insert(of: queue) { slot in
+            HeldJob(claim, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow)
         }
         let circumstances = ClaimedJobRules.Circumstances(
             maySend: !state.isStopping && queue.mayWork, delay: queue.delay(of: job, now: now))
         switch ClaimedJobRules.decide(over: job, circumstances) {
-        case .send: dispatcher.add(job)
+        case .send: dispatcher.add(job, of: queue)
         case .end: settler.take(job)
         case .close(let reason): settler.close(job, reason)
         case .quarantine(let damage):
-            settler.reportQuarantine(of: job, because: damage)
+            settler.reportQuarantine(of: job, in: queue, because: damage)
             settler.take(job)
         }
     }

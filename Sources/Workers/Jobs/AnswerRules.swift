@@ -31,15 +31,15 @@ struct AnswerRules {
     private static let updateDelay = Duration.milliseconds(100)
 
     /// Records that APNs took the push.
-    static func accepted(_ ordinal: Int, of job: HeldJob, sentAt: ContinuousClock.Instant) {
+    static func accepted(_ ordinal: Int, of job: HeldJob, in queue: QueueState, sentAt: ContinuousClock.Instant) {
         job.record(.delivered, for: ordinal)
-        job.queue.unrelatedKey.noteTaken(sentAt: sentAt)
+        queue.unrelatedKey.noteTaken(sentAt: sentAt)
         _ = job.countMessageFault(false)
     }
 
     /// Records a refusal.
     static func refused(
-        _ ordinal: Int, of job: HeldJob, _ refusal: Refusal, _ circumstances: Circumstances
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, _ circumstances: Circumstances
     ) -> Consequence {
         let reason = refusal.reason
         switch job.claim.message.isBroadcast ? reason.broadcastAction : reason.row.action {
@@ -54,9 +54,9 @@ struct AnswerRules {
                     deviceID: job.claim.deviceIDs[ordinal], reason: reason,
                     reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }, sentAt: circumstances.sentAt))
         case .retry:
-            retry(ordinal, of: job, refusal, spendsAttempt: circumstances.spendsAttempts)
+            retry(ordinal, of: job, in: queue, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .reconnect:
-            sendBack(ordinal, of: job, refusal, spendsAttempt: circumstances.spendsAttempts)
+            sendBack(ordinal, of: job, in: queue, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .renewToken:
             sendAgain(ordinal, of: job)
             return .renewToken
@@ -64,9 +64,9 @@ struct AnswerRules {
             sendAgain(ordinal, of: job)
             return .keepToken
         case .reconnectOnce:
-            switch job.queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
+            switch queue.unrelatedKey.noteRefused(sentAt: circumstances.sentAt, now: .now) {
             case .sendAgain: sendAgain(ordinal, of: job)
-            case .pushIsWrong: retry(ordinal, of: job, refusal)
+            case .pushIsWrong: retry(ordinal, of: job, in: queue, refusal)
             case .keyIsWrong:
                 job.putBack(ordinal)
                 return .pauseQueue(reason)
@@ -78,7 +78,7 @@ struct AnswerRules {
             reject(ordinal, of: job, refusal)
             job.channelNews = .isGone(reason)
         case .throttleChannel:
-            retry(ordinal, of: job, refusal)
+            retry(ordinal, of: job, in: queue, refusal)
             job.channelNews = .isThrottled(reason)
         }
         return .none
@@ -126,8 +126,10 @@ struct AnswerRules {
         }
     }
 
-    private static func retry(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal, spendsAttempt: Bool = true) {
-        guard !spendsAttempt || job.claim.attempt < job.queue.settings.maxAttempts else {
+    private static func retry(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool = true
+    ) {
+        guard !spendsAttempt || job.claim.attempt < queue.settings.maxAttempts else {
             noteText(of: refusal, for: ordinal, of: job)
             return job.record(.failed(refusal.reason), for: ordinal)
         }
@@ -139,20 +141,24 @@ struct AnswerRules {
             because: refusal.reason, for: ordinal)
     }
 
-    private static func sendBack(_ ordinal: Int, of job: HeldJob, _ refusal: Refusal, spendsAttempt: Bool) {
+    private static func sendBack(
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool
+    ) {
         let isUpdate = job.claim.message.pushType == .liveactivity
         if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= mostReturns {
             job.putBack(ordinal)
         } else {
-            retry(ordinal, of: job, refusal, spendsAttempt: spendsAttempt)
+            retry(ordinal, of: job, in: queue, refusal, spendsAttempt: spendsAttempt)
         }
     }
 
     /// What a job that is given back knows of recipients who were sent back to go over another connection would be forgotten: that spends
     /// an attempt, or a push that ends every connection would hold up its queue for ever.
-    static func spendAttemptsOfReturned(of job: HeldJob) {
-        let spendsAttempt = job.queue.circuit?.spendsAttempts ?? true
-        for (ordinal, refusal) in job.returned { retry(ordinal, of: job, refusal, spendsAttempt: spendsAttempt) }
+    static func spendAttemptsOfReturned(of job: HeldJob, in queue: QueueState) {
+        let spendsAttempt = queue.circuit?.spendsAttempts ?? true
+        for (ordinal, refusal) in job.returned {
+            retry(ordinal, of: job, in: queue, refusal, spendsAttempt: spendsAttempt)
+        }
     }
 
     /// Keeps the words of an answer that is final and whose reason the table does not know.

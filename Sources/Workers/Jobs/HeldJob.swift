@@ -48,7 +48,6 @@ final class HeldJob {
     }
 
     let claim: ClaimedJob
-    let queue: QueueState
     /// Where the job stands in the table of held jobs; half of every ticket.
     let slot: Int
     /// Past this it is not sent any more.
@@ -95,11 +94,9 @@ final class HeldJob {
     private var resend: [Ordinal] = []
 
     init(
-        _ claim: ClaimedJob, of queue: QueueState, slot: Int, claimedAt: ContinuousClock.Instant,
-        now: ContinuousClock.Instant, window: Int
+        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int
     ) {
         self.claim = claim
-        self.queue = queue
         self.slot = slot
         renewedAt = claimedAt
         sendBy = now + claim.sendWithin

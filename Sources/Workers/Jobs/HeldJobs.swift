@@ -3,35 +3,46 @@ import PostgresStore
 /// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its job is
 /// in flight, so that a late answer cannot find the wrong job.
 final class HeldJobs {
-    private var slots: [HeldJob?] = []
+    /// A job with the queue that it is of. The job itself does not know its queue, which knows its jobs.
+    struct Entry {
+        let job: HeldJob
+        let queue: QueueState
+    }
+
+    private var slots: [Entry?] = []
     private var free: [Int] = []
     /// Jobs held.
     private(set) var count = 0
     /// Leases that were held and could not be written at their end: what was sent for them is known to nobody.
     private var abandoned: Set<LeaseKey> = []
 
-    /// Keeps the job that `make` makes for its slot.
-    func insert(_ make: (_ slot: Int) -> HeldJob) -> HeldJob {
+    /// Keeps the job of a queue that `make` makes for its slot.
+    func insert(of queue: QueueState, _ make: (_ slot: Int) -> HeldJob) -> HeldJob {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(nil) }
         let job = make(slot)
-        slots[slot] = job
+        slots[slot] = Entry(job: job, queue: queue)
         count += 1
-        job.queue.heldJobs += 1
+        queue.heldJobs += 1
         return job
     }
 
     /// The job of a ticket.
-    subscript(slot: Int) -> HeldJob? { slots[slot] }
+    subscript(slot: Int) -> Entry? { slots[slot] }
+
+    /// The queue that a held job is of.
+    func queue(of job: HeldJob) -> QueueState {
+        guard let entry = slots[job.slot], entry.job === job else { preconditionFailure("the job is not held") }
+        return entry.queue
+    }
 
     /// Forgets a job of which nothing is in flight.
     func remove(_ job: HeldJob) {
-        precondition(
-            job.inFlight == 0 && slots[job.slot] === job, "a job leaves its slot once and with nothing in flight")
+        precondition(job.inFlight == 0, "a job leaves its slot with nothing in flight")
+        queue(of: job).heldJobs -= 1
         slots[job.slot] = nil
         free.append(job.slot)
         count -= 1
-        job.queue.heldJobs -= 1
     }
 
     /// Notes that the end of a job could not be written. Its lease is found as one that nobody knows of.
@@ -40,8 +51,9 @@ final class HeldJobs {
     /// Whether a lease that is found so was ever held here; if so, that is asked once.
     func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.remove(key) != nil }
 
-    /// All of them.
-    var all: [HeldJob] { slots.compactMap { $0 } }
+    /// All of them, with their queues and without.
+    var entries: [Entry] { slots.compactMap { $0 } }
+    var all: [HeldJob] { slots.compactMap { $0?.job } }
 }
 
 /// What a request carries through the gateway and back: the slot of its job and the recipient's place in it.

@@ -95,8 +95,8 @@ final class Queues {
             switch action {
             case .report(let event): report(event)
             case .yieldJobs(let queue):
-                for job in jobs.all where job.queue === queue && !job.isSettling {
-                    settler.close(job, .yielded(after: .zero))
+                for entry in jobs.entries where entry.queue === queue && !entry.job.isSettling {
+                    settler.close(entry.job, .yielded(after: .zero))
                 }
             case .restGateways(let queue): restGateways(of: queue)
             }
@@ -210,8 +210,10 @@ final class Queues {
     /// Gives back all jobs that would be sent through a gateway.
     func yieldJobs(using gateway: any PushGateway) {
         let now = ContinuousClock.now
-        for job in jobs.all where job.queue.gateway(for: job) === gateway && !job.isSettling {
-            settler.close(job, .yielded(after: job.queue.delay(of: job, now: now) ?? .zero))
+        for entry in jobs.entries where !entry.job.isSettling {
+            let (job, queue) = (entry.job, entry.queue)
+            guard queue.gateway(for: job) === gateway else { continue }
+            settler.close(job, .yielded(after: queue.delay(of: job, now: now) ?? .zero))
         }
     }
 

@@ -68,6 +68,7 @@ struct Endings {
     }
 
     private let interval: Duration
+    private let jobs: HeldJobs
     /// Jobs with nothing in flight: finished, or closed and to be ended or given back.
     private var through: [HeldJob] = []
     /// What was made of jobs that were through, to be written one after another.
@@ -80,8 +81,9 @@ struct Endings {
     private var nextTurn: ContinuousClock.Instant
     private(set) var isStopping = false
 
-    init(interval: Duration, now: ContinuousClock.Instant) {
+    init(interval: Duration, jobs: HeldJobs, now: ContinuousClock.Instant) {
         self.interval = interval
+        self.jobs = jobs
         triesLockedAt = now
         nextTurn = now
     }
@@ -160,7 +162,7 @@ struct Endings {
         var (back, yielded): ([HeldJob], [YieldedLease]) = ([], [])
         var delays = RetryDelays()
         for job in through.prefix(Self.maximumJobs) {
-            if let lease = Self.yielded(job) {
+            if let lease = self.yielded(job) {
                 back.append(job)
                 yielded.append(lease)
                 continue
@@ -176,9 +178,9 @@ struct Endings {
 
     /// A job as it is given back; nil for one that is ended. Where answers have come that only the end of a job can write, it is ended,
     /// and whoever waits goes on in another job.
-    private static func yielded(_ job: HeldJob) -> YieldedLease? {
+    private func yielded(_ job: HeldJob) -> YieldedLease? {
         guard case .yielded(let delay) = job.closing, job.waiting > 0 else { return nil }
-        AnswerRules.spendAttemptsOfReturned(of: job)
+        AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))
         if job.canBeYielded { return job.yielded(after: delay) }
         job.splitWaiting(after: delay)
         return nil

@@ -156,7 +156,7 @@ struct Renewals {
     /// The queues that are being sent, or as many of them as one question may have. A notification tells sooner of a pause, where there
     /// is no pooler in between.
     private mutating func queuesToAskFor(_ held: [HeldJob]) -> [Int32] {
-        let ids = Set(held.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.queue.id)).sorted()
+        let ids = Set(held.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.claim.key.queueID)).sorted()
         if haltPlace >= ids.count { haltPlace = 0 }
         let part = Array(ids[haltPlace...].prefix(Self.maximumFlushed))
         haltPlace += part.count

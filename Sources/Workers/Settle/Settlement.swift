@@ -36,7 +36,7 @@ struct Settlement {
     /// - Parameter jobs: the jobs that are held: those that are over leave it here.
     init(_ settings: EngineSettings, jobs: HeldJobs, now: ContinuousClock.Instant) {
         self.jobs = jobs
-        endings = Endings(interval: settings.flushInterval, now: now)
+        endings = Endings(interval: settings.flushInterval, jobs: jobs, now: now)
         renewals = Renewals(
             interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.mostLeases)
     }

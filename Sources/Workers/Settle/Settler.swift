@@ -57,8 +57,8 @@ final class Settler {
     }
 
     /// Says that a job ends without having been sent.
-    func reportQuarantine(of job: HeldJob, because damage: String) {
-        report(.jobQuarantined(queue: "\(job.queue.settings.name)", job: job.claim.key.jobID, reason: damage))
+    func reportQuarantine(of job: HeldJob, in queue: QueueState, because damage: String) {
+        report(.jobQuarantined(queue: "\(queue.settings.name)", job: job.claim.key.jobID, reason: damage))
     }
 
     /// Asks at once whether a campaign, send or job was paused or cancelled.

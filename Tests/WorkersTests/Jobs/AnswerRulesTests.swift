@@ -7,10 +7,11 @@ import Testing
 
 @Suite struct `What an answer does to a recipient` {
     private func refused(
-        _ ordinal: Int, of job: HeldJob, _ refusal: Refusal, sentAt: ContinuousClock.Instant = .now,
-        spendsAttempts: Bool = true
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
+        sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true
     ) -> AnswerRules.Consequence {
-        AnswerRules.refused(ordinal, of: job, refusal, .init(sentAt: sentAt, spendsAttempts: spendsAttempts))
+        AnswerRules.refused(
+            ordinal, of: job, in: queue, refusal, .init(sentAt: sentAt, spendsAttempts: spendsAttempts))
     }
 
     private func sent(_ job: HeldJob) -> HeldJob {
@@ -72,8 +73,8 @@ import Testing
     }
 
     @Test func `a transient refusal fails with its reason when the attempts are used up`() {
-        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = refused(0, of: job, Refusal(status: 500, text: "InternalServerError"))
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4))
+        _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), Refusal(status: 500, text: "InternalServerError"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.named("InternalServerError"))])
     }
 
@@ -92,9 +93,9 @@ import Testing
     }
 
     @Test func `too many token updates are a fault of the key: no attempt is spent, and the token stays`() {
-        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4))
         let refusal = Refusal(status: 429, text: "TooManyProviderTokenUpdates")
-        #expect(refused(0, of: job, refusal) == .keepToken)
+        #expect(refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), refusal) == .keepToken)
         #expect(job.retries.isEmpty)
         #expect(job.outcomes == [0])
         #expect(job.isSendable)
@@ -104,15 +105,17 @@ import Testing
     func `an unrelated key is tried over another connection, then the queue pauses, whatever job meets it`() {
         let queue = JobFixture.queue()
         let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
-        let job = sent(JobFixture.job(recipients: 2, queue: queue))
+        let job = sent(JobFixture.job(recipients: 2))
         let start = ContinuousClock.now
-        #expect(refused(0, of: job, refusal, sentAt: start) == .none)
-        #expect(refused(1, of: job, refusal, sentAt: start) == .none, "it was on its way over the same connection")
+        #expect(refused(0, of: job, in: queue, refusal, sentAt: start) == .none)
+        #expect(
+            refused(1, of: job, in: queue, refusal, sentAt: start) == .none,
+            "it was on its way over the same connection")
         #expect(job.outcomes == [0, 0])
         #expect(job.retries.isEmpty)
         // As when it was given back, and claimed again.
-        let again = sent(JobFixture.job(recipients: 2, queue: queue))
-        #expect(refused(1, of: again, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
+        let again = sent(JobFixture.job(recipients: 2))
+        #expect(refused(1, of: again, in: queue, refusal) == .pauseQueue(.named("UnrelatedKeyIdInToken")))
         #expect(again.outcomes == [0, 0])
         #expect(again.retries.isEmpty)
     }
@@ -120,10 +123,10 @@ import Testing
     @Test func `a push that is refused so while others are taken spends its attempts`() {
         let queue = JobFixture.queue()
         let refusal = Refusal(status: 403, text: "UnrelatedKeyIdInToken")
-        let job = sent(JobFixture.job(recipients: 3, queue: queue))
-        #expect(refused(0, of: job, refusal, sentAt: .now) == .none)
-        AnswerRules.accepted(1, of: job, sentAt: .now)
-        #expect(refused(0, of: job, refusal, sentAt: .now) == .none)
+        let job = sent(JobFixture.job(recipients: 3))
+        #expect(refused(0, of: job, in: queue, refusal, sentAt: .now) == .none)
+        AnswerRules.accepted(1, of: job, in: queue, sentAt: .now)
+        #expect(refused(0, of: job, in: queue, refusal, sentAt: .now) == .none)
         #expect(job.retries.map(\.attempts) == [1])
     }
 
@@ -154,22 +157,22 @@ import Testing
         _ = refused(1, of: job, Refusal(status: 503, text: "Shutdown"))
         job.accept(2)
         job.close(.yielded(after: .zero))
-        AnswerRules.spendAttemptsOfReturned(of: job)
+        AnswerRules.spendAttemptsOfReturned(of: job, in: JobFixture.queue())
         #expect(job.retries.map(\.deviceID) == [20])
         #expect(job.retries.map(\.attempts) == [1])
         #expect(!job.canBeYielded)
 
-        let last = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = refused(0, of: last, Refusal(status: 503, text: "Shutdown"))
-        AnswerRules.spendAttemptsOfReturned(of: last)
+        let last = sent(JobFixture.job(recipients: 1, attempt: 4))
+        _ = refused(0, of: last, in: JobFixture.queue(maxAttempts: 4), Refusal(status: 503, text: "Shutdown"))
+        AnswerRules.spendAttemptsOfReturned(of: last, in: JobFixture.queue(maxAttempts: 4))
         #expect(last.outcomes.map(Outcome.init) == [.failed(.named("Shutdown"))])
     }
 
     @Test
     func `a passing refusal spends no attempt during an outage, however many there were, and keeps its retry-after`() {
-        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4))
         let refusal = Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(90))
-        _ = refused(0, of: job, refusal, spendsAttempts: false)
+        _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), refusal, spendsAttempts: false)
         #expect(job.outcomes.map { Outcome(rawValue: $0).kind } == [.retried])
         #expect(job.retries.map(\.attempts) == [0])
         #expect(job.retries.map(\.atLeast) == [.seconds(90)])
@@ -192,8 +195,10 @@ import Testing
     }
 
     @Test func `an answer that is no JSON is kept as text when the attempts are used up`() {
-        let job = sent(JobFixture.job(recipients: 1, attempt: 4, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = refused(0, of: job, Refusal(status: 520, text: "<html>Web server is returning"))
+        let job = sent(JobFixture.job(recipients: 1, attempt: 4))
+        _ = refused(
+            0, of: job, in: JobFixture.queue(maxAttempts: 4),
+            Refusal(status: 520, text: "<html>Web server is returning"))
         #expect(job.outcomes.map(Outcome.init) == [.failed(.otherPassing)])
         #expect(job.notes == [0: "<html>Web server is returning"])
     }
@@ -222,8 +227,8 @@ import Testing
 
     @Test func `too many requests to a channel fail the broadcast, without a pause, when its attempts are used up`() {
         let job = sent(
-            JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true, queue: JobFixture.queue(maxAttempts: 4)))
-        _ = refused(0, of: job, Refusal(status: 429, text: "TooManyRequests"))
+            JobFixture.job(recipients: 1, attempt: 4, isBroadcast: true))
+        _ = refused(0, of: job, in: JobFixture.queue(maxAttempts: 4), Refusal(status: 429, text: "TooManyRequests"))
         let settled = job.settled { $0.atLeast }
         #expect(settled.outcomes.map(Outcome.init) == [.failed(.named("TooManyRequests"))])
         #expect(settled.channelReport?.pause == nil && settled.channelReport?.reason == nil)

@@ -73,7 +73,8 @@ import Testing
         _ = job.sendAll()
         job.accept(0)
         job.noteEnded()
-        _ = AnswerRules.refused(1, of: job, .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: .now))
+        _ = AnswerRules.refused(
+            1, of: job, in: JobFixture.queue(), .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: .now))
         #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
         #expect(job.progress(mark: 2).outcomes == [Outcome.delivered.rawValue, 0])
         #expect(!job.canBeYielded)
@@ -135,7 +136,8 @@ import Testing
         let job = JobFixture.job(recipients: 1)
         _ = job.sendAll()
         job.noteEnded()
-        _ = AnswerRules.refused(0, of: job, .init(status: 400, text: "a\0b\"c"), .init(sentAt: .now))
+        _ = AnswerRules.refused(
+            0, of: job, in: JobFixture.queue(), .init(status: 400, text: "a\0b\"c"), .init(sentAt: .now))
         #expect(job.settled { $0.atLeast }.notes == #"{"0":"a\u{FFFD}b\"c"}"#.replacing(#"\u{FFFD}"#, with: "\u{FFFD}"))
     }
 

@@ -20,7 +20,7 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         uncertainBelow: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        pushType: PushType = .alert, madeAt: Int64 = 0, queue: QueueState = queue(), id: Int64 = 7, rootID: Int64 = 5,
+        pushType: PushType = .alert, madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, slot: Int = 0,
         sendWithin: Duration = .seconds(60), now: ContinuousClock.Instant = .now
     ) -> HeldJob {
@@ -28,7 +28,7 @@ enum JobFixture {
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
         let tokens = ByteArrays(found.map { [UInt8($0 / 10), UInt8($0 % 10)] })
         let claim = ClaimedJob(
-            key: LeaseKey(queueID: queue.id, jobID: id, epoch: epoch), lane: .bulk,
+            key: LeaseKey(queueID: queueID, jobID: id, epoch: epoch), lane: .bulk,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
@@ -36,7 +36,7 @@ enum JobFixture {
             uncertainBelow: uncertainBelow,
             outcomes: outcomes, sendWithin: sendWithin, isStopped: false, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
-        return HeldJob(claim, of: queue, slot: slot, claimedAt: now, now: now, window: window)
+        return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window)
     }
 }
 
@@ -59,8 +59,8 @@ extension HeldJob {
     }
 
     /// An answer has come that took the push.
-    func accept(_ ordinal: Int) {
+    func accept(_ ordinal: Int, in queue: QueueState = JobFixture.queue()) {
         noteEnded()
-        AnswerRules.accepted(ordinal, of: self, sentAt: .now)
+        AnswerRules.accepted(ordinal, of: self, in: queue, sentAt: .now)
     }
 }

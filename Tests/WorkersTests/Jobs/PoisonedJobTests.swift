@@ -67,7 +67,7 @@ import Transport
         let quotas = [Lane.normal, .bulk].map { ClaimQuota(queueID: queueID, lane: $0, jobs: 200) }
         let held = try await store.claim(quotas, owner: 1, lease: .seconds(15), atMostOnceWindow: 100).map { claim in
             let job = HeldJob(
-                claim, of: JobFixture.queue(), slot: 0, claimedAt: .now, now: .now, window: 100)
+                claim, slot: 0, claimedAt: .now, now: .now, window: 100)
             RescuedJobRules.apply(to: job)
             return job
         }

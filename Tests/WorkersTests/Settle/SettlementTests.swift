@@ -9,6 +9,7 @@ import Testing
 /// A settlement, the jobs that it is about, and a clock that the test moves.
 private final class Dialogue {
     let jobs = HeldJobs()
+    let queue = JobFixture.queue()
     var settlement: Settlement
     var now = ContinuousClock.now
     private var generator = SeededGenerator(seed: 1)
@@ -28,7 +29,7 @@ private final class Dialogue {
         recipients: Int = 1, rootID: Int64 = 5, isAtMostOnce: Bool = false, sendWithin: Duration = .seconds(60)
     ) -> HeldJob {
         defer { nextID += 1 }
-        return jobs.insert { [nextID, now] slot in
+        return jobs.insert(of: queue) { [nextID, now] slot in
             JobFixture.job(
                 recipients: recipients, isAtMostOnce: isAtMostOnce, id: nextID, rootID: rootID, slot: slot,
                 sendWithin: sendWithin, now: now)
@@ -184,7 +185,8 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         _ = mixed.sendAll()
         mixed.noteEnded()
         _ = AnswerRules.refused(
-            0, of: mixed, .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: dialogue.now))
+            0, of: mixed, in: dialogue.queue, .init(status: 503, text: "ServiceUnavailable"),
+            .init(sentAt: dialogue.now))
         for job in [plain, mixed] { dialogue.settlement.close(job, .yielded(after: .zero)) }
         #expect(!mixed.isSettling, "its other answer is outstanding")
         mixed.noteEnded()

@@ -201,11 +201,11 @@ final class SettlementWorld {
         row.mark = isAtMostOnce[id]! ? min(row.outcomes.count, uncertainBelow + Self.window) : row.outcomes.count
         row.deadline = now + settings.lease
         store.leases[id] = row
-        let job = jobs.insert { slot in
+        let job = jobs.insert(of: queue) { slot in
             JobFixture.job(
                 recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, uncertainBelow: uncertainBelow,
                 outcomes: row.outcomes, rescues: uncertainBelow > 0 ? 1 : 0, window: Self.window,
-                queue: queue, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
+                queueID: queue.id, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
                 sendWithin: .seconds(20), now: now)
         }
         RescuedJobRules.apply(to: job)
@@ -236,10 +236,10 @@ final class SettlementWorld {
         switch Int.random(in: 0..<10, using: &generator) {
         case 0:
             let refusal = Refusal(status: 503, text: "ServiceUnavailable")
-            _ = AnswerRules.refused(ordinal, of: job, refusal, .init(sentAt: now))
+            _ = AnswerRules.refused(ordinal, of: job, in: queue, refusal, .init(sentAt: now))
         case 1: AnswerRules.unanswered(ordinal, of: job)
         default:
-            AnswerRules.accepted(ordinal, of: job, sentAt: now)
+            AnswerRules.accepted(ordinal, of: job, in: queue, sentAt: now)
             if !job.isLost { delivered[job.claim.key, default: []].insert(ordinal) }
         }
         if job.inFlight == 0, job.waiting == 0 || job.isClosed { settlement.take(job) }
