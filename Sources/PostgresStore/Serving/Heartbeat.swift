@@ -15,6 +15,12 @@ extension Statement {
         values ($1, $2, $3, $4, $5, $6, $7)
         on conflict (incarnation) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, unreachable = excluded.unreachable
+        returning (
+          select m.name
+          from pushq.migration m
+          where m.version > $8 and m.stops_older_workers
+          order by m.version
+          limit 1) as stopped_by
         """#)
     static let removeWorker = Statement(
         "remove_worker",
@@ -43,14 +49,18 @@ package struct WorkerSign: Sendable {
 }
 
 extension PostgresConnection {
-    /// Shows a worker to operators, and that it lives. Nothing is decided by it.
-    package func showWorker(_ incarnation: Int64, _ worker: WorkerSign) async throws(PostgresError) {
-        _ = try await execute(
+    /// Shows a worker to operators, and that it lives. Other workers decide nothing by it.
+    /// - Returns: why this worker must not go on; nil if it may.
+    @discardableResult
+    package func showWorker(_ incarnation: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
+        let rows = try await execute(
             .showWorker,
             [
                 .int8(incarnation), .text(worker.name), .text(worker.version), .bool(worker.isDraining),
                 .text(worker.queues), .int4(Int32(clamping: worker.inFlight)), .int4Array(worker.unreachable),
+                .int4(SchemaMismatch.newestKnown),
             ])
+        return rows.first?.optionalText(0).map { .olderWorker(stoppedBy: $0) }
     }
 
     /// Takes a worker off the list.

@@ -45,9 +45,12 @@ final class EngineStores {
         }
     }
 
-    /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once.
-    func start() async throws(PostgresError) -> [String] {
-        try await connections[0].current(within: .seconds(10)).queueNames()
+    /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once, and so does
+    /// a schema that this worker cannot work with.
+    func start() async throws -> [String] {
+        let connection = try await connections[0].current(within: .seconds(10))
+        try await connection.checkSchema()
+        return try await connection.queueNames()
     }
 
     /// From `deadline` on, claims are not repeated, and what could not be written is left to the end of its lease.

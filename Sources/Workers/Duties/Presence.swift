@@ -1,7 +1,7 @@
 import PostgresStore
 import Transport
 
-/// Shows this worker to operators. Nothing is decided by it.
+/// Shows this worker to operators, and learns whether a migration has come that this worker must not outlive.
 ///
 /// Belongs to the engine's event loop.
 final class Presence {
@@ -37,20 +37,23 @@ final class Presence {
     }
 
     /// Shows the worker until ``stop()``, then takes it off the list.
-    func run() async {
-        while !isStopping {
-            await show()
-            await signal.wait(atMost: Self.interval)
+    /// - Throws: ``SchemaMismatch`` as soon as the schema does not suit this worker any more.
+    func run() async throws {
+        var mismatch: SchemaMismatch?
+        while !isStopping, mismatch == nil {
+            mismatch = await show()
+            if mismatch == nil { await signal.wait(atMost: Self.interval) }
         }
         await store.attempt { try await $0.removeWorker(owner) }
+        if let mismatch { throw mismatch }
     }
 
-    private func show() async {
+    private func show() async -> SchemaMismatch? {
         var sign = WorkerSign(name: settings.name)
         sign.version = settings.version
         sign.queues = settings.queues
         sign.isDraining = isDraining
         (sign.inFlight, sign.unreachable) = (dispatcher.inFlight, queues.unreachable)
-        await store.attempt { try await $0.showWorker(owner, sign) }
+        return await store.attempt { try await $0.showWorker(owner, sign) } ?? nil
     }
 }

@@ -51,8 +51,8 @@ package actor Engine {
     }
 
     /// Works until ``drain()`` has been called and is through.
-    /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `EngineError` if a part ended or failed before it was
-    ///   drained, after everything else was drained.
+    /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `SchemaMismatch` if this worker and the schema do not
+    ///   suit each other then; `EngineError` if a part ended or failed before it was drained, after everything else was drained.
     package func run() async throws {
         let stores = EngineStores(to: database, on: loop, report: report)
         defer { stores.close() }
@@ -81,6 +81,6 @@ package actor Engine {
     }
 
     private func run(_ loop: EngineParts.Loop) async throws {
-        await parts?.run(loop)
+        try await parts?.run(loop)
     }
 }

@@ -67,7 +67,7 @@ final class EngineParts {
     var loops: [Loop] { Loop.allCases.filter { $0 != .feedback || feedback != nil } }
 
     /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
-    func run(_ loop: Loop) async {
+    func run(_ loop: Loop) async throws {
         switch loop {
         case .intake: await intake.run()
         case .fanOut: await fanOut.run()
@@ -80,14 +80,15 @@ final class EngineParts {
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
         case .feedback: await feedback?.run()
-        case .presence: await presence.run()
+        case .presence: try await presence.run()
         case .notifications: await notifications.run()
         case .drain: await drain()
         }
     }
 
     /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL is waited out.
-    func start() async throws(PostgresError) {
+    /// - Throws: `PostgresError` if it cannot be reached; `SchemaMismatch` if this worker and its schema do not suit each other.
+    func start() async throws {
         let names = try await context.stores.start()
         let settings = context.settings
         context.report(

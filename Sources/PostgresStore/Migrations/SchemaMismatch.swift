@@ -1,0 +1,41 @@
+/// Why a worker of this version cannot work with the schema that it finds.
+package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
+    /// The schema lacks this migration, or all of them.
+    case olderSchema(missing: String)
+    /// This migration, which the worker does not know, stops older workers.
+    case olderWorker(stoppedBy: String)
+
+    package var description: String {
+        switch self {
+        case .olderSchema(let name):
+            "the schema is older than this worker (it lacks migration \(name)): run pushq-admin migrate, then start the worker again"
+        case .olderWorker(let name):
+            "this worker is older than the schema, and migration \(name) stops older workers: start a worker of the version that "
+                + "has this migration, or a later one"
+        }
+    }
+
+    /// The last migration that this program knows.
+    static let newestKnown = Migration.all.last?.version ?? 0
+}
+
+extension PostgresConnection {
+    /// Looks whether a worker of this version may start.
+    package func checkSchema() async throws {
+        let hasTable = try await execute(.hasMigrationTable).first?.bool(0) ?? false
+        let applied = hasTable ? Set(try await execute(.appliedMigrations).map { $0.int4(0) }) : []
+        if let missing = Migration.all.first(where: { !applied.contains($0.version) }) {
+            throw SchemaMismatch.olderSchema(missing: missing.name)
+        }
+        if let name = try await execute(.stoppingMigration, [.int4(SchemaMismatch.newestKnown)]).first?.text(0) {
+            throw SchemaMismatch.olderWorker(stoppedBy: name)
+        }
+    }
+}
+
+extension Statement {
+    /// The first migration behind $1 that stops older workers.
+    fileprivate static let stoppingMigration = Statement(
+        "stopping_migration",
+        "select name from pushq.migration where version > $1 and stops_older_workers order by version limit 1")
+}
