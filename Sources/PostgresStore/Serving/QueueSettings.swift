@@ -59,6 +59,7 @@ extension Statement {
 /// What a worker knows of a queue.
 package struct QueueSettings: Sendable {
     package let queueID: Int32
+    package let tenantID: Int32
     package let name: QueueName
     /// Its share of a worker, against other queues.
     package let weight: Double
@@ -144,7 +145,7 @@ extension QueueSettings {
     fileprivate init?(_ row: Row) {
         guard let environment = Environment(rawValue: row.text(3)) else { return nil }
         self.init(
-            queueID: row.int4(0),
+            queueID: row.int4(0), tenantID: row.int4(16),
             name: QueueName(tenant: row.text(1), app: row.text(2), environment: environment),
             weight: row.float8(4), connections: Int(row.int2(5)), maxAttempts: Int(row.int2(6)),
             gateway: GatewayKind(rawValue: row.text(19)) ?? .http2, derivesCollapseID: row.bool(7),

@@ -2,7 +2,8 @@ import QueueCore
 
 /// A queue as ``Turns`` sees it.
 protocol Contender: AnyObject {
-    /// Its place in the order among the queues of this worker.
+    /// Whose queue it is, and its place in the order among the queues of that tenant.
+    var tenant: TenantShare { get }
     var turn: FairShare.Turn { get set }
     /// Whether it is one of those that take turns.
     var isActive: Bool { get set }
@@ -22,22 +23,25 @@ protocol Contender: AnyObject {
     func noteSent(_ count: Int, at now: ContinuousClock.Instant)
 }
 
-/// Decides which queue sends next and how much: urgent pushes first within bounds, then queues in turn by weight, each within its
-/// permits, the room of its connections and its share of what is in flight.
+/// Decides which queue sends next and how much: urgent pushes first within bounds, then tenants in turn, and of each its queues by weight;
+/// each within its permits, the room of its connections and its share of what is in flight.
 ///
 /// What holds at every moment (`TurnsExplorationTests`):
 /// - No more is in flight than there is room for, over all and for each queue; and no more is sent than there are permits.
-/// - Queues that have enough to send are served in proportion to their weights.
-/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send at all.
-/// - Urgent pushes bring a queue no further ahead of its share than a bound.
-/// - A queue that can send waits for a bounded number of pushes of others.
+/// - Tenants that have enough to send are served alike, however many queues they have; the queues of a tenant in proportion to their
+///   weights.
+/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send at all and nothing
+///   of its tenant is in flight.
+/// - Urgent pushes bring a tenant no further ahead of its share than a bound, and a queue no further ahead of the tenant's others.
+/// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in flight; and of other
+///   queues of its tenant.
 ///
 /// A value without a clock and without gateways. Generic, so that nothing is looked up while it runs.
 struct Turns<Queue: Contender> {
     /// Recipients of one queue that are handed over before it is another's turn.
     static var quantum: Int { 16 }
-    /// How far urgent pushes bring a queue ahead of its share, in recipients at a weight of 1. Whoever calls everything urgent waits for
-    /// its turns as all do.
+    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. A tenant that calls everything
+    /// urgent waits for its turns as all do.
     static var urgentLead: Double { 256 }
 
     /// One turn of a queue.
@@ -54,9 +58,8 @@ struct Turns<Queue: Contender> {
     /// Requests that may be in flight, those that await nothing but silence not counted: their connections bound them, and they would
     /// keep others from being sent.
     private let limit: Int
-    private var share = FairShare()
-    /// The largest weight among the active queues.
-    private var heaviest = 1.0
+    /// The order among tenants.
+    private var tenants = FairShare()
     /// Queues of which jobs are held.
     private(set) var active: [Queue] = []
     /// Requests in flight, and those of them that await nothing but silence.
@@ -79,7 +82,10 @@ struct Turns<Queue: Contender> {
     mutating func join(_ queue: Queue) {
         guard !queue.isActive else { return }
         queue.isActive = true
-        share.join(&queue.turn)
+        let tenant = queue.tenant
+        if tenant.activeQueues == 0 { tenants.join(&tenant.turn) }
+        tenant.activeQueues += 1
+        tenant.queues.join(&queue.turn)
         active.append(queue)
     }
 
@@ -87,10 +93,15 @@ struct Turns<Queue: Contender> {
 
     /// Begins a round. Queues that have nothing to send and nothing in flight leave.
     mutating func beginRound(now: ContinuousClock.Instant) {
-        heaviest = 0.001
+        for queue in active { queue.tenant.heaviest = 0.001 }
         active.removeAll { queue in
             queue.isActive = queue.inFlight > 0 || queue.hasJobs
-            if queue.isActive { heaviest = max(heaviest, queue.turn.weight) }
+            let tenant = queue.tenant
+            if queue.isActive {
+                tenant.heaviest = max(tenant.heaviest, queue.turn.weight)
+            } else {
+                tenant.activeQueues -= 1
+            }
             return !queue.isActive
         }
         begin(.urgent, now: now)
@@ -111,7 +122,7 @@ struct Turns<Queue: Contender> {
         while phase != .over {
             while !contenders.isEmpty, free > 0 {
                 place = 0
-                for index in contenders.indices where contenders[index].turn.precedes(contenders[place].turn) {
+                for index in contenders.indices where Self.precedes(contenders[index], contenders[place]) {
                     place = index
                 }
                 let queue = contenders[place]
@@ -125,9 +136,19 @@ struct Turns<Queue: Contender> {
         return nil
     }
 
+    private static func precedes(_ one: Queue, _ other: Queue) -> Bool {
+        one.tenant === other.tenant
+            ? one.turn.precedes(other.turn) : one.tenant.turn.precedes(other.tenant.turn)
+    }
+
     private func room(of queue: Queue, now: ContinuousClock.Instant) -> Int {
-        let share = SharedRoom.more(
-            having: queue.inFlight - queue.inSilence, free: free, weight: queue.turn.weight, heaviest: heaviest)
+        let tenant = queue.tenant
+        var share = SharedRoom.more(having: tenant.inFlight - tenant.inSilence, free: free, weight: 1, heaviest: 1)
+        if tenant.activeQueues > 1 {
+            share = SharedRoom.more(
+                having: queue.inFlight - queue.inSilence, free: share, weight: queue.turn.weight,
+                heaviest: tenant.heaviest)
+        }
         guard share > 0 else { return 0 }
         return min(Self.quantum, share, queue.roomForPushes(now: now), queue.allowance(at: now))
     }
@@ -138,6 +159,8 @@ struct Turns<Queue: Contender> {
         if count > 0 { queue.noteSent(count, at: now) }
         queue.inFlight += count
         queue.inSilence += silent
+        queue.tenant.inFlight += count
+        queue.tenant.inSilence += silent
         inFlight += count
         inSilence += silent
         sent += count
@@ -147,7 +170,8 @@ struct Turns<Queue: Contender> {
     /// Books what a queue has sent. One that did not use all of its turn has no other in this phase.
     private mutating func serve(_ queue: Queue, _ count: Int) {
         let isAhead = phase == .urgent
-        share.serve(&queue.turn, units: count, isAhead: isAhead)
+        tenants.serve(&queue.tenant.turn, units: count, isAhead: isAhead)
+        queue.tenant.queues.serve(&queue.turn, units: count, isAhead: isAhead)
         if count < Self.quantum || isAhead && !mayGoAhead(queue) {
             contenders.swapAt(place, contenders.count - 1)
             contenders.removeLast()
@@ -157,16 +181,20 @@ struct Turns<Queue: Contender> {
     /// Notes that a request is in flight no more.
     mutating func noteEnded(_ queue: Queue, isSilent: Bool) {
         queue.inFlight -= 1
+        queue.tenant.inFlight -= 1
         inFlight -= 1
         guard isSilent else { return }
         queue.inSilence -= 1
+        queue.tenant.inSilence -= 1
         inSilence -= 1
     }
 
     private func mayGoAhead(_ queue: Queue) -> Bool { lead(of: queue) < Self.urgentLead }
 
-    /// How far a queue is ahead of its share, in recipients at a weight of 1.
-    func lead(of queue: Queue) -> Double { share.lead(of: queue.turn) }
+    /// How far a queue is ahead of its share, in recipients at a weight of 1: among those of its tenant, or its tenant among all.
+    func lead(of queue: Queue) -> Double {
+        max(tenants.lead(of: queue.tenant.turn), queue.tenant.queues.lead(of: queue.turn))
+    }
 }
 
 extension QueueState: Contender {}

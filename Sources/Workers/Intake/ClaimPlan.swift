@@ -2,7 +2,7 @@ import PostgresStore
 import QueueCore
 
 /// Decides how many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together no more than can
-/// be renewed in time.
+/// be renewed in time. What there is room for is divided among tenants, and what a tenant gets among its queues.
 struct ClaimPlan {
     /// Recipients of one queue and lane held ahead, at the least and at the most.
     static let stock = 2_000...40_000
@@ -20,8 +20,15 @@ struct ClaimPlan {
         /// Leases that are held, and how many can be renewed in time.
         var leases = 0
         var mostLeases: Int
-        /// Queues of which jobs are held.
+        /// Those of which jobs are held.
+        var tenants: [Int32: Tenant] = [:]
+    }
+
+    /// What the worker holds of a tenant.
+    struct Tenant {
+        /// Queues of which jobs are held, and these jobs.
         var activeQueues = 0
+        var heldJobs = 0
     }
 
     /// How fast a queue sends, which says how much of it is worth holding.
@@ -35,6 +42,7 @@ struct ClaimPlan {
 
     /// A lane that has jobs, as a look found it, and what the worker knows of its queue.
     struct Candidate {
+        let tenantID: Int32
         let place: LanePlace
         /// The first job of the lane.
         let head: LaneHead?
@@ -66,18 +74,20 @@ struct ClaimPlan {
     init(
         for lanes: [Candidate], from place: LanePlace = .start, mostLanes: Int32 = LookPlan.mostLanes, worker: Worker
     ) {
-        let part = Self.mostClaimed / max(1, lanes.count)
-        let heaviest = lanes.reduce(0.001) { max($0, $1.weight) }
+        var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
+        for (id, tenant) in worker.tenants { tenants[id]?.heldJobs = tenant.heldJobs }
+        let ofTenant = Self.mostClaimed / max(1, tenants.count)
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
         let isFull = worker.unsent >= worker.mostHeld * 4
         var freeLeases = worker.mostLeases - worker.leases
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
             guard lane.mayClaim, lane.dueIn <= .zero else { continue }
             if isFull, lane.place.lane != .urgent, !lane.isConnected { continue }
-            let missing = Double(min(Self.target(for: lane.demand, of: worker) - lane.unsent, part))
+            let tenant = tenants[lane.tenantID]!
+            let part = max(1, ofTenant / tenant.lanes)
+            let missing = Double(min(Self.target(for: lane, of: worker) - lane.unsent, part))
             guard missing > 0 else { continue }
-            let leases = SharedRoom.more(
-                having: lane.heldJobs, free: freeLeases, weight: lane.weight, heaviest: heaviest)
+            let leases = tenant.leases(for: lane, free: freeLeases)
             guard leases > 0, quotas.count < Int(mostLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
@@ -86,6 +96,7 @@ struct ClaimPlan {
             let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
             let count = min(wanted, Self.mostJobs, leases)
             freeLeases -= count
+            tenants[lane.tenantID]!.heldJobs += count
             quotas.append(
                 ClaimQuota(
                     queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))
@@ -94,10 +105,33 @@ struct ClaimPlan {
 
     /// Recipients of a lane to hold: what its queue sends in half a second, or what its rate allows in one, but no more than its part of
     /// what all queues may hold.
-    static func target(for demand: Demand, of worker: Worker) -> Int {
-        let part = min(max(1, worker.mostHeld / max(1, worker.activeQueues)), demand.stock)
+    static func target(for lane: Candidate, of worker: Worker) -> Int {
+        let demand = lane.demand
+        let parts = max(1, worker.tenants.count) * max(1, worker.tenants[lane.tenantID]?.activeQueues ?? 1)
+        let part = min(max(1, worker.mostHeld / parts), demand.stock)
         if let rate = demand.rate { return max(1, min(Int(rate), stock.upperBound, part)) }
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
+    }
+
+    /// What one claim looks at of a tenant.
+    private struct TenantPart {
+        private(set) var lanes = 0
+        private var queues: Set<Int32> = []
+        private var heaviest = 0.001
+        var heldJobs = 0
+
+        mutating func add(_ lane: Candidate) {
+            lanes += 1
+            queues.insert(lane.place.queueID)
+            heaviest = max(heaviest, lane.weight)
+        }
+
+        /// Leases that a lane may get: its part of what its tenant may, of those that are free.
+        func leases(for lane: Candidate, free: Int) -> Int {
+            let part = SharedRoom.more(having: heldJobs, free: free, weight: 1, heaviest: 1)
+            guard queues.count > 1 else { return part }
+            return SharedRoom.more(having: lane.heldJobs, free: part, weight: lane.weight, heaviest: heaviest)
+        }
     }
 
     private static func place(of quota: ClaimQuota) -> LanePlace { LanePlace(quota.queueID, quota.lane) }

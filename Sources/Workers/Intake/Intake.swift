@@ -121,9 +121,14 @@ final class Intake {
     }
 
     private func worker() -> ClaimPlan.Worker {
-        ClaimPlan.Worker(
+        var tenants: [Int32: ClaimPlan.Tenant] = [:]
+        for queue in dispatcher.active {
+            tenants[queue.settings.tenantID, default: .init()].activeQueues += 1
+            tenants[queue.settings.tenantID, default: .init()].heldJobs += queue.heldJobs
+        }
+        return ClaimPlan.Worker(
             unsent: dispatcher.active.reduce(0) { $0 + $1.unsent }, mostHeld: settings.mostHeld, leases: jobs.count,
-            mostLeases: settler.maximumLeases, activeQueues: dispatcher.active.count)
+            mostLeases: settler.maximumLeases, tenants: tenants)
     }
 
     /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next look.
@@ -135,7 +140,7 @@ final class Intake {
             let candidate = ClaimPlan.Candidate(lane, of: queue, now: now)
             if candidate.mayClaim, lane.dueIn <= .zero {
                 queue.hasMoreWaiting = true
-                queue.lowWater = ClaimPlan.target(for: candidate.demand, of: worker) / 2
+                queue.lowWater = ClaimPlan.target(for: candidate, of: worker) / 2
             }
             return candidate
         }
@@ -191,7 +196,7 @@ final class Intake {
 extension ClaimPlan.Candidate {
     init(_ lane: ReadyWork.Jobs, of queue: QueueState, now: ContinuousClock.Instant) {
         self.init(
-            place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
+            tenantID: queue.settings.tenantID, place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
             weight: queue.turn.weight,
             demand: .init(rate: queue.settings.rate, sendRate: queue.sendRate, stock: queue.stock(now: now)),

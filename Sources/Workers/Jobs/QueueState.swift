@@ -17,7 +17,8 @@ final class QueueState {
     var broadcastCircuit: Circuit?
     /// What APNs says of its key.
     var unrelatedKey = UnrelatedKey()
-    /// Its place in the order among the queues of this worker.
+    /// Whose queue it is, and its place in the order among the queues of that tenant.
+    let tenant: TenantShare
     var turn: FairShare.Turn
     /// Jobs with recipients to send to.
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
@@ -56,8 +57,9 @@ final class QueueState {
     /// Recipients of a job, on the average of those claimed of each lane.
     private(set) var jobSize: [Double] = [50, 50, 500]
 
-    init(settings: QueueSettings, now: ContinuousClock.Instant) {
+    init(settings: QueueSettings, of tenant: TenantShare = TenantShare(), now: ContinuousClock.Instant) {
         id = settings.queueID
+        self.tenant = tenant
         self.settings = settings
         turn = FairShare.Turn(weight: settings.weight)
         nextTake = now

@@ -160,14 +160,17 @@ final class Queues {
         if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
     }
 
-    /// A gateway counts for as much as the queues that use it.
+    /// A gateway counts for as much as the queues that use it, each of which counts for its part of its tenant.
     private func weighGateways() {
-        var weights: [ObjectIdentifier: Double] = [:]
         let now = ContinuousClock.now
-        for queue in served.all where queue.isInUse(since: now - ServedQueues.idleAfter) {
+        let inUse = served.all.filter { $0.isInUse(since: now - ServedQueues.idleAfter) }
+        let ofTenant = inUse.reduce(into: [:]) { $0[$1.settings.tenantID, default: 0] += $1.settings.weight }
+        var weights: [ObjectIdentifier: Double] = [:]
+        for queue in inUse {
             for gateway in [queue.gateway, queue.broadcastGateway] {
                 guard let gateway else { continue }
-                weights[ObjectIdentifier(gateway), default: 0] += queue.settings.weight
+                weights[ObjectIdentifier(gateway), default: 0] +=
+                    queue.settings.weight / ofTenant[queue.settings.tenantID]!
                 gateway.weight = weights[ObjectIdentifier(gateway)] ?? 1
             }
         }

@@ -93,6 +93,8 @@ struct ServedQueues {
     /// Settings of a queue that has work again are read anew if they are older.
     private let maximumAge: Duration
     private var entries: [Int32: Entry] = [:]
+    /// The tenants of these queues.
+    private var tenants: [Int32: TenantShare] = [:]
     /// Queues that are another worker's to serve, or are gone.
     private var ignored: Set<Int32> = []
     /// Queues whose settings are to be read at once: they were paused or changed.
@@ -144,7 +146,7 @@ struct ServedQueues {
 
     /// The same of all queues of a tenant.
     mutating func doubt(tenant id: Int32) {
-        doubt(all.filter { $0.settings.credential?.tenantID == id }.map(\.id))
+        doubt(all.filter { $0.settings.tenantID == id }.map(\.id))
     }
 
     /// The queues that were said to have changed.
@@ -175,6 +177,8 @@ struct ServedQueues {
             queue.forgetMessages()
             if !queue.hasConnections || !queue.isInUse(since: now - Self.forgottenAfter) { forget(id) }
         }
+        let known = Set(all.map(\.settings.tenantID))
+        tenants = tenants.filter { known.contains($0.key) }
     }
 
     private mutating func forget(_ id: Int32) {
@@ -193,7 +197,9 @@ struct ServedQueues {
         }
         guard var entry = entries[id] else {
             guard reading.number > lastForgotten else { return nil }
-            let queue = QueueState(settings: new, now: now)
+            let tenant = tenants[new.tenantID] ?? TenantShare()
+            tenants[new.tenantID] = tenant
+            let queue = QueueState(settings: new, of: tenant, now: now)
             entries[id] = Entry(queue: queue, reading: reading.number)
             return Change(queue: queue, reading: reading.number, isNew: true, didWork: false, news: nil)
         }

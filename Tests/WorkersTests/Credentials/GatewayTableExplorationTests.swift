@@ -41,7 +41,7 @@ private struct GatewayTableWorld {
             id: .random(in: 1...3, using: &generator), version: .random(in: 1...2, using: &generator))
         secrets[credential] = secrets[credential] ?? UInt8.random(in: 1...3, using: &generator)
         queues[id] = QueueSettings(
-            queueID: id,
+            queueID: id, tenantID: 1,
             name: QueueName(
                 tenant: "acme", app: "com.acme.n\(id)",
                 environment: Bool.random(using: &generator) ? .sandbox : .production),

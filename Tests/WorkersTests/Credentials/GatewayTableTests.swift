@@ -10,7 +10,8 @@ private func settings(
     interface: GatewayKind = .http2, connections: Int = 4
 ) -> QueueSettings {
     QueueSettings(
-        queueID: id, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment), weight: 1,
+        queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment),
+        weight: 1,
         connections: connections, maxAttempts: 3, gateway: interface, derivesCollapseID: true, rate: nil,
         isPaused: false,
         credential: credential.map {

@@ -4,6 +4,7 @@ import QueueCore
 
 /// A queue of numbers: how many wait in each lane, and what may be sent.
 final class FakeContender: Contender {
+    let tenant: TenantShare
     var turn: FairShare.Turn
     var isActive = false
     var inFlight = 0
@@ -18,7 +19,8 @@ final class FakeContender: Contender {
     /// Sent so far, by lane.
     private(set) var sent = [0, 0, 0]
 
-    init(weight: Double = 1, urgent: Int = 0, bulk: Int = 0) {
+    init(_ tenant: TenantShare = TenantShare(), weight: Double = 1, urgent: Int = 0, bulk: Int = 0) {
+        self.tenant = tenant
         turn = FairShare.Turn(weight: weight)
         waiting = [urgent, 0, bulk]
     }

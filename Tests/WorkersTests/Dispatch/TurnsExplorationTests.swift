@@ -13,15 +13,19 @@ private struct TurnsWorld {
     private var turns: Turns<FakeContender>
     private let queues: [FakeContender]
     private let now = ContinuousClock.now
-    /// Pushes of others since a queue could have sent and had nothing in flight.
-    private var passedOver: [ObjectIdentifier: Int] = [:]
+    /// Pushes of other tenants since a queue could have sent and had nothing of its tenant in flight, and pushes of other queues of its tenant
+    /// since it could have sent and had nothing in flight.
+    private var passedOver: [ObjectIdentifier: (byTenants: Int, byQueues: Int)] = [:]
 
     init(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
         limit = Int.random(in: 1...400, using: &generator)
         turns = Turns(limit: limit)
+        let tenants = (0..<Int.random(in: 1...3, using: &generator)).map { _ in TenantShare() }
         queues = (0..<Int.random(in: 1...6, using: &generator)).map { _ in
-            FakeContender(weight: [0.5, 1, 1, 2, 5, 10].randomElement(using: &generator)!)
+            FakeContender(
+                tenants.randomElement(using: &generator)!,
+                weight: [0.5, 1, 1, 2, 5, 10].randomElement(using: &generator)!)
         }
         self.generator = generator
     }
@@ -61,7 +65,8 @@ private struct TurnsWorld {
 
     private mutating func round() {
         let urgent = queues.filter {
-            canSend($0) && $0.hasJobs(in: .urgent) && $0.inFlight == $0.inSilence && turns.lead(of: $0) < 256
+            canSend($0) && $0.hasJobs(in: .urgent) && $0.tenant.inFlight == $0.tenant.inSilence
+                && turns.lead(of: $0) < 256
         }
         var hadTurn: Set<ObjectIdentifier> = []
         var isOthersTurn = false
@@ -103,21 +108,33 @@ private struct TurnsWorld {
         for queue in queues {
             if let permits = queue.permits, permits < 0 { broken("more was sent than there were permits") }
             let lead = turns.lead(of: queue)
-            if lead > Turns<FakeContender>.urgentLead + 16 / queue.turn.weight { broken("a queue is \(lead) ahead") }
+            if lead > Turns<FakeContender>.urgentLead + 16 / min(queue.turn.weight, 1) {
+                broken("a queue is \(lead) ahead")
+            }
             if lead > Turns<FakeContender>.urgentLead - 1 { reached["as far ahead as may be", default: 0] += 1 }
             noteWaiting(queue, served, count)
         }
     }
 
     private mutating func noteWaiting(_ queue: FakeContender, _ served: FakeContender, _ count: Int) {
-        let id = ObjectIdentifier(queue)
+        let (id, tenant) = (ObjectIdentifier(queue), queue.tenant)
         guard canSend(queue), queue.inFlight == queue.inSilence, queue !== served else {
-            passedOver[id] = 0
+            passedOver[id] = (0, 0)
             return
         }
-        passedOver[id, default: 0] += count
-        let bound = queues.reduce(0) { $0 + $1.turn.weight * (Turns<FakeContender>.urgentLead + 64) }
-        if Double(passedOver[id]!) > bound { broken("a queue has waited while others sent \(passedOver[id]!)") }
+        var (byTenants, byQueues) = passedOver[id] ?? (0, 0)
+        if served.tenant === tenant {
+            byQueues += count
+            byTenants = 0
+        } else {
+            byTenants = tenant.inFlight == tenant.inSilence ? byTenants + count : 0
+        }
+        passedOver[id] = (byTenants, byQueues)
+        let lead = Turns<FakeContender>.urgentLead + 64
+        let tenants = Set(queues.map { ObjectIdentifier($0.tenant) }).count
+        if Double(byTenants) > lead * Double(tenants) { broken("a tenant has waited while others sent \(byTenants)") }
+        let weights = queues.filter { $0.tenant === tenant }.reduce(0) { $0 + $1.turn.weight }
+        if Double(byQueues) > lead * weights { broken("a queue has waited while its tenant's sent \(byQueues)") }
     }
 }
 
@@ -133,11 +150,14 @@ private struct TurnsWorld {
     }
 
     /// All have more than they can send, and answers come for what is in flight by chance.
-    @Test func `shares by weight, whatever is answered when`() {
+    @Test func `shares alike among tenants and by weight among their queues, whatever is answered when`() {
         for seed in 1...20 as ClosedRange<UInt64> {
             var generator = SeededGenerator(seed: seed)
-            let queues = (0..<Int.random(in: 2...5, using: &generator)).map { _ in
-                FakeContender(weight: [1, 2, 3, 5].randomElement(using: &generator)!, bulk: .max / 2)
+            let tenants = (0..<Int.random(in: 1...3, using: &generator)).map { _ in TenantShare() }
+            let queues = tenants.flatMap { tenant in
+                (0..<Int.random(in: 1...4, using: &generator)).map { _ in
+                    FakeContender(tenant, weight: [1, 2, 3, 5].randomElement(using: &generator)!, bulk: .max / 2)
+                }
             }
             var turns = Turns<FakeContender>(limit: 2000)
             for queue in queues { turns.join(queue) }
@@ -148,10 +168,10 @@ private struct TurnsWorld {
                     for _ in 0..<Int(Double(queue.inFlight) * share) { turns.noteEnded(queue, isSilent: false) }
                 }
             }
-            let weights = queues.reduce(0) { $0 + $1.turn.weight }
             for queue in queues {
+                let weights = queues.filter { $0.tenant === queue.tenant }.reduce(0) { $0 + $1.turn.weight }
                 let share = Double(queue.sentInAll) / Double(turns.sent)
-                let due = queue.turn.weight / weights
+                let due = queue.turn.weight / weights / Double(tenants.count)
                 #expect(abs(share - due) < due / 10, "seed \(seed): \(share) where \(due) is due")
             }
         }

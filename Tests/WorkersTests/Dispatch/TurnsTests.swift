@@ -10,8 +10,9 @@ import Testing
         return turns
     }
 
-    @Test func `sends in proportion to the weights, a few recipients at a time`() {
-        let queues = [FakeContender(weight: 3, bulk: 10_000), FakeContender(weight: 1, bulk: 10_000)]
+    @Test func `sends of a tenant's queues in proportion to their weights, a few recipients at a time`() {
+        let tenant = TenantShare()
+        let queues = [3, 1].map { FakeContender(tenant, weight: $0, bulk: 10_000) }
         var turns = turns(queues)
         turns.beginRound(now: .now)
         for _ in 0..<400 {
@@ -20,6 +21,40 @@ import Testing
             turns.note(sent: turn.queue.send(turn), inSilence: 0, at: .now)
         }
         #expect(queues.map(\.sentInAll) == [4800, 1600])
+    }
+
+    @Test func `sends of fifty queues of one tenant as much as of the only queue of another`() {
+        let many = TenantShare()
+        let fifty = (0..<50).map { _ in FakeContender(many, weight: 10, bulk: 1_000_000) }
+        let only = FakeContender(bulk: 1_000_000)
+        var turns = turns(fifty + [only], limit: 10_000)
+        for _ in 0..<100 {
+            turns.round()
+            for queue in fifty + [only] {
+                for _ in 0..<queue.inFlight / 2 { turns.noteEnded(queue, isSilent: false) }
+            }
+        }
+        let ofMany = fifty.map(\.sentInAll)
+        let share = Double(ofMany.reduce(0, +)) / Double(turns.sent)
+        #expect((0.48...0.52).contains(share), "\(share)")
+        #expect(ofMany.min()! * 10 > ofMany.max()! * 8, "each of the fifty has its part")
+    }
+
+    @Test func `keeps room for a tenant's other queues, whose requests one of them leaves unanswered`() {
+        let tenant = TenantShare()
+        let silent = FakeContender(tenant, bulk: 100_000)
+        var turns = turns([silent], limit: 1000)
+        turns.round()
+        let other = FakeContender(tenant, bulk: 100)
+        turns.join(other)
+        // An answer of the silent one's is all that comes.
+        turns.noteEnded(silent, isSilent: false)
+        turns.noteEnded(silent, isSilent: false)
+        for _ in 0..<100 {
+            turns.round()
+            for _ in 0..<other.inFlight { turns.noteEnded(other, isSilent: false) }
+        }
+        #expect(other.sentInAll == 100)
     }
 
     @Test func `sends urgent pushes of all queues before the others, and lets nobody go further ahead than 256`() {

@@ -70,35 +70,62 @@ import Transport
 }
 
 @Suite(.timeLimit(.minutes(5))) struct `Queues that share a worker` {
-    @Test func `share it by weight`() async throws {
+    @Test func `of one tenant share it by weight`() async throws {
+        let (heavy, light) = ("com.heavy", "com.light")
+        try await shared { fixture in
+            let queue = try await fixture.makeQueue(app: heavy, devices: 20_000)
+            let other = try await fixture.makeQueue(app: light, devices: 20_000, usesCertificate: true)
+            try await fixture.connection.runScript(
+                "update pushq.queue set weight = 3 where id = pushq.queue_id('\(queue)')")
+            return [queue, other]
+        } check: { sent in
+            let ratio = Double(sent[heavy] ?? 0) / Double(sent[light] ?? 0)
+            #expect((2.7...3.3).contains(ratio), "\(ratio)")
+        }
+    }
+
+    @Test func `share it by tenant, however many queues each has`() async throws {
+        let only = "com.only"
+        try await shared { fixture in
+            var queues = [try await fixture.makeQueue(tenant: "one", app: only, devices: 20_000)]
+            for number in 1...4 {
+                queues.append(
+                    try await fixture.makeQueue(tenant: "many", app: "com.many.\(number)", devices: 20_000))
+            }
+            return queues
+        } check: { sent in
+            let all = sent.values.reduce(0, +)
+            let share = Double(sent[only] ?? 0) / Double(all)
+            #expect((0.45...0.55).contains(share), "\(share) of \(all)")
+        }
+    }
+
+    /// Sends a campaign of each queue that `make` makes, at 2,000 a second in all, and counts by topic what arrives while all of them have
+    /// enough to send.
+    private func shared(
+        _ make: @escaping @Sendable (EngineFixture) async throws -> [QueueName],
+        check: @escaping @Sendable ([String: Int]) -> Void
+    ) async throws {
         try await EngineFixture.run { configuration in
-            // 2,000 a second, so that neither queue waits for PostgreSQL on a busy machine: one that does gives its turns away.
+            // So slow that no queue waits for PostgreSQL on a busy machine: one that does gives its turns away.
             configuration.rules.latency = .milliseconds(100) ... .milliseconds(100)
         } _: { _, fixture in
-            let heavy = try await fixture.makeQueue(tenant: "heavy", app: "com.heavy", devices: 20_000)
-            let light = try await fixture.makeQueue(
-                tenant: "light", app: "com.light", devices: 20_000, usesCertificate: true)
-            try await fixture.connection.runScript(
-                "update pushq.queue set weight = 3 where id = pushq.queue_id('\(heavy)')")
-            try await fixture.startCampaign(heavy)
-            try await fixture.startCampaign(light)
+            for queue in try await make(fixture) { try await fixture.startCampaign(queue) }
             try await fixture.withEngine {
                 $0.inFlight = 200
             } _: { _ in
                 let before = try await arrivals(in: fixture, least: 1000)
-                let after = try await arrivals(in: fixture, least: before.heavy + before.light + 8000)
-                let ratio = Double(after.heavy - before.heavy) / Double(after.light - before.light)
-                #expect((2.7...3.3).contains(ratio), "\(ratio)")
+                let after = try await arrivals(in: fixture, least: before.values.reduce(0, +) + 8000)
+                check(after.merging(before) { $0 - $1 })
             }
         }
     }
 
-    private func arrivals(in fixture: EngineFixture, least: Int) async throws -> (heavy: Int, light: Int) {
+    private func arrivals(in fixture: EngineFixture, least: Int) async throws -> [String: Int] {
         try await eventually("\(least) arrivals", within: .seconds(60)) {
-            let topics = await fixture.simulator.snapshot().topics
-            return (heavy: topics["com.heavy"] ?? 0, light: topics["com.light"] ?? 0)
+            await fixture.simulator.snapshot().topics
         } until: {
-            $0.heavy + $0.light >= least
+            $0.values.reduce(0, +) >= least
         }
     }
 

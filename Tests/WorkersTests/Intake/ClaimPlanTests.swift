@@ -7,8 +7,9 @@ import Testing
 @Suite struct `What one claim takes` {
     private let worker = ClaimPlan.Worker(mostHeld: 400_000, mostLeases: 20_000)
 
-    private func lane(_ queue: Int32, _ lane: Lane = .bulk) -> ClaimPlan.Candidate {
-        ClaimPlan.Candidate(place: LanePlace(queue, lane), head: nil, jobSize: 500)
+    /// A lane of a queue whose tenant has no other, unless it is said.
+    private func lane(_ queue: Int32, _ lane: Lane = .bulk, of tenant: Int32? = nil) -> ClaimPlan.Candidate {
+        ClaimPlan.Candidate(tenantID: tenant ?? queue, place: LanePlace(queue, lane), head: nil, jobSize: 500)
     }
 
     /// Jobs claimed of each queue.
@@ -77,6 +78,36 @@ import Testing
         #expect(claimed == [1: 16, 2: 3, 3: 1])
         tight.leases = 200
         #expect(jobs(lanes, tight).isEmpty)
+    }
+
+    @Test func `is divided among tenants, however many queues they have, and then among the queues of each`() {
+        var tight = worker
+        (tight.leases, tight.mostLeases) = (0, 1000)
+        // Fifty queues of one tenant come before the only one of another.
+        let lanes = (1...51 as ClosedRange<Int32>).map { number in
+            var lane = lane(number, of: number <= 50 ? 1 : 2)
+            (lane.jobSize, lane.demand.sendRate) = (1, 100_000)
+            return lane
+        }
+        let claimed = jobs(lanes, tight)
+        let ofFirst = (1...50 as ClosedRange<Int32>).reduce(0) { $0 + (claimed[$1] ?? 0) }
+        #expect((700...810).contains(ofFirst), "the first to come gets four fifths, as if it had one queue")
+        #expect(claimed[51] ?? 0 >= 100)
+        tight.leases = 800
+        tight.tenants = [1: .init(activeQueues: 50, heldJobs: 790), 2: .init(activeQueues: 1, heldJobs: 10)]
+        let next = jobs(lanes, tight)
+        #expect(next[51] ?? 0 >= 100)
+        #expect(
+            (1...50 as ClosedRange<Int32>).reduce(0) { $0 + (next[$1] ?? 0) } < 10, "the first has its part already")
+    }
+
+    @Test func `holds of each of a tenant's queues its part of what the tenant may hold`() {
+        var worker = worker
+        worker.tenants = [1: .init(activeQueues: 50), 2: .init(activeQueues: 1)]
+        var (one, other) = (lane(1, of: 1), lane(51, of: 2))
+        (one.demand.sendRate, other.demand.sendRate) = (1_000_000, 1_000_000)
+        #expect(ClaimPlan.target(for: one, of: worker) == 4000)
+        #expect(ClaimPlan.target(for: other, of: worker) == 40_000)
     }
 
     @Test func `begins behind the last lane that was served, where the leases do not suffice for all`() {

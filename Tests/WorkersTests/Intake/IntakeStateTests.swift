@@ -26,7 +26,9 @@ import Testing
         let step = state.next(at: start)
         #expect(step == .look(.lanes(after: .start, atMost: 500)))
         let work = work ?? ReadyWork(jobs: [], fanOuts: [], end: nil)
-        let lanes = work.jobs.map { ClaimPlan.Candidate(place: $0.head.place, head: $0.head, dueIn: $0.dueIn) }
+        let lanes = work.jobs.map {
+            ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn)
+        }
         state.noteFound(
             work, lanes: lanes, worker: .init(mostHeld: 400_000, leases: leases, mostLeases: 20_000),
             needsFanOut: needsFanOut, now: start)
@@ -159,7 +161,8 @@ import Testing
         _ = state.next(at: start)
         state.stop()
         state.noteFound(
-            work(), lanes: [.init(place: place, head: nil)], worker: .init(mostHeld: 400_000, mostLeases: 20_000),
+            work(), lanes: [.init(tenantID: 1, place: place, head: nil)],
+            worker: .init(mostHeld: 400_000, mostLeases: 20_000),
             needsFanOut: false, now: start)
         let step = state.next(at: start)
         #expect(step == .end(hasRow: false))
@@ -208,7 +211,7 @@ import Testing
             _ = state.next(at: now)
             state.noteFound(
                 ReadyWork(jobs: [], fanOuts: [], end: nil),
-                lanes: [.init(place: LanePlace(1, .bulk), head: nil)],
+                lanes: [.init(tenantID: 1, place: LanePlace(1, .bulk), head: nil)],
                 worker: .init(mostHeld: 400_000, mostLeases: 20_000), needsFanOut: false, now: now)
             guard case .claim = state.next(at: now) else { return }
             _ = state.next(at: now)

@@ -240,6 +240,7 @@ struct IntakeWorld {
 
     private func candidate(_ lane: ReadyWork.Jobs) -> ClaimPlan.Candidate {
         ClaimPlan.Candidate(
+            tenantID: 1,
             place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
             mayClaim: !pausedQueues.contains(lane.queueID), heldJobs: held[lane.queueID] ?? 0)
     }

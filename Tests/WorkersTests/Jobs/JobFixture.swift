@@ -7,7 +7,8 @@ import QueueCore
 enum JobFixture {
     static func queue(id: Int32 = 1, maxAttempts: Int = 10) -> QueueState {
         let settings = QueueSettings(
-            queueID: id, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox), weight: 1,
+            queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox),
+            weight: 1,
             connections: 4,
             maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: false,
             credential: nil)

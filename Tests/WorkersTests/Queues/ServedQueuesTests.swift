@@ -27,7 +27,8 @@ private final class Dialogue {
         expiredAt: Date? = nil
     ) -> QueueSettings {
         QueueSettings(
-            queueID: id, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox), weight: 2,
+            queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox),
+            weight: 2,
             connections: 4, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: isPaused,
             credential: credential.map {
                 StoredCredential(
