@@ -33,6 +33,9 @@ HEEDING = 8.0
 # How long a request may take from its sender until it is read, on a busy machine; and how far the time of sending may be
 # off where the books have no other: it is counted back from when they are written.
 UNDER_WAY = 5.0
+# The same where the recording APNs is kept busy: it reads some three thousand a second, and each worker may have ten thousand under way.
+UNDER_WAY_OF_MANY = 15.0
+MANY = 100_000
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
 SILENCE = 4.0
@@ -240,6 +243,7 @@ class Model:
             if getattr(event.operation, "message", None) is not None:
                 made.setdefault(self.payload_of(event.operation), (event.began, event.ended))
         counts = collections.Counter((a.body, a.target) for a in self.record.arrivals if a.was_looked_at)
+        under_way = UNDER_WAY if len(self.record.arrivals) < MANY else UNDER_WAY_OF_MANY
         for arrival in self.record.arrivals:
             if arrival.status not in (400, 410) or arrival.body not in by_payload:
                 continue
@@ -255,8 +259,8 @@ class Model:
             report = Report(
                 arrival.answered_at,
                 arrival.decision.reason,
-                min(given, arrival.at - UNDER_WAY, first),
-                max(given, last) if arrival.dead_since is not None else given + UNDER_WAY,
+                min(given, arrival.at - under_way, first),
+                max(given, last) if arrival.dead_since is not None else given + under_way,
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)

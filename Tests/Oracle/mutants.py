@@ -153,7 +153,7 @@ MUTANTS = [
     ),
     Mutant(
         "campaigns without their last devices",
-        "rest = case when h.upto is null or n.jobs = job_limit then '{}' else",
+        "rest = case when upto is null or jobs = job_limit then '{}' else",
         "rest = case when true then '{}' else",
     ),
     Mutant(
