@@ -102,8 +102,8 @@ struct ManyQueues {
     private func number(_ sql: String) async throws -> Int64 {
         let number = Locked<Int64>(0)
         try await stack.withStore { store in
-            let rows = try await store.execute(Statement("number", sql))
-            number.withLock { $0 = rows[0].int8(0) }
+            let rows = try await store.execute(Statement("number", "select (\(sql)) as number"))
+            number.withLock { $0 = rows[0].int8("number") }
         }
         return number.withLock { $0 }
     }

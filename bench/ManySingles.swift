@@ -44,8 +44,8 @@ enum ManySingles {
             }
             for sender in senders { try await sender.value }
             let enqueued = start.duration(to: .now) / .seconds(1)
-            let count = Statement("count", "select coalesce(sum(delivered), 0)::int8 from pushq.result")
-            while try await store.execute(count)[0].int8(0) < Int64(pushes) {
+            let count = Statement("count", "select coalesce(sum(delivered), 0)::int8 as delivered from pushq.result")
+            while try await store.execute(count)[0].int8("delivered") < Int64(pushes) {
                 try await Task.sleep(for: .milliseconds(20))
             }
             let seconds = start.duration(to: .now) / .seconds(1)

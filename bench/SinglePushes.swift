@@ -81,24 +81,25 @@ enum SinglePushes {
         }
         var roots: [Int64] = []
         for _ in 0..<pushes {
-            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(company.count > 0)])[0].int8(0))
+            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(company.count > 0)])[0].int8("send"))
             // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
             try await Task.sleep(for: .milliseconds(company.count > 0 ? 5 : 60))
         }
         let left = try await store.execute(
-            Statement("left", "select coalesce(sum(recipient_count), 0)::int8 from pushq.job"))
+            Statement("left", "select coalesce(sum(recipient_count), 0)::int8 as recipients from pushq.job"))
         if company.count > 0 {
             print(
-                "of the other tenant's \(company.count) recipients, \(left[0].int8(0)) waited in jobs still at the end")
+                "of the other tenant's \(company.count) recipients, \(left[0].int8("recipients")) waited in jobs still at the end"
+            )
         }
         try await Task.sleep(for: .seconds(2))
         let commits = try await store.execute(
             Statement(
                 "commits",
                 """
-                select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::int8
+                select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::int8 as time
                 from pushq.body where root_id = any ($1)
                 """), [.int8Array(roots)])
-        return commits.map { ($0.int8(0), Int($0.int8(1))) }
+        return commits.map { ($0.int8("root_id"), Int($0.int8("time"))) }
     }
 }

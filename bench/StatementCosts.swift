@@ -22,7 +22,8 @@ struct StatementCosts {
         try await stack.withStore { store in
             _ = try await Migrator(store).run()
             try await seed(store, scale: scale)
-            let queueID = try await store.execute(Statement("queue", "select pushq.queue_id('\(name)')"))[0].int4(0)
+            let queueID = try await store.execute(Statement("queue", "select pushq.queue_id('\(name)')"))[0].int4(
+                "queue_id")
             let bench = StatementCosts(store: store, queue: "\(name)", queueID: queueID)
             print(
                 """
@@ -93,7 +94,7 @@ struct StatementCosts {
                 Statement("first", "select min(campaign_id) from pushq.fan_out where queue_id = $1 and not done"),
                 [.int4(queueID)])
             _ = try await store.fanOutStep(
-                queueID: queueID, campaignID: first[0].int8(0), jobLimit: 40, scanLimit: 20_000)
+                queueID: queueID, campaignID: first[0].int8("min"), jobLimit: 40, scanLimit: 20_000)
         }
         try await time("judge suspects, five of them", limit: 100) {
             try await store.runScript(

@@ -69,8 +69,8 @@ enum TokenLists {
         let bytes = Locked<Int64>(0)
         try await stack.withStore { store in
             let rows = try await store.execute(
-                Statement("wal", "select (pg_current_wal_insert_lsn() - '0/0')::int8"))
-            bytes.withLock { $0 = rows[0].int8(0) }
+                Statement("wal", "select (pg_current_wal_insert_lsn() - '0/0')::int8 as bytes"))
+            bytes.withLock { $0 = rows[0].int8("bytes") }
         }
         return bytes.withLock { $0 }
     }
@@ -82,16 +82,16 @@ enum TokenLists {
             let session = Statement(
                 "session",
                 """
-                select pid::int8, coalesce((extract(epoch from clock_timestamp() - xact_start) * 1000)::int8, 0)
+                select pid::int8, coalesce((extract(epoch from clock_timestamp() - xact_start) * 1000)::int8, 0) as milliseconds
                 from pg_stat_activity
                 where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
                 """)
             while !Task.isCancelled {
                 for row in try await store.execute(session) {
-                    let status = (try? String(contentsOfFile: "/proc/\(row.int8(0))/status", encoding: .utf8)) ?? ""
+                    let status = (try? String(contentsOfFile: "/proc/\(row.int8("pid"))/status", encoding: .utf8)) ?? ""
                     let line = status.split(separator: "\n").first { $0.hasPrefix("RssAnon") } ?? ""
                     let kilobytes = Int(line.filter(\.isNumber)) ?? 0
-                    let milliseconds = Int(row.int8(1))
+                    let milliseconds = Int(row.int8("milliseconds"))
                     seen.withLock { $0 = (max($0.kilobytes, kilobytes), max($0.milliseconds, milliseconds)) }
                 }
                 try? await Task.sleep(for: .milliseconds(20))

@@ -28,6 +28,37 @@ import Testing
         #expect(count >= 2)
     }
 
+    /// The texts of the statements in a file.
+    private func texts(in file: Repository.File) -> String {
+        file.text.matches(of: /#?"""[\s\S]*?"""|"(?:\\.|[^"\\\n])*"/).map { String($0.output) }
+            .filter { $0.contains(/\b(?:select|returning|insert|update|delete)\b/) }.joined(separator: "\n")
+    }
+
+    @Test func `agree on the names of columns`() throws {
+        let files = try repository.files(in: "Sources/PostgresStore", endings: [".swift"])
+        let all = files.map(texts).joined()
+        var count = 0
+        for file in files {
+            // What reads columns for several statements lies in a file without one.
+            let own = file.text.contains(" = Statement(") ? texts(in: file) : all
+            let readers = /(?:row|one\(\)|first\??|\$0)\.(?:is|optional)?[A-Za-z]\w*\("([a-z_0-9]+)"\)/
+            for match in file.text.matches(of: readers) {
+                count += 1
+                let name = match.output.1
+                let isThere = own.split { !$0.isLetter && !$0.isNumber && $0 != "_" }.contains(name)
+                #expect(isThere, "\(file.path) reads a column \(name), which no statement there returns")
+            }
+        }
+        #expect(count > 150)
+    }
+
+    @Test func `name their parameters`() throws {
+        for file in try repository.files(in: "Sources/PostgresStore", endings: [".swift"]) {
+            let numbered = texts(in: file).firstMatch(of: /\$\d/)
+            #expect(numbered == nil, "\(file.path) has a statement with a numbered parameter")
+        }
+    }
+
     @Test func `agree on how many recipients a job may have`() throws {
         let text = try statements().map(\.text).joined()
         let allowed = try #require(text.firstMatch(of: /recipient_count between 1 and (\d+)/)?.output.1)

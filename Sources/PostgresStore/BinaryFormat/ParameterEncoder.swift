@@ -26,30 +26,21 @@ struct ParameterEncoder {
         case .int8(let value): scalar(TypeID.int8, value) { $0.write($1) }
         case .float8(let value): scalar(TypeID.float8, value) { $0.write($1.bitPattern) }
         case .text(let value): scalar(TypeID.text, value) { $0.bytes.append(contentsOf: $1.utf8) }
-        case .json(let value): scalar(TypeID.json, value) { $0.bytes.append(contentsOf: $1.utf8) }
-        case .jsonb(let value): scalar(TypeID.jsonb, value) { $0.writeJSONB($1) }
         case .bytea(let value): scalar(TypeID.bytea, value) { $0.bytes.append(contentsOf: $1) }
         case .timestamptz(let value): scalar(TypeID.timestamptz, value) { $0.write(PostgresEpoch.encode($1)) }
         case .interval(let value): scalar(TypeID.interval, value) { $0.writeInterval($1) }
         case .date(let value): scalar(TypeID.date, value) { $0.write($1.daysSince2000) }
-        case .uuid(let value): scalar(TypeID.uuid, value) { $0.write($1) }
 
         case .boolArray(let values): array(TypeID.bool, values) { $0 ? 1 : 0 as UInt8 }
         case .int2Array(let values): array(TypeID.int2, values) { $0 }
         case .int4Array(let values): array(TypeID.int4, values) { $0 }
         case .int8Array(let values): array(TypeID.int8, values) { $0 }
-        case .float8Array(let values): array(TypeID.float8, values) { $0.bitPattern }
         case .timestamptzArray(let values): array(TypeID.timestamptz, values) { PostgresEpoch.encode($0) }
-        case .uuidArray(let values): array(TypeID.uuid, values) { $0 }
         case .textArray(let values): array(TypeID.text, values) { $0.bytes.append(contentsOf: $1.utf8) }
         case .byteaArray(let values): array(TypeID.bytea, values) { $0.bytes.append(contentsOf: $1) }
-        case .byteArrays(let values):
-            array(TypeID.bytea, 0..<values.count) { $0.bytes.append(contentsOf: values.bytes[values.range(at: $1)]) }
 
-        case .optionalInt4Array(let values): optionalArray(TypeID.int4, values) { $0.write($1) }
         case .optionalInt8Array(let values): optionalArray(TypeID.int8, values) { $0.write($1) }
         case .optionalTextArray(let values): optionalArray(TypeID.text, values) { $0.bytes.append(contentsOf: $1.utf8) }
-        case .optionalByteaArray(let values): optionalArray(TypeID.bytea, values) { $0.bytes.append(contentsOf: $1) }
         case .optionalTimestamptzArray(let values):
             optionalArray(TypeID.timestamptz, values) { $0.write(PostgresEpoch.encode($1)) }
         }
@@ -72,12 +63,6 @@ struct ParameterEncoder {
 
     private mutating func write<Integer: FixedWidthInteger>(_ value: Integer) {
         unsafe withUnsafeBytes(of: value.bigEndian) { unsafe bytes.append(contentsOf: $0) }
-    }
-
-    /// A version number, then the text.
-    private mutating func writeJSONB(_ text: String) {
-        bytes.append(1)
-        bytes.append(contentsOf: text.utf8)
     }
 
     /// Microseconds, days, months: a duration is neither of the latter two.
@@ -119,8 +104,8 @@ struct ParameterEncoder {
     }
 
     /// Elements of varying length.
-    private mutating func array<Values: RandomAccessCollection>(
-        _ type: UInt32, _ values: Values, _ write: (inout Self, Values.Element) -> Void
+    private mutating func array<Value>(
+        _ type: UInt32, _ values: [Value], _ write: (inout Self, Value) -> Void
     ) {
         let start = bytes.count
         writeArrayHeader(type, count: values.count, hasNulls: false)

@@ -11,11 +11,15 @@ enum TypeID {
     static let date: UInt32 = 1082
     static let timestamptz: UInt32 = 1184
     static let interval: UInt32 = 1186
-    static let uuid: UInt32 = 2950
     static let jsonb: UInt32 = 3802
 
-    /// Types whose binary form is the text itself.
-    static let textual: Set<UInt32> = [text, json, 18, 19, 1042, 1043, 705]
+    /// Whether a type's binary form is the text itself: `text`, `json`, `"char"`, `name`, `char(n)`, `varchar`, `unknown`.
+    static func isTextual(_ type: UInt32) -> Bool {
+        switch type {
+        case text, json, 18, 19, 1042, 1043, 705: true
+        default: false
+        }
+    }
 
     /// The type of an array by the type of its elements.
     static func array(of element: UInt32) -> UInt32 {
@@ -26,9 +30,7 @@ enum TypeID {
         case int4: 1007
         case text: 1009
         case int8: 1016
-        case float8: 1022
         case timestamptz: 1185
-        case uuid: 2951
         default: preconditionFailure("no arrays of type \(element) are sent")
         }
     }

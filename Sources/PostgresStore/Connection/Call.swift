@@ -3,6 +3,7 @@ import Transport
 /// One statement on its way: what is sent, what has come back so far, and who waits for it.
 final class Call {
     let statement: Statement
+    /// The values of the statement's parameters, in their order.
     let parameters: [Parameter]
     let limit: Duration
     private let continuation: CheckedContinuation<Result<Rows, PostgresError>, Never>
@@ -12,6 +13,8 @@ final class Call {
     var awaitsPreparation = false
     /// It was sent by name and the server did not know the name: it goes as text.
     var isUnprepared = false
+    /// This connection has not seen the statement's result yet, or does not remember: the names of its columns are checked.
+    var checksNames = false
     var rows: Rows?
     var failure: ServerError?
 

@@ -8,10 +8,11 @@ extension PostgresConnection {
     /// - Parameter limit: how long it may take, waiting included. Past it the connection is lost.
     /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried out.
     package func execute(
-        _ statement: Statement, _ parameters: [Parameter] = [], within limit: Duration = usualLimit
+        _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration = usualLimit
     ) async throws(PostgresError) -> Rows {
+        let values = statement.values(of: parameters)
         let answer = await withCheckedContinuation { continuation in
-            submit(Call(statement, parameters, limit: limit, continuation))
+            submit(Call(statement, values, limit: limit, continuation))
         }
         return try answer.get()
     }
@@ -67,6 +68,7 @@ extension PostgresConnection {
             }
             preparations[name] = .asked
             call.awaitsPreparation = true
+            call.checksNames = true
         }
         return unsafe withEncodedValues { values in
             unsafe PQsendQueryPrepared(
@@ -75,7 +77,8 @@ extension PostgresConnection {
     }
 
     private func sendAsText(_ call: Call, _ session: OpaquePointer) -> Bool {
-        unsafe withEncodedValues { values in
+        call.checksNames = true
+        return unsafe withEncodedValues { values in
             unsafe PQsendQueryParams(
                 session, call.statement.sql, CInt(encoder.lengths.count), encoder.types, values, encoder.lengths,
                 encoder.formats, 1) == 1
@@ -120,7 +123,9 @@ extension PostgresConnection {
             complete(call)
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
             guard call.awaitsPreparation else {
-                call.rows = unsafe Rows(result, task: call.statement.name)
+                let rows = unsafe Rows(result, task: call.statement.name)
+                if call.checksNames { rows.checkNames() }
+                call.rows = rows
                 return
             }
             unsafe PQclear(result)

@@ -1,4 +1,6 @@
 import CPostgres
+import Glibc
+import Synchronization
 
 /// What a statement returned, in binary.
 ///
@@ -9,14 +11,23 @@ import CPostgres
     private let result: OpaquePointer
     /// The statement, for the texts of failed preconditions.
     let task: String
+    /// For each column the address of the literal by which it was last asked for, and which column that was last. Thousands of rows are
+    /// read by the same literals: their addresses are compared, and texts only at the first row. Atomic since rows may be read
+    /// anywhere; whatever is found here is a hint that is checked.
+    private let askedBy: UnsafeMutableBufferPointer<Atomic<UInt>>
+    private let lastRead = Atomic<Int>(0)
 
     /// Takes the result over.
     init(_ result: OpaquePointer, task: String) {
         unsafe self.result = result
         self.task = task
+        unsafe askedBy = .allocate(capacity: Int(PQnfields(result)))
+        for column in unsafe askedBy.indices { unsafe (askedBy.baseAddress! + column).initialize(to: Atomic(0)) }
     }
 
     deinit {
+        unsafe askedBy.baseAddress?.deinitialize(count: askedBy.count)
+        unsafe askedBy.deallocate()
         unsafe PQclear(result)
     }
 
@@ -39,12 +50,42 @@ import CPostgres
         unsafe ServerError(result, task: task)
     }
 
-    package var columnCount: Int {
+    var columnCount: Int {
         unsafe Int(PQnfields(result))
     }
 
-    /// The name of a column, as the statement gave it.
-    package func columnName(_ column: Int) -> String {
+    /// The position of the column of this name.
+    func column(_ name: StaticString) -> Int {
+        let address = unsafe UInt(bitPattern: name.utf8Start)
+        let count = unsafe askedBy.count
+        var column = lastRead.load(ordering: .relaxed)
+        for _ in 0..<count {
+            if unsafe askedBy[column].load(ordering: .relaxed) == address {
+                lastRead.store(column, ordering: .relaxed)
+                return column
+            }
+            column = column + 1 == count ? 0 : column + 1
+        }
+        guard let column = (0..<count).first(where: { isName(name, of: $0) }) else {
+            preconditionFailure("\(task) returns no column \(name), but \((0..<count).map(self.name))")
+        }
+        unsafe askedBy[column].store(address, ordering: .relaxed)
+        return column
+    }
+
+    /// Two columns of one name could be confused with each other. PostgreSQL calls all those `?column?` that it has no name for,
+    /// and nobody reads them.
+    func checkNames() {
+        let names = (0..<columnCount).map(name).filter { $0 != "?column?" }
+        precondition(Set(names).count == names.count, "\(task) returns two columns of one name: \(names)")
+    }
+
+    private func isName(_ name: StaticString, of column: Int) -> Bool {
+        let start = unsafe UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self)
+        return unsafe strcmp(PQfname(result, CInt(column)), start) == 0
+    }
+
+    func name(of column: Int) -> String {
         unsafe PQfname(result, CInt(column)).map { unsafe String(cString: $0) } ?? ""
     }
 
@@ -71,5 +112,14 @@ extension Rows: RandomAccessCollection {
     package subscript(position: Int) -> Row {
         precondition(indices.contains(position), "\(task) returned \(count) rows, there is no row \(position)")
         return Row(rows: self, index: position)
+    }
+}
+
+extension Rows {
+    /// The row of a statement that returns one, whatever there is.
+    /// - Throws: ``PostgresError/noRow(_:)`` if it returned none.
+    package func one() throws(PostgresError) -> Row {
+        guard let row = first else { throw .noRow(task) }
+        return row
     }
 }

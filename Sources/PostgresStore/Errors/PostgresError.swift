@@ -32,16 +32,10 @@ package enum PostgresError: Error, Equatable {
     case notAllowed(ServerError)
     /// One of pushq's own functions refused, and says why.
     case raised(message: String, hint: String?)
+    /// A statement that always returns a row returned none: the schema is not the program's.
+    case noRow(String)
     /// Anything else that the server answered.
     case server(ServerError)
-
-    /// Whether the statement may have been carried out although it failed.
-    package var isOutcomeUnknown: Bool {
-        switch self {
-        case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
-        default: false
-        }
-    }
 
     /// What the server said, if it said something.
     var serverError: ServerError? {
@@ -106,6 +100,9 @@ extension PostgresError: CustomStringConvertible {
             "\(error); bring the schema up to date with: pushq-admin migrate"
         case .notAllowed(let error):
             "\(error); connect as a role that may, or have it granted"
+        case .noRow(let task):
+            "\(task) returned no row, which it always does; compare the schema with the program by: "
+                + "pushq-admin migrate --dry-run"
         case .raised(let message, let hint):
             message + (hint.map { "; \($0)" } ?? "")
         }

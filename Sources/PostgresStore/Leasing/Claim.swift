@@ -3,15 +3,15 @@ package import QueueCore
 extension Statement {
     /// Moves ready jobs from `job` to `lease` and brings their recipients with the tokens of those that are active.
     ///
-    /// $1 queue_id[], $2 lane[], $3 quota[]: how many jobs of which lane; $4 owner; $5 ttl; $6 how far a job that is sent at most
-    /// once may be dispatched before its first flush; $7 run_at[], $8 id[]: where each lane begins, as a look has just seen. What was claimed
-    /// before it leaves index entries, which the probe need not pass over.
+    /// `$quotas`: how many jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has just seen; jobs that were
+    /// claimed before leave index entries, which the probe need not pass over. `$at_most_once_window`: how far a job that is sent at
+    /// most once may be dispatched before its first flush.
     static let claim = Statement(
         "claim",
         #"""
         with want as materialized (
           select *
-          from unnest($1::int[], $2::smallint[], $3::int[], $7::timestamptz[], $8::bigint[]) as w(queue_id, lane, quota, run_at, id)
+          from unnest($queue_ids::int[], $lanes::smallint[], $quotas::int[], $run_ats::timestamptz[], $job_ids::bigint[]) as w(queue_id, lane, quota, run_at, id)
           -- Paused a moment ago, perhaps, and not known to be yet.
           where not exists (
             select
@@ -36,23 +36,23 @@ extension Statement {
         held as (
           insert into pushq.lease (queue_id, job_id, owner, epoch, deadline, dispatched, outcomes, lane, run_at, send_by, message_id,
                                    campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
-          select queue_id, id, $4, epoch + 1, now() + $5::interval,
-                 case when at_most_once then least(recipient_count, dispatched + $6::int) else recipient_count end,
+          select queue_id, id, $owner, epoch + 1, now() + $lease::interval,
+                 case when at_most_once then least(recipient_count, dispatched + $at_most_once_window::int) else recipient_count end,
                  coalesce(outcomes, decode(repeat('00', recipient_count), 'hex')),
                  lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
           from taken)
-        select t.queue_id, t.id, t.epoch + 1 as epoch, t.lane, t.root_id, t.attempt, t.rescues, t.at_most_once,
-               t.dispatched as uncertain_below, t.outcomes,
+        -- In the order in which ClaimedJob reads them, which finds each column at once.
+        select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id, m.is_broadcast,
+               t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id, t.attempt, t.rescues,
+               t.at_most_once, t.dispatched as uncertain_below, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
                (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id)) as stopped,
-               b.device_ids, d.ids, d.tokens,
-               m.id, m.payload::text, m.push_type, m.priority, m.expiration, m.collapse_id, m.is_broadcast,
-               c.paused_at is not null as paused, t.recipient_count,
+               c.paused_at is not null as paused, (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
+               d.ids as active_ids, d.tokens,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
-               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at,
-               (extract(epoch from m.created_at) * 1000000)::bigint as made_at
+               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at
         from taken t
         left join lateral (
           select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m on true
@@ -109,7 +109,8 @@ extension Statement {
 
     /// Finds the recipients of jobs that were made before anybody knew them (migrations/functions/recipients.sql).
     static let findRecipients = Statement(
-        "find_recipients", "select from pushq.find_recipients($1::int[], $2::bigint[], $3::int[], $4::bigint)")
+        "find_recipients",
+        "select from pushq.find_recipients($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $owner::bigint)")
 }
 
 /// How many jobs to claim of one lane.
@@ -198,44 +199,43 @@ extension PostgresConnection {
         let rows = try await execute(
             .claim,
             [
-                .int4Array(quotas.map(\.queueID)), .int2Array(quotas.map(\.lane.rawValue)),
-                .int4Array(quotas.map(\.jobs)),
-                .int8(owner), .interval(lease), .int4(Int32(atMostOnceWindow)),
+                "queue_ids": .int4Array(quotas.map(\.queueID)), "lanes": .int2Array(quotas.map(\.lane.rawValue)),
+                "quotas": .int4Array(quotas.map(\.jobs)),
                 // 1970 comes before everything that was ever queued.
-                .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }), .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
+                "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
+                "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
+                "owner": .int8(owner), "lease": .interval(lease),
+                "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
         // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old ones. Sorted by
         // the server they would be written to disk: a batch takes more than its work_mem.
-        let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8(24), job: $0) } }
+        let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8("run_at"), job: $0) } }
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
     /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that, for these
     /// recipients, or are no more if there are none.
     package func findRecipients(of keys: [LeaseKey], owner: Int64) async throws(PostgresError) {
-        _ = try await execute(
-            .findRecipients,
-            [
-                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
-                .int8(owner),
-            ])
+        _ = try await execute(.findRecipients, ["owner": .int8(owner)] + keys.parameters)
     }
 }
 
 extension ClaimedJob {
     fileprivate init?(_ row: Row) {
-        let missing: Missing? = row.isNull(15) ? .message : row.isNull(12) ? .body : nil
+        let missing: Missing? = row.isNull("message_id") ? .message : row.isNull("device_ids") ? .body : nil
         // One of a push type that only a newer version knows is left to a worker of that.
-        guard let message = missing == .message ? .missing : StoredMessage(row, from: 15) else { return nil }
-        let deviceIDs = row.optionalInt8Array(12) ?? []
+        guard let message = missing == .message ? .missing : StoredMessage(row) else { return nil }
+        let deviceIDs = row.optionalInt8Array("device_ids") ?? []
+        let statedCount = Int(row.int2("recipient_count"))
         self.init(
-            key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
-            lane: Lane(rawValue: row.int2(3)) ?? .bulk, message: message,
-            rootID: row.int8(4), attempt: Int(row.int2(5)), rescues: Int(row.int2(6)),
-            isAtMostOnce: row.bool(7), uncertainBelow: Int(row.int2(8)), outcomes: row.optionalBytes(9) ?? [],
-            sendWithin: .microseconds(row.int8(10)), isStopped: row.bool(11), isPaused: row.bool(22),
-            deviceIDs: deviceIDs, statedCount: Int(row.int2(23)) == deviceIDs.count ? nil : Int(row.int2(23)),
-            missing: missing, madeAt: row.optionalInt8(25) ?? 0,
-            tokens: RecipientTokens(of: deviceIDs, among: row.optionalInt8Array(13) ?? [], row.byteArrays(14)))
+            key: LeaseKey(row), lane: Lane(rawValue: row.int2("lane")) ?? .bulk, message: message,
+            rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
+            isAtMostOnce: row.bool("at_most_once"), uncertainBelow: Int(row.int2("uncertain_below")),
+            outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
+            isStopped: row.bool("stopped"), isPaused: row.bool("paused"), deviceIDs: deviceIDs,
+            statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
+            madeAt: row.optionalInt8("made_at") ?? 0,
+            tokens: RecipientTokens(
+                of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")))
     }
 }

@@ -22,8 +22,18 @@ package struct LeaseProgress: Sendable {
 }
 
 extension LeaseKey {
-    /// Reads queue, job and epoch, which are the first columns.
+    /// Reads the columns `queue_id`, `job_id` and `epoch`.
     init(_ row: Row) {
-        self.init(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2))
+        self.init(queueID: row.int4("queue_id"), jobID: row.int8("job_id"), epoch: row.int4("epoch"))
+    }
+}
+
+extension [LeaseKey] {
+    /// `$queue_ids`, `$job_ids` and `$epochs`, an element each for every lease.
+    var parameters: Parameters {
+        [
+            "queue_ids": .int4Array(map(\.queueID)), "job_ids": .int8Array(map(\.jobID)),
+            "epochs": .int4Array(map(\.epoch)),
+        ]
     }
 }

@@ -1,17 +1,23 @@
 package import QueueCore
 
 extension Statement {
-    /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `migrations/functions/ready_work.sql`.
+    /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `pushq.ready_work`.
     ///
-    /// $1 queue and $2 lane after which to begin; $3 pairs, at the most; $4 how far to count the ready jobs of a campaign's queue.
+    /// `$limit`: how far to count the ready jobs of a campaign's lane.
     static let ready = Statement(
-        "ready", "select queue_id, lane, campaign_id, ready, due_in, run_at, id from pushq.ready_work($1, $2, $3, $4)")
+        "ready",
+        #"""
+        select queue_id, lane, campaign_id, ready, due_in, run_at, id as job_id
+        from pushq.ready_work($after_queue, $after_lane, $pairs, $limit)
+        """#)
 
-    /// The same for pairs of queue and lane, begun at floors. $1 queue_id[], $2 lane[], $3 run_at[], $4 id[], $5 whether to
-    /// count its ready jobs, bool[]; $6 how far to count.
+    /// The same for pairs of queue and lane, begun at floors. `$counted`: of which of them to count the ready jobs.
     static let readyAbove = Statement(
-        "ready_above", "select queue_id, lane, ready, due_in, run_at, id from pushq.ready_above($1, $2, $3, $4, $5, $6)"
-    )
+        "ready_above",
+        #"""
+        select queue_id, lane, ready, due_in, run_at, id as job_id
+        from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
+        """#)
 }
 
 /// What a look at the queue found.
@@ -93,30 +99,35 @@ extension PostgresConnection {
         after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32
     ) async throws(PostgresError) -> ReadyWork {
         let rows = try await execute(
-            .ready, [.int4(place.queueID), .int2(place.lane.rawValue), .int4(pairs), .int4(limit)])
+            .ready,
+            [
+                "after_queue": .int4(place.queueID), "after_lane": .int2(place.lane.rawValue), "pairs": .int4(pairs),
+                "limit": .int4(limit),
+            ])
         var (pairsLeft, campaignsLeft) = (pairs, pairs)
         var work = ReadyWork()
         for row in rows {
-            guard let lane = Lane(rawValue: row.int2(1)) else { continue }
-            if row.optionalInt8(2) == nil {
+            guard let lane = Lane(rawValue: row.int2("lane")) else { continue }
+            if row.optionalInt8("campaign_id") == nil {
                 pairsLeft -= 1
-                if pairsLeft == 0 { work.end = LanePlace(row.int4(0), lane) }
+                if pairsLeft == 0 { work.end = LanePlace(row.int4("queue_id"), lane) }
             } else {
                 campaignsLeft -= 1
-                if campaignsLeft == 0, work.end == nil { work.end = LanePlace(row.int4(0), lane) }
+                if campaignsLeft == 0, work.end == nil { work.end = LanePlace(row.int4("queue_id"), lane) }
             }
             // Jobs of a paused campaign are due at infinity: they wake nobody.
-            guard let dueIn = row.optionalInt8(4) else { continue }
-            if let campaignID = row.optionalInt8(2) {
+            guard let dueIn = row.optionalInt8("due_in") else { continue }
+            if let campaignID = row.optionalInt8("campaign_id") {
                 work.fanOuts.append(
                     .init(
-                        place: LanePlace(row.int4(0), lane), campaignID: campaignID, readyJobs: Int(row.int4(3)),
+                        place: LanePlace(row.int4("queue_id"), lane), campaignID: campaignID,
+                        readyJobs: Int(row.int4("ready")),
                         dueIn: .microseconds(dueIn)))
             } else {
                 let head = LaneHead(
-                    LanePlace(row.int4(0), lane), runAt: row.timestamptz(5), jobID: row.int8(6))
+                    LanePlace(row.int4("queue_id"), lane), runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
                 work.jobs.append(
-                    .init(queueID: row.int4(0), lane: lane, dueIn: .microseconds(dueIn), head: head))
+                    .init(queueID: row.int4("queue_id"), lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
         }
         return work
@@ -131,22 +142,23 @@ extension PostgresConnection {
         let rows = try await execute(
             .readyAbove,
             [
-                .int4Array(floors.map(\.place.queueID)), .int2Array(floors.map(\.place.lane.rawValue)),
-                .timestamptzArray(floors.map(\.runAt)), .int8Array(floors.map(\.jobID)),
-                .boolArray(floors.map { lanes.contains($0.place) }), .int4(limit),
+                "queue_ids": .int4Array(floors.map(\.place.queueID)),
+                "lanes": .int2Array(floors.map(\.place.lane.rawValue)),
+                "run_ats": .timestamptzArray(floors.map(\.runAt)), "job_ids": .int8Array(floors.map(\.jobID)),
+                "counted": .boolArray(floors.map { lanes.contains($0.place) }), "limit": .int4(limit),
             ])
         var work = ReadyWork()
         var readyJobs: [LanePlace: Int] = [:]
         for row in rows {
-            guard let lane = Lane(rawValue: row.int2(1)), let dueIn = row.optionalInt8(3) else { continue }
-            let place = LanePlace(row.int4(0), lane)
+            guard let lane = Lane(rawValue: row.int2("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
+            let place = LanePlace(row.int4("queue_id"), lane)
             work.jobs.append(
                 .init(
                     queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
-                    head: LaneHead(place, runAt: row.timestamptz(4), jobID: row.int8(5))))
+                    head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
             // Of a lane without a floor nothing was claimed of late: it has not run dry.
             let isCounted = floors.contains { $0.place == place }
-            if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4(2)) : Int(limit) }
+            if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit) }
         }
         work.fanOuts = known.map { fanOut in
             ReadyWork.FanOut(

@@ -12,7 +12,7 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false, false, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
         where (select count(*) from kept) < (select count(*) from given)
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
@@ -24,16 +24,16 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($3::int[], $4::bigint[], $5::int[], $6::smallint[], $7::bytea[])
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[], $outcomes::bytea[])
             as g(queue_id, job_id, epoch, dispatched, outcomes)),
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1 and l.flush <= $8
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner and l.flush <= $number
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
-          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $2::interval, flush = $8
+          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
@@ -44,15 +44,15 @@ extension Statement {
         "renew",
         #"""
         with given as materialized (
-          select * from unnest($3::int[], $4::bigint[], $5::int[]) as g(queue_id, job_id, epoch)),
+          select * from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]) as g(queue_id, job_id, epoch)),
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
-          set deadline = now() + $2::interval
+          set deadline = now() + $lease::interval
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
@@ -82,13 +82,13 @@ package struct KeptLeases: Sendable {
     init(_ rows: Rows) {
         for row in rows {
             let key = LeaseKey(row)
-            guard row.bool(3) else {
+            guard row.bool("written") else {
                 locked.insert(key)
                 continue
             }
             keys.insert(key)
-            if row.bool(4) { stopped.insert(key) }
-            if row.bool(5) { paused.insert(key) }
+            if row.bool("stopped") { stopped.insert(key) }
+            if row.bool("paused") { paused.insert(key) }
         }
     }
 }
@@ -99,25 +99,17 @@ extension PostgresConnection {
     package func flush(
         _ jobs: [LeaseProgress], owner: Int64, lease: Duration, number: Int64
     ) async throws(PostgresError) -> KeptLeases {
-        let rows = try await execute(
-            .flush,
-            [
-                .int8(owner), .interval(lease),
-                .int4Array(jobs.map(\.key.queueID)), .int8Array(jobs.map(\.key.jobID)),
-                .int4Array(jobs.map(\.key.epoch)),
-                .int2Array(jobs.map { Int16($0.dispatched) }), .byteaArray(jobs.map(\.outcomes)), .int8(number),
-            ])
-        return KeptLeases(rows)
+        let parameters: Parameters = [
+            "owner": .int8(owner), "lease": .interval(lease), "number": .int8(number),
+            "dispatched": .int2Array(jobs.map { Int16($0.dispatched) }),
+            "outcomes": .byteaArray(jobs.map(\.outcomes)),
+        ]
+        return KeptLeases(try await execute(.flush, parameters + jobs.map(\.key).parameters))
     }
 
     /// Renews leases of which there is nothing to write.
     package func renew(_ keys: [LeaseKey], owner: Int64, lease: Duration) async throws(PostgresError) -> KeptLeases {
-        let rows = try await execute(
-            .renew,
-            [
-                .int8(owner), .interval(lease),
-                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
-            ])
-        return KeptLeases(rows)
+        let parameters: Parameters = ["owner": .int8(owner), "lease": .interval(lease)]
+        return KeptLeases(try await execute(.renew, parameters + keys.parameters))
     }
 }

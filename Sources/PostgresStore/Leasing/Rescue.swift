@@ -10,7 +10,7 @@ extension Statement {
         with late as materialized (
           select queue_id, job_id
           from pushq.lease
-          where deadline < now() - $1::interval
+          where deadline < now() - $grace::interval
           limit \#(PostgresConnection.mostRescued)
           for update skip locked),
         lost as (
@@ -35,6 +35,6 @@ extension PostgresConnection {
 
     /// Puts back the jobs of leases that ran out more than `grace` ago; at most ``mostRescued``. Returns how many.
     package func rescue(grace: Duration) async throws(PostgresError) -> Int {
-        try await execute(.rescue, [.interval(grace)]).count
+        try await execute(.rescue, ["grace": .interval(grace)]).count
     }
 }

@@ -18,19 +18,20 @@ extension StoredMessage {
     static let missing = StoredMessage(
         id: 0, payload: [], pushType: .alert, priority: nil, expiration: .apnsDefault, collapseID: nil)
 
-    /// Reads the columns id, payload, push_type, priority, expiration, collapse_id and is_broadcast, of which `first` is the
-    /// first; nil for a push type that only a newer version knows.
-    init?(_ row: Row, from first: Int) {
-        guard let pushType = PushType(rawValue: row.text(first + 2)) else { return nil }
+    /// Reads the columns `message_id`, `payload`, `push_type`, `priority`, `expiration`, `collapse_id` and `is_broadcast`; nil for a
+    /// push type that only a newer version knows.
+    init?(_ row: Row) {
+        let id = row.int8("message_id")
+        guard let pushType = PushType(rawValue: row.text("push_type")) else { return nil }
         let expiration: Expiration =
-            switch row.optionalInt8(first + 4) {
+            switch row.optionalInt8("expiration") {
             case nil: .apnsDefault
             case 0: .oneAttempt
             case let seconds?: .until(seconds)
             }
         self.init(
-            id: row.int8(first), payload: Array(row.text(first + 1).utf8), pushType: pushType,
-            priority: row.optionalInt2(first + 3).flatMap { Priority(rawValue: Int($0)) }, expiration: expiration,
-            collapseID: row.optionalText(first + 5), isBroadcast: row.bool(first + 6))
+            id: id, payload: Array(row.text("payload").utf8), pushType: pushType,
+            priority: row.optionalInt2("priority").flatMap { Priority(rawValue: Int($0)) }, expiration: expiration,
+            collapseID: row.optionalText("collapse_id"), isBroadcast: row.bool("is_broadcast"))
     }
 }

@@ -1,20 +1,18 @@
 extension Statement {
     /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two sets by hashing
     /// or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where 20,000 were held.
-    ///
-    /// $1 owner; $2 queue_id[], $3 job_id[], $4 epoch[] of the leases that it knows.
     static let unknownLeases = Statement(
         "unknown_leases",
         #"""
         with unknown as materialized (
           select queue_id, job_id, epoch
           from pushq.lease
-          where owner = $1
+          where owner = $owner
           except
-          select * from unnest($2::int[], $3::bigint[], $4::int[]))
+          select * from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[]))
         select l.queue_id, l.job_id, l.epoch, l.dispatched, l.outcomes, l.rescues
         from unknown u
-        join pushq.lease l on l.queue_id = u.queue_id and l.job_id = u.job_id and l.epoch = u.epoch and l.owner = $1
+        join pushq.lease l on l.queue_id = u.queue_id and l.job_id = u.job_id and l.epoch = u.epoch and l.owner = $owner
         """#)
 }
 
@@ -39,18 +37,11 @@ package struct UnknownLease: Sendable {
 extension PostgresConnection {
     /// Leases of `owner` other than `known`.
     package func unknownLeases(owner: Int64, known: [LeaseKey]) async throws(PostgresError) -> [UnknownLease] {
-        let rows = try await execute(
-            .unknownLeases,
-            [
-                .int8(owner), .int4Array(known.map(\.queueID)), .int8Array(known.map(\.jobID)),
-                .int4Array(known.map(\.epoch)),
-            ])
-        return rows.map { row in
+        try await execute(.unknownLeases, ["owner": .int8(owner)] + known.parameters).map { row in
             UnknownLease(
                 progress: LeaseProgress(
-                    key: LeaseKey(queueID: row.int4(0), jobID: row.int8(1), epoch: row.int4(2)),
-                    dispatched: Int(row.int2(3)), outcomes: row.bytes(4)),
-                rescues: Int(row.int2(5)))
+                    key: LeaseKey(row), dispatched: Int(row.int2("dispatched")), outcomes: row.bytes("outcomes")),
+                rescues: Int(row.int2("rescues")))
         }
     }
 }

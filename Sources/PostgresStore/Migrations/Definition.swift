@@ -51,6 +51,8 @@ struct DefinedObject: Equatable, Sendable {
     }
 
     init(_ row: Row) {
-        self.init(kind: row.text(0), identity: row.text(1), definition: row.text(2), checksum: row.text(3))
+        self.init(
+            kind: row.text("type"), identity: row.text("identity"), definition: row.text("definition"),
+            checksum: row.text("checksum"))
     }
 }

@@ -46,6 +46,6 @@ struct AppliedMigration: Equatable, Sendable {
     }
 
     init(_ row: Row) {
-        self.init(version: row.int4(0), name: row.text(1), checksum: row.bytes(2))
+        self.init(version: row.int4("version"), name: row.text("name"), checksum: row.bytes("checksum"))
     }
 }

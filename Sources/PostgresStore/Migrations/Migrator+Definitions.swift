@@ -38,8 +38,8 @@ extension Migrator {
     private func apply(_ definition: Definition, within limit: Duration) async throws(MigrationError) {
         do throws(PostgresError) {
             try await connection.runScript(definition.sql, within: limit)
-            let marks = try await connection.execute(.markDefinition, [.text(definition.mark)])
-            for mark in marks.map({ $0.text(0) }) { try await connection.runScript(mark) }
+            let marks = try await connection.execute(.markDefinition, ["mark": .text(definition.mark)])
+            for mark in marks.map({ $0.text("statement") }) { try await connection.runScript(mark) }
         } catch {
             throw .failed(definition.name, in: definition.sql, error)
         }
@@ -48,8 +48,8 @@ extension Migrator {
     private func drop(_ objects: [DefinedObject]) async throws(PostgresError) {
         guard !objects.isEmpty else { return }
         let statements = try await connection.execute(
-            .dropDefined, [.textArray(objects.map(\.kind)), .textArray(objects.map(\.identity))])
-        for statement in statements.map({ $0.text(0) }) { try await connection.runScript(statement) }
+            .dropDefined, ["kinds": .textArray(objects.map(\.kind)), "identities": .textArray(objects.map(\.identity))])
+        for statement in statements.map({ $0.text("statement") }) { try await connection.runScript(statement) }
     }
 
     /// What definitions have made, by the marks on it.
@@ -90,17 +90,17 @@ extension Statement {
     fileprivate static let definedObjects = Statement(
         "defined_objects",
         #"""
-        select type, identity, split_part(mark, ' ', 1), split_part(mark, ' ', 2)
+        select type, identity, split_part(mark, ' ', 1) as definition, split_part(mark, ' ', 2) as checksum
         from (\#(objects)) o
         where mark ~ '^(functions|views)/\w+ [0-9a-f]{64}$'
         order by type, identity
         """#)
 
-    /// Statements that put the mark $1 on what this transaction has made since it last marked something.
+    /// Statements that put `$mark` on what this transaction has made since it last marked something.
     fileprivate static let markDefinition = Statement(
         "mark_definition",
         #"""
-        select format('comment on %s %s is %L', type, identity, $1::text)
+        select format('comment on %s %s is %L', type, identity, $mark::text) as statement
         from (\#(objects)) o
         where version = pg_current_xact_id()::xid and not exists (
           select
@@ -108,12 +108,12 @@ extension Statement {
           where d.classoid = o.class::regclass and d.objoid = o.id and d.objsubid = 0 and d.xmin = pg_current_xact_id()::xid)
         """#)
 
-    /// Statements that drop objects, of which some may depend on others of the list, and nothing else. $1 kinds, $2 identities.
+    /// Statements that drop objects, of which some may depend on others of the list, and nothing else.
     fileprivate static let dropDefined = Statement(
         "drop_defined",
         #"""
-        with object as (select * from unnest($1::text[], $2::text[]) o(kind, identity))
-        select 'drop trigger ' || identity from object where kind = 'trigger'
+        with object as (select * from unnest($kinds::text[], $identities::text[]) o(kind, identity))
+        select 'drop trigger ' || identity as statement from object where kind = 'trigger'
         union all
         select 'drop view ' || string_agg(identity, ', ') from object where kind = 'view' having count(*) > 0
         union all

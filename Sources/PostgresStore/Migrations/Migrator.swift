@@ -111,14 +111,15 @@ package struct Migrator {
 
     private func apply(_ migration: Migration, within limit: Duration) async throws(MigrationError) {
         do throws(PostgresError) {
-            if try await !hasTable() { try await connection.runScript(Self.makeTable) }
+            if try await !connection.hasMigrationTable() { try await connection.runScript(Self.makeTable) }
             _ = try await connection.execute(.restoreMigrations)
             try await connection.runScript(migration.sql, within: limit)
             _ = try await connection.execute(
                 .recordMigration,
                 [
-                    .int4(migration.version), .text(migration.name), .bytea(migration.checksum),
-                    .bool(migration.stopsOlderWorkers),
+                    "version": .int4(migration.version), "name": .text(migration.name),
+                    "checksum": .bytea(migration.checksum),
+                    "stops_older_workers": .bool(migration.stopsOlderWorkers),
                 ])
             try await connection.runScript(Self.noteInSchema)
         } catch {
@@ -133,12 +134,8 @@ package struct Migrator {
     // MARK: What the database has
 
     func appliedMigrations() async throws(PostgresError) -> [AppliedMigration] {
-        guard try await hasTable() else { return [] }
+        guard try await connection.hasMigrationTable() else { return [] }
         return try await connection.execute(.appliedMigrations).map(AppliedMigration.init)
-    }
-
-    private func hasTable() async throws(PostgresError) -> Bool {
-        try await connection.execute(.hasMigrationTable).first?.bool(0) ?? false
     }
 
     /// Keeps the rows in the schema itself, as a comment, so that a dump without data can be migrated.
@@ -166,9 +163,16 @@ package struct Migrator {
         """#
 }
 
+extension PostgresConnection {
+    /// Whether any migration was ever applied.
+    func hasMigrationTable() async throws(PostgresError) -> Bool {
+        try await execute(.hasMigrationTable).one().bool("is_there")
+    }
+}
+
 extension Statement {
-    static let hasMigrationTable = Statement(
-        "has_migration_table", "select to_regclass('pushq.migration') is not null")
+    fileprivate static let hasMigrationTable = Statement(
+        "has_migration_table", "select to_regclass('pushq.migration') is not null as is_there")
     static let appliedMigrations = Statement(
         "applied_migrations",
         #"""
@@ -190,5 +194,6 @@ extension Statement {
         """#
     fileprivate static let recordMigration = Statement(
         "record_migration",
-        "insert into pushq.migration (version, name, checksum, stops_older_workers) values ($1, $2, $3, $4)")
+        "insert into pushq.migration (version, name, checksum, stops_older_workers) "
+            + "values ($version, $name, $checksum, $stops_older_workers)")
 }

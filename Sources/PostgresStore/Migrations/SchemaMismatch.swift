@@ -22,20 +22,22 @@ package enum SchemaMismatch: Error, Equatable, CustomStringConvertible {
 extension PostgresConnection {
     /// Looks whether a worker of this version may start.
     package func checkSchema() async throws {
-        let hasTable = try await execute(.hasMigrationTable).first?.bool(0) ?? false
-        let applied = hasTable ? Set(try await execute(.appliedMigrations).map { $0.int4(0) }) : []
+        let isThere = try await hasMigrationTable()
+        let applied = isThere ? Set(try await execute(.appliedMigrations).map { AppliedMigration($0).version }) : []
         if let missing = Migration.all.first(where: { !applied.contains($0.version) }) {
             throw SchemaMismatch.olderSchema(missing: missing.name)
         }
-        if let name = try await execute(.stoppingMigration, [.int4(SchemaMismatch.newestKnown)]).first?.text(0) {
-            throw SchemaMismatch.olderWorker(stoppedBy: name)
+        let parameters: Parameters = ["newest_known": .int4(SchemaMismatch.newestKnown)]
+        if let row = try await execute(.stoppingMigration, parameters).first {
+            throw SchemaMismatch.olderWorker(stoppedBy: row.text("name"))
         }
     }
 }
 
 extension Statement {
-    /// The first migration behind $1 that stops older workers.
+    /// The first migration behind `$newest_known` that stops older workers.
     fileprivate static let stoppingMigration = Statement(
         "stopping_migration",
-        "select name from pushq.migration where version > $1 and stops_older_workers order by version limit 1")
+        "select name from pushq.migration where version > $newest_known and stops_older_workers order by version limit 1"
+    )
 }

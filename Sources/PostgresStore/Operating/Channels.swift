@@ -2,26 +2,26 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    static let registerChannel = Statement("register_channel", "select pushq.register_channel($1, $2, $3)")
+    static let registerChannel = Statement(
+        "register_channel", "select pushq.register_channel($queue, $channel, $policy)")
 
-    /// $1 queue; $2 channels, by their text. Returns how many were in use till now.
+    /// Returns how many were in use till now.
     static let retireChannels = Statement(
         "retire_channels",
         #"""
         with gone as (
           update pushq.channel set retired_at = now(), throttled_until = null
-          where queue_id = pushq.queue_id($1) and channel = any ($2::text[]) and retired_at is null
+          where queue_id = pushq.queue_id($queue) and channel = any ($channels::text[]) and retired_at is null
           returning id)
         select count(*) from gone
         """#)
 
-    /// $1 queue.
     static let channels = Statement(
         "channels",
         #"""
         select c.channel, c.policy, c.created_at, c.throttled_until, c.retired_at, c.retired_reason
         from pushq.channel c
-        where c.queue_id = pushq.queue_id($1)
+        where c.queue_id = pushq.queue_id($queue)
         order by c.id
         """#)
 }
@@ -44,24 +44,28 @@ extension PostgresConnection {
     package func registerChannel(
         _ channel: ChannelID, policy: ChannelPolicy, inQueue queue: String
     ) async throws(PostgresError) {
-        _ = try await execute(.registerChannel, [.text(queue), .text(channel.text), .int4(Int32(policy.rawValue))])
+        _ = try await execute(
+            .registerChannel,
+            ["queue": .text(queue), "channel": .text(channel.text), "policy": .int4(Int32(policy.rawValue))])
     }
 
     /// Has nothing sent to these channels any more. Returns how many of them were in use till now.
     @discardableResult
     package func retireChannels(_ channels: [ChannelID], ofQueue queue: String) async throws(PostgresError) -> Int {
-        let rows = try await execute(.retireChannels, [.text(queue), .textArray(channels.map(\.text))])
-        return Int(rows.first?.int8(0) ?? 0)
+        let rows = try await execute(
+            .retireChannels, ["queue": .text(queue), "channels": .textArray(channels.map(\.text))])
+        return try rows.one().count("count")
     }
 
     /// The channels of a queue, the oldest first, those that were retired among them. An unknown queue is an error.
     package func channels(ofQueue queue: String) async throws(PostgresError) -> [StoredChannel] {
-        try await execute(.channels, [.text(queue)]).compactMap { row in
-            guard let channel = try? ChannelID(row.text(0)) else { return nil }
+        try await execute(.channels, ["queue": .text(queue)]).compactMap { row in
+            guard let channel = try? ChannelID(row.text("channel")) else { return nil }
             return StoredChannel(
-                channel: channel, policy: ChannelPolicy(rawValue: row.int2(1)) ?? .none, createdAt: row.time(2),
-                throttledUntil: row.optionalTime(3), retiredAt: row.optionalTime(4),
-                retiredReason: row.optionalInt2(5).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
+                channel: channel, policy: ChannelPolicy(rawValue: row.int2("policy")) ?? .none,
+                createdAt: row.time("created_at"),
+                throttledUntil: row.optionalTime("throttled_until"), retiredAt: row.optionalTime("retired_at"),
+                retiredReason: row.optionalInt2("retired_reason").map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
         }
     }
 }

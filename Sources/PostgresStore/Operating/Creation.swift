@@ -6,10 +6,8 @@ package enum Creation: Sendable, Equatable {
     /// What it should belong to is not there.
     case parentMissing
 
-    /// Of a row `(is the parent there, was it made)`.
-    init(_ row: Row?) {
-        let hasParent = row?.bool(0) ?? false
-        let wasMade = row?.bool(1) ?? false
-        self = wasMade ? .created : hasParent ? .exists : .parentMissing
+    /// Reads the columns `has_parent` and `was_made`.
+    init(_ row: Row) {
+        self = row.bool("was_made") ? .created : row.bool("has_parent") ? .exists : .parentMissing
     }
 }

@@ -2,37 +2,35 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// A credential's id before its row is there, since its secret is sealed for that row. $1 tenant.
+    /// A credential's id before its row is there, since its secret is sealed for that row.
     static let newCredentialID = Statement(
         "new_credential_id",
         #"""
-        select t.id, nextval(pg_get_serial_sequence('pushq.credential', 'id'))::int,
-               exists (select from pushq.credential c where c.tenant_id = t.id and c.name = $2)
-        from pushq.tenant t where t.name = $1
+        select t.id as tenant_id, nextval(pg_get_serial_sequence('pushq.credential', 'id'))::int as id,
+               exists (select from pushq.credential c where c.tenant_id = t.id and c.name = $name) as is_taken
+        from pushq.tenant t where t.name = $tenant
         """#)
 
-    /// $1 tenant_id; $2 id; $3 name; $4 kind; $5 team; $6 key; $7 topics; $8 environments; $9 fingerprint; $10 not_after; $11 sealed.
     static let addCredential = Statement(
         "add_credential",
         #"""
         insert into pushq.credential
           (tenant_id, id, name, kind, team_id, key_id, topics, environments, fingerprint, not_after, sealed)
         overriding system value
-        values ($1, $2, $3, $4, $5, $6, $7::text[], $8::text[], $9, $10, $11)
+        values ($tenant_id, $id, $name, $kind, $team_id, $key_id, $topics::text[], $environments::text[], $fingerprint, $not_after, $sealed)
         on conflict on constraint credential_name_once do nothing
         returning id
         """#)
 
     /// The same row with another secret: its version grows, and queues that a worker paused because of the old one go on.
-    /// Parameters as `add_credential`, without the third.
     static let replaceCredential = Statement(
         "replace_credential",
         #"""
         with replaced as (
           update pushq.credential
-          set kind = $3, team_id = $4, key_id = $5, topics = $6::text[], environments = $7::text[], fingerprint = $8,
-              not_after = $9, sealed = $10, warned_days = null, version = version + 1, replaced_at = now()
-          where tenant_id = $1 and id = $2
+          set kind = $kind, team_id = $team_id, key_id = $key_id, topics = $topics::text[], environments = $environments::text[], fingerprint = $fingerprint,
+              not_after = $not_after, sealed = $sealed, warned_days = null, version = version + 1, replaced_at = now()
+          where tenant_id = $tenant_id and id = $id
           returning tenant_id, id),
         resumed as (
           update pushq.queue q
@@ -40,42 +38,41 @@ extension Statement {
           from replaced r
           where q.tenant_id = r.tenant_id and q.credential_id = r.id and q.paused_credential_version is not null
           returning q.id)
-        select (select count(*) from resumed), pushq.wake()::text from replaced
+        select (select count(*) from resumed) as resumed, pushq.wake()::text from replaced
         """#)
 
     static let credentials = Statement(
         "credentials",
         #"""
-        select t.name, c.name, c.kind, c.version, c.team_id, c.key_id, array_to_string(c.topics, ', '),
-               array_to_string(c.environments, ', '), c.not_after,
-               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id), now()
+        select t.name as tenant, c.name, c.kind, c.version, c.team_id, c.key_id, array_to_string(c.topics, ', ') as topics,
+               array_to_string(c.environments, ', ') as environments, c.not_after,
+               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues, now() as now
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
-        where $1::text is null or t.name = $1
+        where $tenant::text is null or t.name = $tenant
         order by t.name, c.name
         """#)
 
-    /// $1 tenant; $2 name.
     static let sealedCredential = Statement(
         "sealed_credential",
         #"""
         select c.tenant_id, c.id, c.kind, c.team_id, c.key_id, c.sealed, c.environments::text[], c.topics::text[], c.not_after
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
-        where t.name = $1 and c.name = $2
+        where t.name = $tenant and c.name = $name
         """#)
 
-    /// $1 tenant; $2 name. Nothing is removed while a queue is sent with it.
+    /// Nothing is removed while a queue is sent with it.
     static let removeCredential = Statement(
         "remove_credential",
         #"""
         with c as materialized (
           select c.tenant_id, c.id from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
-          where t.name = $1 and c.name = $2),
+          where t.name = $tenant and c.name = $name),
         used as materialized (
           select count(*) as n from pushq.queue q join c on q.tenant_id = c.tenant_id and q.credential_id = c.id),
         gone as (
           delete from pushq.credential x using c, used
           where x.tenant_id = c.tenant_id and x.id = c.id and used.n = 0 returning x.id)
-        select exists (select from gone), used.n from c, used
+        select used.n as queues from c, used
         """#)
 }
 
@@ -100,17 +97,23 @@ package struct NewCredential: Sendable {
         self.sealed = sealed
     }
 
-    fileprivate var parameters: [Parameter] {
-        switch kind {
+    fileprivate var parameters: Parameters {
+        ["environments": .textArray(environments), "sealed": .bytea(sealed)] + kind.parameters
+    }
+}
+
+extension NewCredential.Kind {
+    fileprivate var parameters: Parameters {
+        switch self {
         case .token(let teamID, let keyID):
             [
-                .text("token"), .text(teamID), .text(keyID), .textArray([]), .textArray(environments),
-                .bytea(nil), .timestamptz(nil), .bytea(sealed),
+                "kind": .text("token"), "team_id": .text(teamID), "key_id": .text(keyID), "topics": .textArray([]),
+                "fingerprint": .bytea(nil), "not_after": .time(nil),
             ]
         case .certificate(let topics, let fingerprint, let notAfter):
             [
-                .text("certificate"), .text(nil), .text(nil), .textArray(topics), .textArray(environments),
-                .bytea(fingerprint), .time(notAfter), .bytea(sealed),
+                "kind": .text("certificate"), "team_id": .text(nil), "key_id": .text(nil), "topics": .textArray(topics),
+                "fingerprint": .bytea(fingerprint), "not_after": .time(notAfter),
             ]
         }
     }
@@ -158,8 +161,8 @@ extension PostgresConnection {
     package func newCredentialID(
         _ name: String, of tenant: String
     ) async throws(PostgresError) -> (id: CredentialID, isTaken: Bool)? {
-        try await execute(.newCredentialID, [.text(tenant), .text(name)]).first.map { row in
-            (CredentialID(tenantID: row.int4(0), id: row.int4(1)), row.bool(2))
+        try await execute(.newCredentialID, ["tenant": .text(tenant), "name": .text(name)]).first.map { row in
+            (CredentialID(row), row.bool("is_taken"))
         }
     }
 
@@ -167,54 +170,71 @@ extension PostgresConnection {
     package func addCredential(
         _ credential: NewCredential, name: String, as id: CredentialID
     ) async throws(PostgresError) -> Bool {
-        let parameters: [Parameter] = [.int4(id.tenantID), .int4(id.id), .text(name)] + credential.parameters
+        let parameters = id.parameters + ["name": .text(name)] + credential.parameters
         return try await execute(.addCredential, parameters).count > 0
     }
 
     /// Puts another secret into a credential's row. Returns how many queues go on that a worker had paused because of it.
     package func replaceCredential(_ id: CredentialID, by credential: NewCredential) async throws(PostgresError) -> Int
     {
-        let rows = try await execute(.replaceCredential, [.int4(id.tenantID), .int4(id.id)] + credential.parameters)
-        return rows.first.map { Int($0.int8(0)) } ?? 0
+        let rows = try await execute(.replaceCredential, id.parameters + credential.parameters)
+        // Without a row somebody has removed the credential.
+        return rows.first.map { $0.count("resumed") } ?? 0
     }
 
     /// The credentials of one tenant, or of all.
     package func credentials(of tenant: String?) async throws(PostgresError) -> [CredentialSummary] {
-        try await execute(.credentials, [.text(tenant)]).map(CredentialSummary.init)
+        try await execute(.credentials, ["tenant": .text(tenant)]).map(CredentialSummary.init)
     }
 
     /// A credential with its sealed secret; nil without such a one.
     package func sealedCredential(_ name: String, of tenant: String) async throws(PostgresError) -> SealedCredential? {
-        try await execute(.sealedCredential, [.text(tenant), .text(name)]).first.map(SealedCredential.init)
+        try await execute(.sealedCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map(
+            SealedCredential.init)
     }
 
     /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from being
     /// removed.
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
-        try await execute(.removeCredential, [.text(tenant), .text(name)]).first.map { Int($0.int8(1)) }
+        try await execute(.removeCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map {
+            $0.count("queues")
+        }
     }
+}
+
+extension CredentialID {
+    /// Reads the columns `tenant_id` and `id`.
+    fileprivate init(_ row: Row) {
+        self.init(tenantID: row.int4("tenant_id"), id: row.int4("id"))
+    }
+
+    /// `$tenant_id` and `$id`.
+    var parameters: Parameters { ["tenant_id": .int4(tenantID), "id": .int4(id)] }
 }
 
 extension SealedCredential {
     fileprivate init(_ row: Row) {
-        let (environments, topics) = (row.textArray(6).compactMap(Environment.init(rawValue:)), row.textArray(7))
+        let environments = row.textArray("environments").compactMap(Environment.init(rawValue:))
+        let isToken = row.text("kind") == "token"
         self.init(
-            id: CredentialID(tenantID: row.int4(0), id: row.int4(1)), teamID: row.optionalText(3),
-            keyID: row.optionalText(4), sealed: row.bytes(5),
+            id: CredentialID(row), teamID: row.optionalText("team_id"), keyID: row.optionalText("key_id"),
+            sealed: row.bytes("sealed"),
             scope: CredentialScope(
-                kind: row.text(2) == "token" ? .token : .certificate,
+                kind: isToken ? .token : .certificate,
                 environments: .init(environments, field: "environments of credential list"),
-                topics: row.text(2) == "token" ? nil : .init(topics, field: "topics of credential list"),
-                notAfter: row.optionalTime(8)))
+                topics: isToken ? nil : .init(row.textArray("topics"), field: "topics of credential list"),
+                notAfter: row.optionalTime("not_after")))
     }
 }
 
 extension CredentialSummary {
     fileprivate init(_ row: Row) {
+        let notAfter = row.optionalTime("not_after")
         self.init(
-            tenant: row.text(0), name: row.text(1), kind: row.text(2), version: Int(row.int4(3)),
-            teamID: row.optionalText(4), keyID: row.optionalText(5), topics: row.text(6), environments: row.text(7),
-            notAfter: row.optionalTime(8), queueCount: Int(row.int8(9)),
-            expiry: row.optionalTime(8).map { CredentialExpiry(notAfter: $0, now: row.time(10)) })
+            tenant: row.text("tenant"), name: row.text("name"), kind: row.text("kind"),
+            version: Int(row.int4("version")), teamID: row.optionalText("team_id"), keyID: row.optionalText("key_id"),
+            topics: row.text("topics"), environments: row.text("environments"), notAfter: notAfter,
+            queueCount: row.count("queues"),
+            expiry: notAfter.map { CredentialExpiry(notAfter: $0, now: row.time("now")) })
     }
 }

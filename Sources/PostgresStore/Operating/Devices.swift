@@ -2,52 +2,50 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Devices in the order of their ids, a page at a time. $1 queue; $2 the last id of the page before; $3 user or null;
-    /// $4 whether inactive ones are wanted too; $5 how many.
+    /// Devices in the order of their ids, a page at a time: those behind `$last`, the last id of the page before.
     static let devices = Statement(
         "devices",
         #"""
         select d.id, d.token, d.user_key, d.active, d.registered_at,
                d.inactive_since, d.inactive_reason, d.reactivated_at
         from pushq.device d
-        where d.queue_id = pushq.queue_id($1) and d.id > $2 and ($3::text is null or d.user_key = $3) and (d.active or $4)
+        where d.queue_id = pushq.queue_id($queue) and d.id > $last and ($user_key::text is null or d.user_key = $user_key) and (d.active or $inactive)
         order by d.id
-        limit $5
+        limit $limit
         """#)
 
-    /// $1 queue; $2 token.
     static let device = Statement(
         "device",
         #"""
         select d.id, d.token, d.user_key, d.active, d.registered_at,
                d.inactive_since, d.inactive_reason, d.reactivated_at
         from pushq.device d
-        where d.queue_id = pushq.queue_id($1) and d.token = $2
+        where d.queue_id = pushq.queue_id($queue) and d.token = $token
         """#)
 
-    /// $1 queue; $2 token. Already inactive ones keep their reason.
+    /// Already inactive ones keep their reason.
     static let deactivateDevice = Statement(
         "deactivate_device",
         #"""
         with d as materialized (
-          select queue_id, id from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
+          select queue_id, id from pushq.device where queue_id = pushq.queue_id($queue) and token = $token for update),
         changed as (
           update pushq.device x set active = false, inactive_since = clock_timestamp(), inactive_reason = null
           from d where x.queue_id = d.queue_id and x.id = d.id and x.active returning x.id)
-        select exists (select from d), exists (select from changed)
+        select exists (select from d) as is_known, exists (select from changed) as has_changed
         """#)
 
-    /// $1 queue; $2 token. An operator's word is no registration, but reports from before it no longer deactivate the device: neither an
+    /// An operator's word is no registration, but reports from before it no longer deactivate the device: neither an
     /// inactive one nor one of which a report is still on the way.
     static let reactivateDevice = Statement(
         "reactivate_device",
         #"""
         with d as materialized (
-          select queue_id, id, active from pushq.device where queue_id = pushq.queue_id($1) and token = $2 for update),
+          select queue_id, id, active from pushq.device where queue_id = pushq.queue_id($queue) and token = $token for update),
         changed as (
           update pushq.device x set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
           from d where x.queue_id = d.queue_id and x.id = d.id)
-        select exists (select from d), exists (select from d where not d.active)
+        select exists (select from d) as is_known, exists (select from d where not d.active) as has_changed
         """#)
 }
 
@@ -81,15 +79,16 @@ extension PostgresConnection {
     package func devices(
         inQueue queue: String, after last: Int64, userKey: String?, includesInactive: Bool, limit: Int
     ) async throws(PostgresError) -> [Device] {
-        let parameters: [Parameter] = [
-            .text(queue), .int8(last), .text(userKey), .bool(includesInactive), .int8(Int64(limit)),
+        let parameters: Parameters = [
+            "queue": .text(queue), "last": .int8(last), "user_key": .text(userKey),
+            "inactive": .bool(includesInactive), "limit": .int8(Int64(limit)),
         ]
         return try await execute(.devices, parameters).compactMap(Device.init)
     }
 
     /// The device of a token; nil without one.
     package func device(_ token: DeviceToken, inQueue queue: String) async throws(PostgresError) -> Device? {
-        try await execute(.device, [.text(queue), .bytea(token.bytes)]).first.flatMap(Device.init)
+        try await execute(.device, ["queue": .text(queue), "token": .bytea(token.bytes)]).first.flatMap(Device.init)
     }
 
     /// Takes a device out of all sends to come, or brings it back.
@@ -97,20 +96,20 @@ extension PostgresConnection {
         _ token: DeviceToken, inQueue queue: String, isActive: Bool
     ) async throws(PostgresError) -> DeviceChange {
         let statement: Statement = isActive ? .reactivateDevice : .deactivateDevice
-        guard let row = try await execute(statement, [.text(queue), .bytea(token.bytes)]).first, row.bool(0) else {
-            return .unknown
-        }
-        return row.bool(1) ? .changed : .unchanged
+        let parameters: Parameters = ["queue": .text(queue), "token": .bytea(token.bytes)]
+        let row = try await execute(statement, parameters).one()
+        guard row.bool("is_known") else { return .unknown }
+        return row.bool("has_changed") ? .changed : .unchanged
     }
 }
 
 extension Device {
     fileprivate init?(_ row: Row) {
-        guard let token = try? DeviceToken(bytes: row.bytes(1)) else { return nil }
+        guard let token = try? DeviceToken(bytes: row.bytes("token")) else { return nil }
         self.init(
-            id: row.int8(0), token: token, userKey: row.optionalText(2), isActive: row.bool(3),
-            registeredAt: row.optionalTime(4), reactivatedAt: row.optionalTime(7),
-            inactiveSince: row.optionalTime(5),
-            inactiveReason: row.optionalInt2(6).map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
+            id: row.int8("id"), token: token, userKey: row.optionalText("user_key"), isActive: row.bool("active"),
+            registeredAt: row.optionalTime("registered_at"), reactivatedAt: row.optionalTime("reactivated_at"),
+            inactiveSince: row.optionalTime("inactive_since"),
+            inactiveReason: row.optionalInt2("inactive_reason").map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
     }
 }

@@ -3,7 +3,7 @@ package import QueueCore
 
 extension Statement {
     /// Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the most
-    /// frequent first: bytes 128 to 191 of the outcomes. $1 queue or null; $2 how many.
+    /// frequent first: bytes 128 to 191 of the outcomes.
     static let failedJobs = Statement(
         "failed_jobs",
         #"""
@@ -12,9 +12,9 @@ extension Statement {
         from (
           select queue_id, job_id, root_id, attempt, ended_at, failed, outcomes
           from pushq.result
-          where failed > 0 and retried_at is null and ($1::text is null or queue_id = pushq.queue_id($1))
+          where failed > 0 and retried_at is null and ($queue::text is null or queue_id = pushq.queue_id($queue))
           order by job_id desc
-          limit $2) r
+          limit $limit) r
         cross join lateral (
           select array_agg(code order by n desc, code) as codes, array_agg(n order by n desc, code) as counts
           from (
@@ -27,8 +27,9 @@ extension Statement {
         order by r.job_id desc
         """#)
 
-    static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($1, $2)")
-    static let retryFailedCampaign = Statement("retry_failed_campaign", "select pushq.retry_failed_campaign($1, $2)")
+    static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($queue, $job)")
+    static let retryFailedCampaign = Statement(
+        "retry_failed_campaign", "select pushq.retry_failed_campaign($queue, $key)")
 }
 
 /// A job that ended with recipients whose attempts were used up.
@@ -48,29 +49,30 @@ package struct FailedJob: Sendable {
 extension PostgresConnection {
     /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
     package func failedJobs(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [FailedJob] {
-        try await execute(.failedJobs, [.text(queue), .int8(Int64(limit))]).compactMap(FailedJob.init)
+        try await execute(.failedJobs, ["queue": .text(queue), "limit": .int8(Int64(limit))]).compactMap(FailedJob.init)
     }
 
     /// Sends again to the failed recipients of a job, each once. Returns how many there were.
     package func retryFailed(ofJob id: Int64, inQueue queue: String) async throws(PostgresError) -> Int {
-        Int(try await execute(.retryFailed, [.text(queue), .int8(id)]).first?.int8(0) ?? 0)
+        try await execute(.retryFailed, ["queue": .text(queue), "job": .int8(id)]).one().count("retry_failed")
     }
 
     /// Sends again to the failed recipients of a campaign, each once. Returns how many there were.
     package func retryFailed(ofCampaign key: String, inQueue queue: String) async throws(PostgresError) -> Int {
-        Int(try await execute(.retryFailedCampaign, [.text(queue), .text(key)]).first?.int8(0) ?? 0)
+        try await execute(.retryFailedCampaign, ["queue": .text(queue), "key": .text(key)])
+            .one().count("retry_failed_campaign")
     }
 }
 
 extension FailedJob {
     fileprivate init?(_ row: Row) {
-        guard let environment = Environment(rawValue: row.text(2)) else { return nil }
-        let reasons = zip(row.int4Array(9), row.int4Array(10)).map { code, count in
+        guard let queue = QueueName(row) else { return nil }
+        let reasons = zip(row.int4Array("codes"), row.int4Array("counts")).map { code, count in
             (reason: Reason(code: UInt8(truncatingIfNeeded: code)), count: Int(count))
         }
         self.init(
-            queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment), id: row.int8(3),
-            rootID: row.int8(4), campaignKey: row.optionalText(5), attempt: Int(row.int2(6)), endedAt: row.time(7),
-            failedCount: Int(row.int2(8)), reasons: reasons)
+            queue: queue, id: row.int8("job_id"), rootID: row.int8("root_id"), campaignKey: row.optionalText("key"),
+            attempt: Int(row.int2("attempt")), endedAt: row.time("ended_at"), failedCount: Int(row.int2("failed")),
+            reasons: reasons)
     }
 }

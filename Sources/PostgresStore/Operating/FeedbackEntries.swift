@@ -2,21 +2,21 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first. $1 queue; $2 how many. So many of each day are read by key, however many a day has.
+    /// The latest first. Of each day no more than `$limit` are read, by key, however many it has.
     static let feedback = Statement(
         "feedback",
         #"""
         select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict
         from (
-          select pushq.queue_id($1) as id) q
+          select pushq.queue_id($queue) as id) q
         cross join lateral (
           select f.*
           from (select to_date(right(relname, 8), 'YYYYMMDD') as day
                 from pg_inherits join pg_class c on c.oid = inhrelid where inhparent = 'pushq.feedback'::regclass) k
           cross join lateral (
-            select * from pushq.feedback f where f.day = k.day and f.queue_id = q.id order by f.id desc limit $2) f
+            select * from pushq.feedback f where f.day = k.day and f.queue_id = q.id order by f.id desc limit $limit) f
           order by f.id desc
-          limit $2) f
+          limit $limit) f
         left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
         order by f.id desc
         """#)
@@ -39,11 +39,13 @@ package struct FeedbackEntry: Sendable {
 extension PostgresConnection {
     /// The latest reports about devices of a queue.
     package func feedback(ofQueue queue: String, limit: Int) async throws(PostgresError) -> [FeedbackEntry] {
-        try await execute(.feedback, [.text(queue), .int8(Int64(limit))]).map { row in
+        try await execute(.feedback, ["queue": .text(queue), "limit": .int8(Int64(limit))]).map { row in
             FeedbackEntry(
-                deviceID: row.int8(0), token: row.optionalBytes(1).flatMap { try? DeviceToken(bytes: $0) },
-                userKey: row.optionalText(2), reason: Reason(code: UInt8(truncatingIfNeeded: row.int2(3))),
-                reportedAt: row.time(4), recordedAt: row.time(5), verdict: row.text(6))
+                deviceID: row.int8("device_id"),
+                token: row.optionalBytes("token").flatMap { try? DeviceToken(bytes: $0) },
+                userKey: row.optionalText("user_key"),
+                reason: Reason(code: UInt8(truncatingIfNeeded: row.int2("reason"))),
+                reportedAt: row.time("reported_at"), recordedAt: row.time("recorded_at"), verdict: row.text("verdict"))
         }
     }
 }

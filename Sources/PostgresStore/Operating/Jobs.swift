@@ -2,48 +2,48 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Waiting and held jobs, in the order in which they are claimed. $1 queue or null; $2 how many.
+    /// Waiting and held jobs, in the order in which they are claimed.
     ///
-    /// Waiting ones are read in the order of their index, so many at the most, however many there are. Each of the branches for one queue and
-    /// for all has a plan of its own; the other one is not begun.
+    /// Waiting ones are read in the order of their index, no more than `$limit`, however many there are. The branches for one queue and
+    /// for all have plans of their own, and PostgreSQL runs only one of them.
     static let jobs = Statement(
         "jobs",
         #"""
         select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues,
-               j.campaign_id, j.root_id, w.name
+               j.campaign_id, j.root_id, w.name as worker
         from (
           (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
                   null::bigint as owner
            from pushq.job
-           where $1::text is null
+           where $queue::text is null
            order by queue_id, lane, run_at, id
-           limit $2)
+           limit $limit)
           union all
           (select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, null
            from pushq.job
-           where queue_id = (select case when $1 is not null then pushq.queue_id($1) end)
+           where queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
            order by queue_id, lane, run_at, id
-           limit $2)
+           limit $limit)
           union all
           (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, owner
            from pushq.lease
-           where $1 is null or queue_id = (select case when $1 is not null then pushq.queue_id($1) end)
+           where $queue is null or queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
            order by queue_id, lane, run_at, job_id
-           limit $2)
+           limit $limit)
           order by queue_id, lane, run_at, id
-          limit $2) j
+          limit $limit) j
         join pushq.queue_name n on n.queue_id = j.queue_id
         left join pushq.worker w on w.incarnation = j.owner
         order by j.queue_id, j.lane, j.run_at, j.id
         """#)
 
-    /// What is left of a job when it has ended. $1 queue; $2 job.
+    /// What is left of a job when it has ended.
     static let jobResult = Statement(
         "job_result",
         #"""
         select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint, r.suppressed::bigint,
                r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
-        from pushq.result r where r.queue_id = pushq.queue_id($1) and r.job_id = $2
+        from pushq.result r where r.queue_id = pushq.queue_id($queue) and r.job_id = $job
         """#)
 }
 
@@ -79,25 +79,27 @@ package struct JobResult: Sendable {
 extension PostgresConnection {
     /// Jobs that wait or are held, of a queue or of all, those to be sent first in front.
     package func jobs(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [JobSummary] {
-        try await execute(.jobs, [.text(queue), .int8(Int64(limit))]).compactMap(JobSummary.init)
+        try await execute(.jobs, ["queue": .text(queue), "limit": .int8(Int64(limit))]).compactMap(JobSummary.init)
     }
 
     /// The end of a job; nil if it has not ended, or too long ago.
     package func result(ofJob id: Int64, inQueue queue: String) async throws(PostgresError) -> JobResult? {
-        try await execute(.jobResult, [.text(queue), .int8(id)]).first.map { row in
+        try await execute(.jobResult, ["queue": .text(queue), "job": .int8(id)]).first.map { row in
             JobResult(
-                rootID: row.int8(0), attempt: Int(row.int2(1)), endedAt: row.time(2), tally: OutcomeTally(row, from: 3))
+                rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), endedAt: row.time("ended_at"),
+                tally: OutcomeTally(row))
         }
     }
 }
 
 extension JobSummary {
     fileprivate init?(_ row: Row) {
-        guard let environment = Environment(rawValue: row.text(2)) else { return nil }
+        guard let queue = QueueName(row) else { return nil }
         self.init(
-            queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment), id: row.int8(3),
-            state: row.text(4), lane: Lane(rawValue: row.int2(5)), runAt: row.time(6), sendBy: row.time(7),
-            recipientCount: Int(row.int2(8)), attempt: Int(row.int2(9)), rescues: Int(row.int2(10)),
-            campaignID: row.optionalInt8(11), rootID: row.int8(12), worker: row.optionalText(13))
+            queue: queue, id: row.int8("id"), state: row.text("state"), lane: Lane(rawValue: row.int2("lane")),
+            runAt: row.time("run_at"), sendBy: row.time("send_by"), recipientCount: Int(row.int2("recipient_count")),
+            attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
+            campaignID: row.optionalInt8("campaign_id"), rootID: row.int8("root_id"),
+            worker: row.optionalText("worker"))
     }
 }

@@ -2,16 +2,17 @@ package import FoundationEssentials
 
 extension Statement {
     /// What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first thousand jobs are
-    /// looked at. $1 queue; $2 root.
+    /// looked at.
     static let standstill = Statement(
         "standstill",
         #"""
-        select q.paused_reason, t.name, t.suspended_at is not null, q.credential_id is null, c.key, c.paused_at is not null,
-               w.alive, w.serving, w.cut_off, case when s.due > now() then s.due end
+        select q.paused_reason, t.name as tenant, t.suspended_at is not null as tenant_is_suspended,
+               q.credential_id is null as lacks_credential, c.key, c.paused_at is not null as campaign_is_paused,
+               w.alive, w.serving, w.cut_off, case when s.due > now() then s.due end as due_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        left join pushq.campaign c on c.queue_id = q.id and c.id = $2
+        left join pushq.campaign c on c.queue_id = q.id and c.id = $root
         cross join lateral (
           select count(*) > 0 as alive,
                  coalesce(bool_or(t.name || '/' || a.bundle_id || '/' || q.environment like
@@ -25,18 +26,18 @@ extension Statement {
           from (
             select f.start_at as due
             from pushq.fan_out f
-            where f.queue_id = q.id and f.campaign_id = $2 and not f.done
+            where f.queue_id = q.id and f.campaign_id = $root and not f.done
             union all
             select j.run_at
             from (
               select b.job_id
               from pushq.body b
-              where b.queue_id = q.id and b.root_id = $2
+              where b.queue_id = q.id and b.root_id = $root
               order by b.slice, b.first_device_id
               limit 1000) b
             join pushq.job j on j.queue_id = q.id and j.id = b.job_id
             where j.run_at < 'infinity') d) s
-        where q.id = pushq.queue_id($1)
+        where q.id = pushq.queue_id($queue)
         """#)
 }
 
@@ -72,14 +73,16 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
 extension PostgresConnection {
     /// What keeps a campaign or a send from moving at this moment; nil if nothing is known that does.
     package func standstill(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> Standstill? {
-        guard let row = try await execute(.standstill, [.text(queue), .int8(root)]).first else { return nil }
-        if let reason = row.optionalText(0) { return .queuePaused(queue: queue, reason: reason) }
-        if row.bool(2) { return .tenantSuspended(row.text(1)) }
-        if row.bool(5) { return .campaignPaused(queue: queue, key: row.text(4)) }
-        if row.bool(3) { return .noCredential(queue: queue) }
-        if !row.bool(6) { return .noWorker }
-        if !row.bool(7) { return .noWorkerServes(queue: queue) }
-        if let date = row.optionalTime(9) { return .notDue(date) }
-        return row.textArray(8).first.map { .apnsUnreachable(worker: $0) }
+        guard let row = try await execute(.standstill, ["queue": .text(queue), "root": .int8(root)]).first else {
+            return nil
+        }
+        if let reason = row.optionalText("paused_reason") { return .queuePaused(queue: queue, reason: reason) }
+        if row.bool("tenant_is_suspended") { return .tenantSuspended(row.text("tenant")) }
+        if row.bool("campaign_is_paused") { return .campaignPaused(queue: queue, key: row.text("key")) }
+        if row.bool("lacks_credential") { return .noCredential(queue: queue) }
+        if !row.bool("alive") { return .noWorker }
+        if !row.bool("serving") { return .noWorkerServes(queue: queue) }
+        if let date = row.optionalTime("due_at") { return .notDue(date) }
+        return row.textArray("cut_off").first.map { .apnsUnreachable(worker: $0) }
     }
 }

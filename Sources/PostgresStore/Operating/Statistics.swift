@@ -1,20 +1,22 @@
 package import QueueCore
 
 extension Statement {
-    /// One row for each queue. $1 tenant or null; $2 about how many devices, jobs and results are read of all queues together, or null for
-    /// all of them.
+    /// One row for each queue. `$limit`: about how many devices, jobs and results are read of all queues together, or null for all of
+    /// them.
     ///
     /// Of jobs that have ended the latest ids are read, which are nearly always those that ended last.
     static let statistics = Statement(
         "statistics",
         #"""
         with shown as materialized (
-          select * from pushq.queue_name n where $1::text is null or n.tenant = $1),
+          select * from pushq.queue_name n where $tenant::text is null or n.tenant = $tenant),
         bound as materialized (
-          select greatest($2::bigint / greatest(count(*), 1), case when $2 is not null then 100 end) as rows from shown)
-        select n.tenant, n.app, n.environment, d.active, d.inactive, j.jobs, j.recipients, l.jobs, l.recipients,
+          select greatest($limit::bigint / greatest(count(*), 1), case when $limit is not null then 100 end) as rows from shown)
+        select n.tenant, n.app, n.environment, d.active, d.inactive,
+               j.jobs as waiting_jobs, j.recipients as waiting_recipients, l.jobs as held_jobs, l.recipients as held_recipients,
                r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried,
-               coalesce(d.seen >= b.rows, false), coalesce(j.jobs >= b.rows, false), coalesce(r.seen >= b.rows, false)
+               coalesce(d.seen >= b.rows, false) as has_more_devices, coalesce(j.jobs >= b.rows, false) as has_more_jobs,
+               coalesce(r.seen >= b.rows, false) as has_more_outcomes
         from shown n
         cross join bound b
         cross join lateral (
@@ -79,33 +81,34 @@ extension PostgresConnection {
     package func statistics(
         of tenant: String?, reading limit: Int? = QueueStatistics.usualLimit
     ) async throws(PostgresError) -> [QueueStatistics] {
-        try await execute(.statistics, [.text(tenant), .int8(limit.map(Int64.init))]).compactMap(QueueStatistics.init)
+        try await execute(.statistics, ["tenant": .text(tenant), "limit": .int8(limit.map(Int64.init))]).compactMap(
+            QueueStatistics.init)
     }
 }
 
 extension QueueStatistics {
     fileprivate init?(_ row: Row) {
-        guard let environment = Environment(rawValue: row.text(2)) else { return nil }
+        guard let queue = QueueName(row) else { return nil }
         self.init(
-            queue: QueueName(tenant: row.text(0), app: row.text(1), environment: environment),
-            activeDevices: Int(row.int8(3)), inactiveDevices: Int(row.int8(4)), waitingJobs: Int(row.int8(5)),
-            waitingRecipients: Int(row.int8(6)), heldJobs: Int(row.int8(7)), heldRecipients: Int(row.int8(8)),
-            tally: OutcomeTally(row, from: 9), hasMoreDevices: row.bool(17), hasMoreJobs: row.bool(18),
-            hasMoreOutcomes: row.bool(19))
+            queue: queue, activeDevices: row.count("active"), inactiveDevices: row.count("inactive"),
+            waitingJobs: row.count("waiting_jobs"), waitingRecipients: row.count("waiting_recipients"),
+            heldJobs: row.count("held_jobs"), heldRecipients: row.count("held_recipients"), tally: OutcomeTally(row),
+            hasMoreDevices: row.bool("has_more_devices"), hasMoreJobs: row.bool("has_more_jobs"),
+            hasMoreOutcomes: row.bool("has_more_outcomes"))
     }
 }
 
 extension OutcomeTally {
-    /// Eight `bigint` columns in the order of the kinds, beginning at `column`.
-    init(_ row: Row, from column: Int) {
+    /// Reads eight `bigint` columns with the names of the kinds.
+    init(_ row: Row) {
         self.init()
-        delivered = Int(row.int8(column))
-        rejected = Int(row.int8(column + 1))
-        failed = Int(row.int8(column + 2))
-        suppressed = Int(row.int8(column + 3))
-        expired = Int(row.int8(column + 4))
-        cancelled = Int(row.int8(column + 5))
-        unknown = Int(row.int8(column + 6))
-        retried = Int(row.int8(column + 7))
+        delivered = row.count("delivered")
+        rejected = row.count("rejected")
+        failed = row.count("failed")
+        suppressed = row.count("suppressed")
+        expired = row.count("expired")
+        cancelled = row.count("cancelled")
+        unknown = row.count("unknown")
+        retried = row.count("retried")
     }
 }

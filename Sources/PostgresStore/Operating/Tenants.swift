@@ -3,40 +3,39 @@ package import FoundationEssentials
 extension Statement {
     static let createTenant = Statement(
         "create_tenant",
-        "insert into pushq.tenant (name) values ($1) on conflict on constraint tenant_name_once do nothing returning id"
+        "insert into pushq.tenant (name) values ($name) on conflict on constraint tenant_name_once do nothing returning id"
     )
 
     static let tenants = Statement(
         "tenants",
         #"""
         select t.name,
-               (select count(*) from pushq.app a where a.tenant_id = t.id),
-               (select count(*) from pushq.queue q where q.tenant_id = t.id),
-               (select count(*) from pushq.credential c where c.tenant_id = t.id),
-               t.suspended_at is not null,
+               (select count(*) from pushq.app a where a.tenant_id = t.id) as apps,
+               (select count(*) from pushq.queue q where q.tenant_id = t.id) as queues,
+               (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
+               t.suspended_at is not null as is_suspended,
                t.created_at,
                t.history_days, t.feedback_days
         from pushq.tenant t
         order by t.name
         """#)
 
-    /// $1 name; $2 whether it is suspended from now on.
     static let suspendTenant = Statement(
         "suspend_tenant",
         #"""
-        update pushq.tenant set suspended_at = case when $2::boolean then coalesce(suspended_at, now()) end
-        where name = $1
+        update pushq.tenant set suspended_at = case when $suspended::boolean then coalesce(suspended_at, now()) end
+        where name = $name
         returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
 
-    /// $1 name; $2, $3 days, null for what stays, 0 for what is usual.
+    /// Days; null for what stays, 0 for what is usual.
     static let setTenantRetention = Statement(
         "set_tenant_retention",
         #"""
         update pushq.tenant
-        set history_days = case when $2::int is null then history_days else nullif($2, 0) end,
-            feedback_days = case when $3::int is null then feedback_days else nullif($3, 0) end
-        where name = $1
+        set history_days = case when $history_days::int is null then history_days else nullif($history_days, 0) end,
+            feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end
+        where name = $name
         returning id
         """#)
 }
@@ -72,28 +71,33 @@ package enum RetentionDays: Equatable, Sendable {
 extension PostgresConnection {
     /// Makes a tenant. False if there is one of that name.
     package func createTenant(_ name: String) async throws(PostgresError) -> Bool {
-        try await execute(.createTenant, [.text(name)]).count > 0
+        try await execute(.createTenant, ["name": .text(name)]).count > 0
     }
 
     /// All tenants, by name.
     package func tenants() async throws(PostgresError) -> [TenantSummary] {
-        try await execute(.tenants, []).map { row in
+        try await execute(.tenants).map { row in
             TenantSummary(
-                name: row.text(0), appCount: Int(row.int8(1)), queueCount: Int(row.int8(2)),
-                credentialCount: Int(row.int8(3)), isSuspended: row.bool(4), createdAt: row.time(5),
-                historyDays: row.optionalInt4(6).map(Int.init), feedbackDays: row.optionalInt4(7).map(Int.init))
+                name: row.text("name"), appCount: row.count("apps"), queueCount: row.count("queues"),
+                credentialCount: row.count("credentials"), isSuspended: row.bool("is_suspended"),
+                createdAt: row.time("created_at"),
+                historyDays: row.optionalInt4("history_days").map(Int.init),
+                feedbackDays: row.optionalInt4("feedback_days").map(Int.init))
         }
     }
 
     /// Suspends a tenant, of which nothing is sent then, or lets it go on. False if there is none of that name.
     package func setTenant(_ name: String, isSuspended: Bool) async throws(PostgresError) -> Bool {
-        try await execute(.suspendTenant, [.text(name), .bool(isSuspended)]).count > 0
+        try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).count > 0
     }
 
     /// Sets for how long a tenant's history and feedback are kept; nil leaves a setting as it is. False if there is no such tenant.
     package func setRetention(
         ofTenant name: String, history: RetentionDays?, feedback: RetentionDays?
     ) async throws(PostgresError) -> Bool {
-        try await execute(.setTenantRetention, [.text(name), .int4(history?.stored), .int4(feedback?.stored)]).count > 0
+        try await execute(
+            .setTenantRetention,
+            ["name": .text(name), "history_days": .int4(history?.stored), "feedback_days": .int4(feedback?.stored)]
+        ).count > 0
     }
 }

@@ -5,8 +5,8 @@ extension Statement {
         "workers",
         #"""
         select w.incarnation, w.name, w.version, w.started_at, w.seen_at, w.draining,
-               exists (select from pushq.sleeper s where s.incarnation = w.incarnation),
-               count(l.job_id), coalesce(sum(l.recipient_count), 0)::bigint, w.queues, w.in_flight
+               exists (select from pushq.sleeper s where s.incarnation = w.incarnation) as is_asleep,
+               count(l.job_id) as jobs, coalesce(sum(l.recipient_count), 0)::bigint as recipients, w.queues, w.in_flight
         from pushq.worker w left join pushq.lease l on l.owner = w.incarnation
         group by w.incarnation
         order by w.name, w.incarnation
@@ -43,11 +43,14 @@ package struct WorkerSummary: Sendable {
 extension PostgresConnection {
     /// All workers that have shown themselves of late.
     package func workers() async throws(PostgresError) -> [WorkerSummary] {
-        try await execute(.workers, []).map { row in
+        try await execute(.workers).map { row in
             WorkerSummary(
-                incarnation: row.int8(0), name: row.text(1), version: row.text(2), startedAt: row.time(3),
-                seenAt: row.time(4), isDraining: row.bool(5), isAsleep: row.bool(6), heldJobs: Int(row.int8(7)),
-                heldRecipients: Int(row.int8(8)), queues: row.text(9), inFlight: Int(row.int4(10)))
+                incarnation: row.int8("incarnation"), name: row.text("name"), version: row.text("version"),
+                startedAt: row.time("started_at"),
+                seenAt: row.time("seen_at"), isDraining: row.bool("draining"), isAsleep: row.bool("is_asleep"),
+                heldJobs: row.count("jobs"),
+                heldRecipients: row.count("recipients"), queues: row.text("queues"),
+                inFlight: Int(row.int4("in_flight")))
         }
     }
 }

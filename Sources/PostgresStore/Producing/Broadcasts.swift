@@ -7,8 +7,8 @@ extension Statement {
         "broadcast",
         #"""
         select pushq.broadcast(
-          queue => $1, channel => $2, payload => $3::json, expiration => $4, priority => $5, replace_waiting => $6, urgent => $7,
-          send_by => $8, key => $9)
+          queue => $queue, channel => $channel, payload => $payload::json, expiration => $expiration, priority => $priority, replace_waiting => $replace_waiting, urgent => $urgent,
+          send_by => $send_by, key => $key)
         """#)
 }
 
@@ -39,11 +39,12 @@ extension PostgresConnection {
     package func broadcast(
         _ draft: BroadcastDraft, to channel: ChannelID, ofQueue queue: String, key: String?
     ) async throws(PostgresError) -> Int64 {
-        let parameters: [Parameter] = [
-            .text(queue), .text(channel.text), .text(draft.payload), .int8(draft.expiration),
-            .int4(Int32(draft.priority)), .bool(draft.replacesWaiting), .bool(draft.isUrgent), .time(draft.sendBy),
-            .text(key),
+        let parameters: Parameters = [
+            "queue": .text(queue), "channel": .text(channel.text), "payload": .text(draft.payload),
+            "expiration": .int8(draft.expiration), "priority": .int4(Int32(draft.priority)),
+            "replace_waiting": .bool(draft.replacesWaiting), "urgent": .bool(draft.isUrgent),
+            "send_by": .time(draft.sendBy), "key": .text(key),
         ]
-        return try await execute(.broadcast, parameters).first?.int8(0) ?? 0
+        return try await execute(.broadcast, parameters).one().int8("broadcast")
     }
 }

@@ -7,14 +7,14 @@ extension Statement {
         "copy_devices", "copy device_stage (token, user_key, active) from stdin (format binary)")
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
-    static let queueID = Statement("queue_id", "select pushq.queue_id($1)")
+    static let queueID = Statement("queue_id", "select pushq.queue_id($queue)")
 
     /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
     private static let lastLines =
         "select distinct on (token) token, user_key, active from device_stage order by token, ctid desc"
 
     /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has registered, the
-    /// app has said: a file may be older, and a phone change hands. $1 queue_id; $2 whether inactive ones come back.
+    /// app has said: a file may be older, and a phone change hands.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
@@ -23,34 +23,34 @@ extension Statement {
             active = d.active or s.returns,
             inactive_since = case when not s.returns then d.inactive_since end,
             inactive_reason = case when not s.returns then d.inactive_reason end
-        from (select token, user_key, $2 and active as returns from (\#(lastLines)) l) s
-        where d.queue_id = $1 and d.token = s.token
+        from (select token, user_key, $reactivates and active as returns from (\#(lastLines)) l) s
+        where d.queue_id = $queue_id and d.token = s.token
           and (s.user_key is not null and s.user_key is distinct from d.user_key and d.registered_at is null
                or s.returns and not d.active)
         """#)
 
-    /// How many devices the file gives to another user than the one whom their app has registered them for. $1 queue_id.
+    /// How many devices the file gives to another user than the one whom their app has registered them for.
     static let countOthersDevices = Statement(
         "count_others_devices",
         #"""
         select count(*)
         from (\#(lastLines)) s
-        join pushq.device d on d.queue_id = $1 and d.token = s.token
+        join pushq.device d on d.queue_id = $queue_id and d.token = s.token
         where s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null
         """#)
 
-    /// Notes that whoever imports the devices believes in them: a report from before does not deactivate them. $1 queue_id.
+    /// Notes that whoever imports the devices believes in them: a report from before does not deactivate them.
     static let reactivateStagedDevices = Statement(
         "reactivate_staged_devices",
         #"""
         update pushq.device d
         set reactivated_at = clock_timestamp()
         from (\#(lastLines)) s
-        where d.queue_id = $1 and d.token = s.token and s.active
+        where d.queue_id = $queue_id and d.token = s.token and s.active
         """#)
 
     /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and without
-    /// `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted). $1 queue_id.
+    /// `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted).
     static let insertStagedDevices = Statement("insert_staged_devices", insertStaged)
 
     /// The same, for when somebody registers one of them at the same moment: theirs stays.
@@ -60,9 +60,9 @@ extension Statement {
 
     private static let insertStaged = #"""
         insert into pushq.device (queue_id, token, user_key, active, inactive_since)
-        select $1, s.token, s.user_key, s.active, case when not s.active then clock_timestamp() end
+        select $queue_id, s.token, s.user_key, s.active, case when not s.active then clock_timestamp() end
         from (\#(lastLines)) s
-        where not exists (select from pushq.device d where d.queue_id = $1 and d.token = s.token)
+        where not exists (select from pushq.device d where d.queue_id = $queue_id and d.token = s.token)
         """#
 }
 
@@ -116,31 +116,33 @@ extension PostgresConnection {
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
             let queueID = try await queueID(of: queue)
             let changed = try await execute(
-                .updateStagedDevices, [.int4(queueID), .bool(reactivates)], within: Self.fileLimit)
+                .updateStagedDevices, ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)],
+                within: Self.fileLimit)
             if reactivates {
-                _ = try await execute(.reactivateStagedDevices, [.int4(queueID)], within: Self.fileLimit)
+                _ = try await execute(.reactivateStagedDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
             }
-            let others = try await execute(.countOthersDevices, [.int4(queueID)], within: Self.fileLimit)
+            let others = try await execute(.countOthersDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
             return DeviceImportSummary(
                 read: reader.deviceCount, inactive: reader.inactiveCount,
                 new: try await insertStagedDevices(inQueue: queueID), changed: changed.affectedRows,
-                keptByApp: Int(others.first?.int8(0) ?? 0))
+                keptByApp: try others.one().count("count"))
         }
     }
 
     private func queueID(of queue: String) async throws(PostgresError) -> Int32 {
-        try await execute(.queueID, [.text(queue)]).first?.int4(0) ?? 0
+        try await execute(.queueID, ["queue": .text(queue)]).one().int4("queue_id")
     }
 
     /// Returns how many were not there.
     private func insertStagedDevices(inQueue queueID: Int32) async throws(PostgresError) -> Int {
         try await runScript("savepoint staged")
         do {
-            return try await execute(.insertStagedDevices, [.int4(queueID)], within: Self.fileLimit).affectedRows
+            return try await execute(.insertStagedDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
+                .affectedRows
         } catch .duplicate {
             try await runScript("rollback to staged")
             let inserted = try await execute(
-                .insertStagedDevicesBesideOthers, [.int4(queueID)], within: Self.fileLimit)
+                .insertStagedDevicesBesideOthers, ["queue_id": .int4(queueID)], within: Self.fileLimit)
             return inserted.affectedRows
         }
     }

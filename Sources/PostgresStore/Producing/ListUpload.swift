@@ -1,12 +1,11 @@
 import QueueCore
 
 extension Statement {
-    static let newList = Statement("new_list", "select pushq.new_list($1, $2)")
+    static let newList = Statement("new_list", "select pushq.new_list($queue, $push_type)")
 
-    /// $1 queue; $2 list.
     static let addStageToList = Statement(
         "add_stage_to_list",
-        "select pushq.add_tokens_to_list($1, $2, array(select token from device_stage where active))")
+        "select pushq.add_tokens_to_list($queue, $list, array(select token from device_stage where active))")
 }
 
 extension PostgresConnection {
@@ -24,15 +23,16 @@ extension PostgresConnection {
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: String,
         progress: (Int) -> Void
     ) async throws -> Int64 {
-        guard let list = try await execute(.newList, [.text(queue), .text(message.pushType.rawValue)]).first?.int8(0)
-        else { return 0 }
+        let parameters: Parameters = ["queue": .text(queue), "push_type": .text(message.pushType.rawValue)]
+        let list = try await execute(.newList, parameters).one().int8("new_list")
         var reader = DeviceFileReader(file: file.name)
         var isComplete = false
         while !isComplete {
             isComplete = try await transaction(within: Self.fileLimit) {
                 let isAtEnd = try await stageDevices(
                     from: file, by: &reader, atMost: Self.listPart, progress: progress)
-                _ = try await execute(.addStageToList, [.text(queue), .int8(list)], within: Self.fileLimit)
+                _ = try await execute(
+                    .addStageToList, ["queue": .text(queue), "list": .int8(list)], within: Self.fileLimit)
                 return isAtEnd
             }
         }

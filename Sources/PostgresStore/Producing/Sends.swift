@@ -7,9 +7,9 @@ extension Statement {
         "send",
         #"""
         select pushq.send(
-          queue => $1, payload => $2::json, tokens => nullif($3::text[], '{}'), user_key => $4, push_type => $5, priority => $6,
-          expiration => $7, collapse_id => $8, at_most_once => $9, urgent => $10, run_at => $11,
-          send_by => $12, replace_waiting => $13, key => $14)
+          queue => $queue, payload => $payload::json, tokens => nullif($tokens::text[], '{}'), user_key => $user_key, push_type => $push_type, priority => $priority,
+          expiration => $expiration, collapse_id => $collapse_id, at_most_once => $at_most_once, urgent => $urgent, run_at => $start_at,
+          send_by => $send_by, replace_waiting => $replace_waiting, key => $key)
         """#)
 
     /// To all active devices of a queue.
@@ -17,8 +17,8 @@ extension Statement {
         "start_campaign",
         #"""
         select pushq.start_campaign(
-          queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, urgent => $9, start_at => $10, send_by => $11)
+          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
+          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by)
         """#)
 
     /// To the tokens of a list.
@@ -26,34 +26,34 @@ extension Statement {
         "start_list_campaign",
         #"""
         select pushq.start_campaign(
-          queue => $1, key => $2, payload => $3::json, push_type => $4, priority => $5, expiration => $6, collapse_id => $7,
-          at_most_once => $8, urgent => $9, start_at => $10, send_by => $11, list => $12)
+          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
+          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was cancelled.
-    /// $1 queue; $2 root.
     static let rootProgress = Statement(
         "root_progress",
         #"""
         select (select coalesce(sum(cardinality(b.device_ids)), 0) from pushq.body b
-                where b.queue_id = q.id and b.root_id = $2 and b.slice = 0)::bigint,
+                where b.queue_id = q.id and b.root_id = $root and b.slice = 0)::bigint as total,
                (select b.device_ids[1] from pushq.body b
-                where b.queue_id = q.id and b.root_id = $2 and b.slice = 0 order by b.first_device_id limit 1),
-               coalesce(sum(r.delivered), 0)::bigint, coalesce(sum(r.rejected), 0)::bigint,
-               coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint,
-               coalesce(sum(r.suppressed), 0)::bigint, coalesce(sum(r.expired), 0)::bigint,
-               coalesce(sum(r.cancelled), 0)::bigint, coalesce(sum(r.unknown), 0)::bigint,
-               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint,
-               (select e.why from pushq.empty_send e where e.queue_id = q.id and e.root_id = $2),
-               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $2),
-               exists (select from pushq.body b where b.queue_id = q.id and b.root_id = $2 and b.device_ids = '{}')
-        from (select pushq.queue_id($1) as id) q
-        left join pushq.result r on r.queue_id = q.id and r.root_id = $2
+                where b.queue_id = q.id and b.root_id = $root and b.slice = 0 order by b.first_device_id limit 1) as first_device_id,
+               coalesce(sum(r.delivered), 0)::bigint as delivered, coalesce(sum(r.rejected), 0)::bigint as rejected,
+               coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint as failed,
+               coalesce(sum(r.suppressed), 0)::bigint as suppressed, coalesce(sum(r.expired), 0)::bigint as expired,
+               coalesce(sum(r.cancelled), 0)::bigint as cancelled, coalesce(sum(r.unknown), 0)::bigint as unknown,
+               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint as retried,
+               (select e.why from pushq.empty_send e where e.queue_id = q.id and e.root_id = $root) as why_nobody,
+               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $root) as is_cancelled,
+               exists (select from pushq.body b where b.queue_id = q.id and b.root_id = $root and b.device_ids = '{}')
+                 as awaits_recipients
+        from (select pushq.queue_id($queue) as id) q
+        left join pushq.result r on r.queue_id = q.id and r.root_id = $root
         group by q.id
         """#)
 
-    static let cancelSend = Statement("cancel_send", "select stopped, held from pushq.cancel($1, $2)")
-    static let cancelJob = Statement("cancel_job", "select stopped, held from pushq.cancel_job($1, $2)")
+    static let cancelSend = Statement("cancel_send", "select stopped, held from pushq.cancel($queue, $root)")
+    static let cancelJob = Statement("cancel_job", "select stopped, held from pushq.cancel_job($queue, $job)")
 }
 
 /// What to send, for a single send and a campaign alike. PostgreSQL checks it by QueueCore's `MessageRules` once more.
@@ -86,11 +86,12 @@ package struct MessageDraft: Sendable {
             payload: payload, pushType: pushType, priority: priority, expiration: expiration, collapseID: collapseID)
     }
 
-    /// In the order of `start_campaign`'s parameters from $3 on.
-    fileprivate var parameters: [Parameter] {
+    fileprivate var parameters: Parameters {
         [
-            .text(payload), .text(pushType.rawValue), .int4(priority.map(Int32.init)), .int8(expiration),
-            .text(collapseID), .bool(isSentAtMostOnce), .bool(isUrgent), .time(startAt), .time(sendBy),
+            "payload": .text(payload), "push_type": .text(pushType.rawValue),
+            "priority": .int4(priority.map(Int32.init)),
+            "expiration": .int8(expiration), "collapse_id": .text(collapseID), "at_most_once": .bool(isSentAtMostOnce),
+            "urgent": .bool(isUrgent), "start_at": .time(startAt), "send_by": .time(sendBy),
         ]
     }
 }
@@ -135,9 +136,9 @@ package struct Cancellation: Equatable, Sendable {
     /// Recipients without an outcome in the hands of workers: each is stopped within moments, unless it was sent to.
     package let held: Int
 
-    fileprivate init(_ row: Row?) {
-        stopped = Int(row?.int8(0) ?? 0)
-        held = Int(row?.int8(1) ?? 0)
+    fileprivate init(_ row: Row) {
+        stopped = row.count("stopped")
+        held = row.count("held")
     }
 }
 
@@ -151,46 +152,46 @@ extension PostgresConnection {
         _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, replacesWaiting: Bool = false,
         key: String?
     ) async throws(PostgresError) -> Int64 {
-        let parameters: [Parameter] = [
-            .text(queue), .text(message.payload), .textArray(recipients.tokens ?? []), .text(recipients.userKey),
-            .text(message.pushType.rawValue), .int4(message.priority.map(Int32.init)), .int8(message.expiration),
-            .text(message.collapseID), .bool(message.isSentAtMostOnce), .bool(message.isUrgent), .time(message.startAt),
-            .time(message.sendBy), .bool(replacesWaiting), .text(key),
+        let parameters: Parameters = [
+            "queue": .text(queue), "tokens": .textArray(recipients.tokens ?? []), "user_key": .text(recipients.userKey),
+            "replace_waiting": .bool(replacesWaiting), "key": .text(key),
         ]
-        return try await execute(.send, parameters).first?.int8(0) ?? 0
+        return try await execute(.send, parameters + message.parameters).one().int8("send")
     }
 
     /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
     package func startCampaign(
         _ message: MessageDraft, key: String, inQueue queue: String
     ) async throws(PostgresError) -> Int64 {
-        try await execute(.startCampaign, [.text(queue), .text(key)] + message.parameters).first?.int8(0) ?? 0
+        let parameters: Parameters = ["queue": .text(queue), "key": .text(key)]
+        return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
     func startCampaign(
         _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: String
     ) async throws(PostgresError) -> Int64 {
-        let parameters: [Parameter] = [.text(queue), .text(key)] + message.parameters + [.int8(list)]
-        return try await execute(.startListCampaign, parameters).first?.int8(0) ?? 0
+        let parameters: Parameters = ["queue": .text(queue), "key": .text(key), "list": .int8(list)]
+        return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// How far a send has come.
     package func progress(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> RootProgress? {
-        try await execute(.rootProgress, [.text(queue), .int8(root)]).first.map { row in
+        try await execute(.rootProgress, ["queue": .text(queue), "root": .int8(root)]).first.map { row in
             RootProgress(
-                total: Int(row.int8(0)), firstDeviceID: row.optionalInt8(1), tally: OutcomeTally(row, from: 2),
-                whyNobody: row.optionalText(10), isCancelled: row.bool(11), awaitsRecipients: row.bool(12))
+                total: row.count("total"), firstDeviceID: row.optionalInt8("first_device_id"), tally: OutcomeTally(row),
+                whyNobody: row.optionalText("why_nobody"), isCancelled: row.bool("is_cancelled"),
+                awaitsRecipients: row.bool("awaits_recipients"))
         }
     }
 
     /// Cancels a send or a broadcast; doing it again changes nothing.
     package func cancelSend(_ root: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
-        Cancellation(try await execute(.cancelSend, [.text(queue), .int8(root)]).first)
+        Cancellation(try await execute(.cancelSend, ["queue": .text(queue), "root": .int8(root)]).one())
     }
 
     /// Cancels a job, whatever it is of; doing it again changes nothing.
     package func cancelJob(_ id: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
-        Cancellation(try await execute(.cancelJob, [.text(queue), .int8(id)]).first)
+        Cancellation(try await execute(.cancelJob, ["queue": .text(queue), "job": .int8(id)]).one())
     }
 }

@@ -4,7 +4,8 @@ extension Statement {
     /// One step of a campaign's fan-out (migrations/functions/fan_out_step.sql).
     static let fanOutStep = Statement(
         "fan_out_step",
-        "select pushq.fan_out_step($1::int, $2::smallint, $3::bigint, pushq.job_size($1::int), $4::int, $5::int)")
+        "select pushq.fan_out_step($queue_id::int, $lane::smallint, $campaign_id::bigint, pushq.job_size($queue_id::int), $job_limit::int, $scan_limit::int)"
+    )
 }
 
 extension PostgresConnection {
@@ -19,9 +20,9 @@ extension PostgresConnection {
         let rows = try await execute(
             .fanOutStep,
             [
-                .int4(queueID), .int2(lane.rawValue), .int8(campaignID), .int4(Int32(jobLimit)),
-                .int4(Int32(scanLimit)),
+                "queue_id": .int4(queueID), "lane": .int2(lane.rawValue), "campaign_id": .int8(campaignID),
+                "job_limit": .int4(Int32(jobLimit)), "scan_limit": .int4(Int32(scanLimit)),
             ])
-        return rows.first?.optionalInt4(0).map(Int.init)
+        return try rows.one().optionalInt4("fan_out_step").map(Int.init)
     }
 }

@@ -5,28 +5,28 @@ extension Statement {
         "show_worker",
         #"""
         with gone as (
-          delete from pushq.worker where seen_at < now() - interval '1 minute' and incarnation <> $1 returning incarnation),
+          delete from pushq.worker where seen_at < now() - interval '1 minute' and incarnation <> $incarnation returning incarnation),
         woken as (
           delete from pushq.sleeper s
           where s.incarnation in (select incarnation from gone)
-            or s.since < now() - interval '1 minute' and s.incarnation <> $1
+            or s.since < now() - interval '1 minute' and s.incarnation <> $incarnation
               and not exists (select from pushq.worker w where w.incarnation = s.incarnation))
         insert into pushq.worker (incarnation, name, version, draining, queues, in_flight, unreachable)
-        values ($1, $2, $3, $4, $5, $6, $7)
+        values ($incarnation, $name, $version, $draining, $queues, $in_flight, $unreachable)
         on conflict (incarnation) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, unreachable = excluded.unreachable
         returning (
           select m.name
           from pushq.migration m
-          where m.version > $8 and m.stops_older_workers
+          where m.version > $newest_known and m.stops_older_workers
           order by m.version
           limit 1) as stopped_by
         """#)
     static let removeWorker = Statement(
         "remove_worker",
         #"""
-        with woken as (delete from pushq.sleeper where incarnation = $1)
-        delete from pushq.worker where incarnation = $1
+        with woken as (delete from pushq.sleeper where incarnation = $incarnation)
+        delete from pushq.worker where incarnation = $incarnation
         """#)
 }
 
@@ -56,15 +56,16 @@ extension PostgresConnection {
         let rows = try await execute(
             .showWorker,
             [
-                .int8(incarnation), .text(worker.name), .text(worker.version), .bool(worker.isDraining),
-                .text(worker.queues), .int4(Int32(clamping: worker.inFlight)), .int4Array(worker.unreachable),
-                .int4(SchemaMismatch.newestKnown),
+                "incarnation": .int8(incarnation), "name": .text(worker.name), "version": .text(worker.version),
+                "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
+                "in_flight": .int4(Int32(clamping: worker.inFlight)), "unreachable": .int4Array(worker.unreachable),
+                "newest_known": .int4(SchemaMismatch.newestKnown),
             ])
-        return rows.first?.optionalText(0).map { .olderWorker(stoppedBy: $0) }
+        return try rows.one().optionalText("stopped_by").map { .olderWorker(stoppedBy: $0) }
     }
 
     /// Takes a worker off the list.
     package func removeWorker(_ incarnation: Int64) async throws(PostgresError) {
-        _ = try await execute(.removeWorker, [.int8(incarnation)])
+        _ = try await execute(.removeWorker, ["incarnation": .int8(incarnation)])
     }
 }

@@ -3,14 +3,14 @@ import QueueCore
 extension Statement {
     /// Takes permits from the rate limits of queues (GCRA): moves each queue's theoretical arrival time on by what it grants.
     ///
-    /// $1 queue_id[]; $2 permits wanted[]; $3 how far ahead permits may lie; $4 how many seconds late a permit may be used. What
-    /// may be used late is taken off the burst, so that no second goes over the rate and the burst together.
+    /// `$horizon`: how far ahead permits may lie; `$grace`: how many seconds late a permit may be used. What may be used late is
+    /// taken off the burst, so that no second goes over the rate and the burst together.
     static let takePermits = Statement(
         "take_permits",
         #"""
         with asked as materialized (
           select p.queue_id, p.rate, p.burst, p.tat, a.wanted
-          from unnest($1::int[], $2::int[]) as a(queue_id, wanted)
+          from unnest($queue_ids::int[], $wanted::int[]) as a(queue_id, wanted)
           join pushq.pace p on p.queue_id = a.queue_id
           order by p.queue_id
           -- The limit of a queue may be locked by whoever is changing it; others must not wait for that.
@@ -18,15 +18,15 @@ extension Statement {
         room as (
           select queue_id, rate, start,
                  -- Those due by the horizon, the one at `start` itself among them.
-                 least(wanted, greatest(0, floor(extract(epoch from clock_timestamp() + $3::interval - start) * rate) + 1))::int
+                 least(wanted, greatest(0, floor(extract(epoch from clock_timestamp() + $horizon::interval - start) * rate) + 1))::int
                    as granted
           from asked
           -- After a quiet time as many are due at once as the burst allows. No permit was ever granted later than the horizon: a time
           -- beyond it is from before the clock was set back.
           cross join lateral (
             select greatest(
-                     least(tat, clock_timestamp() + $3::interval + 1 / rate * interval '1 second'),
-                     clock_timestamp() - (greatest(burst - $4::float8 * rate, 0) - 1) / rate * interval '1 second') as start) s)
+                     least(tat, clock_timestamp() + $horizon::interval + 1 / rate * interval '1 second'),
+                     clock_timestamp() - (greatest(burst - $grace::float8 * rate, 0) - 1) / rate * interval '1 second') as start) s)
         update pushq.pace p
         set tat = r.start + r.granted / r.rate * interval '1 second'
         from room r
@@ -54,12 +54,13 @@ extension PostgresConnection {
         let rows = try await execute(
             .takePermits,
             [
-                .int4Array(wanted.map(\.queueID)), .int4Array(wanted.map { Int32($0.permits) }), .interval(horizon),
-                .float8(PermitRun.grace / .seconds(1)),
+                "queue_ids": .int4Array(wanted.map(\.queueID)), "wanted": .int4Array(wanted.map { Int32($0.permits) }),
+                "horizon": .interval(horizon), "grace": .float8(PermitRun.grace / .seconds(1)),
             ])
         return rows.map { row in
             GrantedPermits(
-                queueID: row.int4(0), count: Int(row.int4(1)), rate: row.float8(2), startsIn: .microseconds(row.int8(3))
+                queueID: row.int4("queue_id"), count: Int(row.int4("granted")), rate: row.float8("rate"),
+                startsIn: .microseconds(row.int8("starts_in"))
             )
         }
     }

@@ -2,24 +2,24 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Everything a worker must know of queues that it sends for. $1 queue_id[].
+    /// Everything a worker must know of queues that it sends for.
     static let queueSettings = Statement(
         "queue_settings",
         #"""
-        select q.id, n.tenant, n.app, n.environment, q.weight::float8, q.connections, q.max_attempts, q.derive_collapse_id,
-               p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
-               c.id, c.version, c.kind, c.team_id, c.key_id, c.sealed, q.tenant_id, c.not_after, now(),
-               q.gateway
+        select q.id as queue_id, n.tenant, n.app, n.environment, q.weight::float8, q.connections, q.max_attempts, q.gateway,
+               q.derive_collapse_id, p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
+               c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
+               case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.queue_name n on n.queue_id = q.id
         left join pushq.pace p on p.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
-        where q.id = any ($1::int[])
+        where q.id = any ($queue_ids::int[])
         """#)
 
     /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a repaired
-    /// queue. A queue that somebody is changing is left alone. $1 queue; $2 reason; $3 the credential's version.
+    /// queue. A queue that somebody is changing is left alone.
     static let pauseForCredential = Statement(
         "pause_for_credential",
         #"""
@@ -27,7 +27,7 @@ extension Statement {
           select q.id
           from pushq.queue q
           join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
-          where q.id = $1 and q.paused_at is null and c.version = $3 and c.id = $4),
+          where q.id = $queue_id and q.paused_at is null and c.version = $version and c.id = $credential_id),
         free as materialized (
           select q.id
           from pushq.queue q
@@ -35,21 +35,22 @@ extension Statement {
           for no key update of q skip locked),
         paused as (
           update pushq.queue q
-          set paused_at = now(), paused_reason = $2, paused_credential_version = $3
+          set paused_at = now(), paused_reason = $reason, paused_credential_version = $version
           from free f
           where q.id = f.id and q.paused_at is null
           returning q.id, pushq.tell('queue', q.id))
-        select exists (select from paused), exists (select from concerned) and not exists (select from free)
+        select exists (select from paused) as was_paused,
+               exists (select from concerned) and not exists (select from free) as is_locked
         """#)
 }
 
 extension Statement {
-    /// Which of these queues may not send at this moment: paused, or their tenant suspended. $1 queue_id[].
+    /// Which of these queues may not send at this moment: paused, or their tenant suspended.
     static let haltedQueues = Statement(
         "halted_queues",
         #"""
         select q.id
-        from unnest($1::int[]) g(id)
+        from unnest($queue_ids::int[]) g(id)
         join pushq.queue q on q.id = g.id
         join pushq.tenant t on t.id = q.tenant_id
         where q.paused_at is not null or t.suspended_at is not null
@@ -115,18 +116,18 @@ package struct StoredCredential: Sendable, Equatable {
 extension PostgresConnection {
     /// The settings of queues; those that are gone are missing in the answer.
     package func queueSettings(_ queueIDs: [Int32]) async throws(PostgresError) -> [QueueSettings] {
-        try await execute(.queueSettings, [.int4Array(queueIDs)]).compactMap(QueueSettings.init)
+        try await execute(.queueSettings, ["queue_ids": .int4Array(queueIDs)]).compactMap(QueueSettings.init)
     }
 
     /// Which of `queueIDs` may not send at this moment.
     package func haltedQueues(_ queueIDs: [Int32]) async throws(PostgresError) -> [Int32] {
-        try await execute(.haltedQueues, [.int4Array(queueIDs)]).map { $0.int4(0) }
+        try await execute(.haltedQueues, ["queue_ids": .int4Array(queueIDs)]).map { $0.int4("id") }
     }
 
     /// The settings of a queue. An unknown queue is an error.
     package func queueSettings(named name: String) async throws(PostgresError) -> QueueSettings? {
-        let ids = try await execute(.queueID, [.text(name)]).map { $0.int4(0) }
-        return try await queueSettings(ids).first
+        let id = try await execute(.queueID, ["queue": .text(name)]).one().int4("queue_id")
+        return try await queueSettings([id]).first
     }
 
     /// Pauses a queue with `reason` if `credential` is still the one that it uses. Returns whether it did; nil if another transaction
@@ -134,33 +135,35 @@ extension PostgresConnection {
     package func pauseQueue(
         _ queueID: Int32, reason: String, credential: CredentialVersion
     ) async throws(PostgresError) -> Bool? {
-        let row = try await execute(
-            .pauseForCredential, [.int4(queueID), .text(reason), .int4(credential.version), .int4(credential.id)]
-        ).first
-        return row?.bool(1) == true ? nil : row?.bool(0)
+        let parameters: Parameters = [
+            "queue_id": .int4(queueID), "reason": .text(reason), "version": .int4(credential.version),
+            "credential_id": .int4(credential.id),
+        ]
+        let row = try await execute(.pauseForCredential, parameters).one()
+        return row.bool("is_locked") ? nil : row.bool("was_paused")
     }
 }
 
 extension QueueSettings {
     fileprivate init?(_ row: Row) {
-        guard let environment = Environment(rawValue: row.text(3)) else { return nil }
+        guard let name = QueueName(row) else { return nil }
         self.init(
-            queueID: row.int4(0), tenantID: row.int4(16),
-            name: QueueName(tenant: row.text(1), app: row.text(2), environment: environment),
-            weight: row.float8(4), connections: Int(row.int2(5)), maxAttempts: Int(row.int2(6)),
-            gateway: GatewayKind(rawValue: row.text(19)) ?? .http2, derivesCollapseID: row.bool(7),
-            rate: row.optionalFloat8(8), isPaused: row.bool(9),
-            credential: StoredCredential(row))
+            queueID: row.int4("queue_id"), tenantID: row.int4("tenant_id"), name: name, weight: row.float8("weight"),
+            connections: Int(row.int2("connections")), maxAttempts: Int(row.int2("max_attempts")),
+            gateway: GatewayKind(rawValue: row.text("gateway")) ?? .http2,
+            derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),
+            isPaused: row.bool("paused"), credential: StoredCredential(row))
     }
 }
 
 extension StoredCredential {
     fileprivate init?(_ row: Row) {
-        guard let id = row.optionalInt4(10) else { return nil }
+        guard let id = row.optionalInt4("credential_id") else { return nil }
         let kind: Kind =
-            if row.text(12) == "token" { .token(teamID: row.text(13), keyID: row.text(14)) } else { .certificate }
+            row.text("kind") == "token"
+            ? .token(teamID: row.text("team_id"), keyID: row.text("key_id")) : .certificate
         self.init(
-            id: id, tenantID: row.int4(16), version: row.int4(11), kind: kind, sealed: row.bytes(15),
-            expiredAt: row.optionalTime(17).flatMap { $0 <= row.time(18) ? $0 : nil })
+            id: id, tenantID: row.int4("tenant_id"), version: row.int4("version"), kind: kind,
+            sealed: row.bytes("sealed"), expiredAt: row.optionalTime("expired_at"))
     }
 }

@@ -1,8 +1,9 @@
 extension Statement {
-    /// $1 incarnation; $2 which queues it serves, as a pattern of LIKE; null: all.
+    /// `$queues`: which queues it serves, as a pattern of LIKE; null: all.
     static let fallAsleep = Statement(
-        "fall_asleep", "insert into pushq.sleeper (incarnation, queues) values ($1, $2) on conflict do nothing")
-    static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where incarnation = $1")
+        "fall_asleep",
+        "insert into pushq.sleeper (incarnation, queues) values ($incarnation, $queues) on conflict do nothing")
+    static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where incarnation = $incarnation")
 }
 
 /// What `LISTEN` brings a worker. A notification is a hint: what it is about is looked up.
@@ -51,11 +52,12 @@ extension PostgresConnection {
             default: text.append(character)
             }
         }
-        _ = try await execute(.fallAsleep, [.int8(incarnation), .text(pattern == "*" ? nil : like)])
+        _ = try await execute(
+            .fallAsleep, ["incarnation": .int8(incarnation), "queues": .text(pattern == "*" ? nil : like)])
     }
 
     /// Takes that back: producers are spared the notification.
     package func wakeUp(_ incarnation: Int64) async throws(PostgresError) {
-        _ = try await execute(.wakeUp, [.int8(incarnation)])
+        _ = try await execute(.wakeUp, ["incarnation": .int8(incarnation)])
     }
 }

@@ -21,8 +21,8 @@ enum WorkerSettings {
         ("idle_in_transaction_session_timeout", "1min"),
     ]
 
-    fileprivate static var parameters: [Parameter] {
-        [.textArray(all.map(\.name)), .textArray(all.map(\.value))]
+    fileprivate static var parameters: Parameters {
+        ["names": .textArray(all.map(\.name)), "values": .textArray(all.map(\.value))]
     }
 }
 
@@ -39,16 +39,16 @@ extension PostgresConnection {
     /// - Returns: what is missing, or nil.
     package func prepareWorkerSession() async throws(PostgresError) -> SessionLack? {
         let rows = try await execute(
-            .prepareWorkerSession, [.int4(backendProcessID)] + WorkerSettings.parameters)
-        guard let role = rows.first?.text(0) else { return nil }
-        return SessionLack(role: role, settings: rows.map { $0.text(1) })
+            .prepareWorkerSession, ["backend": .int4(backendProcessID)] + WorkerSettings.parameters)
+        guard let role = rows.first?.text("role") else { return nil }
+        return SessionLack(role: role, settings: rows.map { $0.text("setting") })
     }
 
     /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler. Sessions that the
     /// pooler has open already do not change.
     package func setUpWorkerRole(_ role: String) async throws(PostgresError) {
-        let rows = try await execute(.workerRoleSettings, [.text(role)] + WorkerSettings.parameters)
-        try await runScript(rows.map { $0.text(0) }.joined(separator: ";"))
+        let rows = try await execute(.workerRoleSettings, ["role": .text(role)] + WorkerSettings.parameters)
+        try await runScript(rows.map { $0.text("statement") }.joined(separator: ";"))
     }
 }
 
@@ -58,10 +58,10 @@ extension Statement {
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""
-        select current_user::text, format('%s = %s', w.name, w.value)
-        from unnest($2::text[], $3::text[]) w(name, value)
+        select current_user::text as role, format('%s = %s', w.name, w.value) as setting
+        from unnest($names::text[], $values::text[]) w(name, value)
         cross join lateral (
-          select case when pg_catalog.pg_backend_pid() = $1 then pg_catalog.set_config(w.name, w.value, false)
+          select case when pg_catalog.pg_backend_pid() = $backend then pg_catalog.set_config(w.name, w.value, false)
                       else pg_catalog.current_setting(w.name) end as value) s
         where s.value <> w.value and (w.name !~ '_(timeout|interval)$' or s.value = '0')
         """#)
@@ -69,7 +69,7 @@ extension Statement {
     fileprivate static let workerRoleSettings = Statement(
         "worker_role_settings",
         #"""
-        select format('alter role %I in database %I set %I = %L', $1::text, current_database(), w.name, w.value)
-        from unnest($2::text[], $3::text[]) w(name, value)
+        select format('alter role %I in database %I set %I = %L', $role::text, current_database(), w.name, w.value) as statement
+        from unnest($names::text[], $values::text[]) w(name, value)
         """#)
 }

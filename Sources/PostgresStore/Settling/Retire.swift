@@ -8,19 +8,22 @@ extension Statement {
     /// behind this statement. A lease that somebody has locked is passed over, and so is a device or channel that somebody is writing;
     /// counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50 ms.
     ///
-    /// $1…$5 the jobs; $6…$13 their counts; $14 raw texts of unknown reasons. What belongs to a job names it by its place among these,
-    /// from 1: a worker may have two leases of one job, of which it has lost the older one. $15…$20 what is sent again, a recipient a
-    /// row: place, device, delay in µs, attempts to add, losses to add, group; gathered across all jobs of this settle. $21…$25 what APNs reported of
-    /// devices: place, device, reason, time (null: when the push was sent), whether it is a suspect only; $31 how many µs ago the push was
-    /// sent. $26 owner. $27…$30 the same of channels: place, channel, reason, for how many µs nothing new is due (null: it is retired).
+    /// The parameters are arrays of four lengths. Those without a prefix have an element for each job: its lease, outcomes and their
+    /// counts, and the raw texts of unknown reasons. What belongs to a job names it by its place among these, from 1: a worker may
+    /// have two leases of one job, of which it has lost the older one.
+    /// - `$again_…`: the recipients that are sent to again, across all jobs. Delays are in µs; attempts and losses are added to those
+    ///   that the job has had.
+    /// - `$report_…`: what APNs reported of devices. The time is null for that of sending; the age is how many µs ago the push was
+    ///   sent.
+    /// - `$channel_…`: the same of channels. The pause is for how many µs nothing new is due; null retires the channel.
     static let retire = Statement(
         "retire",
         #"""
         with given as materialized (
           select *
-          from unnest($1::int[], $2::bigint[], $3::int[], $4::bytea[], $5::smallint[],
-                      $6::smallint[], $7::smallint[], $8::smallint[], $9::smallint[], $10::smallint[], $11::smallint[], $12::smallint[],
-                      $13::smallint[], $14::text[]) with ordinality
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[], $recipients::smallint[],
+                      $delivered::smallint[], $rejected::smallint[], $failed::smallint[], $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
+                      $retried::smallint[], $notes::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes, place)
           -- For this transaction only.
@@ -28,7 +31,7 @@ extension Statement {
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
             and l.recipient_count = g.recipients
           for update of l skip locked),
         fenced as materialized (
@@ -49,14 +52,14 @@ extension Statement {
         -- failed finds no row to join and is left to whoever holds the job now.
         stopped as materialized (
           select f.place
-          from (select distinct place from unnest($15::bigint[]) p(place)) p
+          from (select distinct place from unnest($again_places::bigint[]) p(place)) p
           join fenced f on f.place = p.place
           where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
         member as materialized (
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
                  f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id,
                  f.place in (select place from stopped) as is_stopped
-          from unnest($15::bigint[], $16::bigint[], $17::bigint[], $18::smallint[], $19::smallint[], $20::smallint[])
+          from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[], $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[])
             as r(place, device_id, delay, attempts, losses, part)
           join fenced f on f.place = r.place),
         again as materialized (
@@ -91,7 +94,7 @@ extension Statement {
         report as materialized (
           select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
-          from unnest($21::bigint[], $22::bigint[], $23::smallint[], $24::timestamptz[], $25::boolean[], $31::bigint[])
+          from unnest($report_places::bigint[], $report_devices::bigint[], $report_reasons::smallint[], $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
             as x(place, device_id, reason, reported_at, suspect, age)
           join fenced f on f.place = x.place
           -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending at the latest.
@@ -121,7 +124,7 @@ extension Statement {
         -- Channels: only broadcasts report them, a job one at the most.
         channel_report as materialized (
           select c.queue_id, c.id, x.reason, x.pause
-          from unnest($27::bigint[], $28::bigint[], $29::smallint[], $30::bigint[]) as x(place, channel_id, reason, pause)
+          from unnest($channel_places::bigint[], $channel_ids::bigint[], $channel_reasons::smallint[], $channel_pauses::bigint[]) as x(place, channel_id, reason, pause)
           join fenced f on f.place = x.place
           join pushq.channel c on c.queue_id = f.queue_id and c.id = x.channel_id
           where c.retired_at is null
@@ -168,11 +171,11 @@ extension Statement {
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where p.part is null)
-        select queue_id, job_id, epoch, true as ended from fenced
+        select queue_id, job_id, epoch, true as written from fenced
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $26
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
           and l.recipient_count = g.recipients
         where (select count(*) from fenced) < (select count(*) from given)
           and not exists (select from fenced f where f.place = g.place)
@@ -270,28 +273,31 @@ extension PostgresConnection {
         let channels = zip(places, jobs).compactMap { place, job in
             job.channelReport.map { (place: place, report: $0) }
         }
-        let rows = try await execute(
-            .retire,
-            [
-                .int4Array(jobs.map(\.key.queueID)), .int8Array(jobs.map(\.key.jobID)),
-                .int4Array(jobs.map(\.key.epoch)),
-                .byteaArray(jobs.map(\.outcomes)), .int2Array(jobs.map { Int16($0.outcomes.count) }),
-                counts(\.delivered), counts(\.rejected), counts(\.failed), counts(\.suppressed), counts(\.expired),
-                counts(\.cancelled), counts(\.unknown), counts(\.retried), .optionalTextArray(jobs.map(\.notes)),
-                .int8Array(again.map(\.place)), .int8Array(again.map(\.member.deviceID)),
-                .int8Array(again.map(\.member.delay.wholeMicroseconds)),
-                .int2Array(again.map { Int16($0.member.attempts) }),
-                .int2Array(again.map { Int16($0.member.losses) }), .int2Array(again.map { Int16($0.member.group) }),
-                .int8Array(reports.map(\.place)), .int8Array(reports.map(\.report.deviceID)),
-                .int2Array(reports.map { Int16($0.report.reason.code) }),
-                .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
-                .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
-                .int8(owner),
-                .int8Array(channels.map(\.place)), .int8Array(channels.map(\.report.channelID)),
-                .int2Array(channels.map { Int16($0.report.reason.code) }),
-                .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
-                .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
-            ])
-        return WrittenLeases(rows)
+        let parameters: Parameters = [
+            "owner": .int8(owner), "outcomes": .byteaArray(jobs.map(\.outcomes)),
+            "recipients": .int2Array(jobs.map { Int16($0.outcomes.count) }),
+            "delivered": counts(\.delivered), "rejected": counts(\.rejected), "failed": counts(\.failed),
+            "suppressed": counts(\.suppressed), "expired": counts(\.expired), "cancelled": counts(\.cancelled),
+            "unknown": counts(\.unknown), "retried": counts(\.retried), "notes": .optionalTextArray(jobs.map(\.notes)),
+
+            "again_places": .int8Array(again.map(\.place)), "again_devices": .int8Array(again.map(\.member.deviceID)),
+            "again_delays": .int8Array(again.map(\.member.delay.wholeMicroseconds)),
+            "again_attempts": .int2Array(again.map { Int16($0.member.attempts) }),
+            "again_losses": .int2Array(again.map { Int16($0.member.losses) }),
+            "again_groups": .int2Array(again.map { Int16($0.member.group) }),
+
+            "report_places": .int8Array(reports.map(\.place)),
+            "report_devices": .int8Array(reports.map(\.report.deviceID)),
+            "report_reasons": .int2Array(reports.map { Int16($0.report.reason.code) }),
+            "report_times": .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
+            "report_suspects": .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
+            "report_ages": .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
+
+            "channel_places": .int8Array(channels.map(\.place)),
+            "channel_ids": .int8Array(channels.map(\.report.channelID)),
+            "channel_reasons": .int2Array(channels.map { Int16($0.report.reason.code) }),
+            "channel_pauses": .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
+        ]
+        return WrittenLeases(try await execute(.retire, parameters + jobs.map(\.key).parameters))
     }
 }

@@ -13,7 +13,7 @@ package struct WrittenLeases: Sendable {
 
     init(_ rows: Rows) {
         for row in rows {
-            if row.bool(3) { keys.insert(LeaseKey(row)) } else { locked.insert(LeaseKey(row)) }
+            if row.bool("written") { keys.insert(LeaseKey(row)) } else { locked.insert(LeaseKey(row)) }
         }
     }
 }

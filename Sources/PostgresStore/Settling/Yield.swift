@@ -9,12 +9,12 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($2::int[], $3::bigint[], $4::int[], $5::smallint[], $6::bytea[], $7::smallint[], $8::bigint[])
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[], $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
             as g(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)),
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
           for update of l skip locked),
         back as (
           delete from pushq.lease l
@@ -40,11 +40,11 @@ extension Statement {
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
           returning queue_id, id, epoch)
-        select queue_id, id, epoch, true as written from given_back
+        select queue_id, id as job_id, epoch, true as written from given_back
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $1
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
         where (select count(*) from back) < (select count(*) from given)
           and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
         """#)
@@ -69,16 +69,12 @@ extension PostgresConnection {
     /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
     @discardableResult
     package func yield(_ jobs: [YieldedLease], owner: Int64) async throws(PostgresError) -> WrittenLeases {
-        let keys = jobs.map(\.progress.key)
-        let rows = try await execute(
-            .yield,
-            [
-                .int8(owner),
-                .int4Array(keys.map(\.queueID)), .int8Array(keys.map(\.jobID)), .int4Array(keys.map(\.epoch)),
-                .int2Array(jobs.map { Int16($0.progress.dispatched) }), .byteaArray(jobs.map(\.progress.outcomes)),
-                .int2Array(jobs.map { Int16($0.addedRescues) }),
-                .int8Array(jobs.map(\.delay.wholeMicroseconds)),
-            ])
-        return WrittenLeases(rows)
+        let parameters: Parameters = [
+            "owner": .int8(owner), "dispatched": .int2Array(jobs.map { Int16($0.progress.dispatched) }),
+            "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),
+            "rescues": .int2Array(jobs.map { Int16($0.addedRescues) }),
+            "delays": .int8Array(jobs.map(\.delay.wholeMicroseconds)),
+        ]
+        return WrittenLeases(try await execute(.yield, parameters + jobs.map(\.progress.key).parameters))
     }
 }

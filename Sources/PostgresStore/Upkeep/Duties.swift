@@ -4,30 +4,31 @@ extension Statement {
         #"""
         with missing as (
           insert into pushq.duty (name)
-          select n from unnest($3::text[]) n where not exists (select from pushq.duty d where d.name = n)
+          select n from unnest($names::text[]) n where not exists (select from pushq.duty d where d.name = n)
           on conflict do nothing),
         due as (
           select name
           from pushq.duty
-          where name = any ($3::text[]) and next_at <= now() and (deadline is null or deadline < now())
+          where name = any ($names::text[]) and next_at <= now() and (deadline is null or deadline < now())
           order by next_at
           limit 1
           for update skip locked)
         update pushq.duty d
-        set owner = $1, deadline = now() + $2::interval
+        set owner = $owner, deadline = now() + $lease::interval
         from due
         where d.name = due.name
         returning d.name
         """#)
     static let renewDuty = Statement(
         "renew_duty",
-        "update pushq.duty set deadline = now() + $3::interval where name = $1 and owner = $2 returning name")
+        "update pushq.duty set deadline = now() + $lease::interval where name = $name and owner = $owner returning name"
+    )
     static let finishDuty = Statement(
         "finish_duty",
         #"""
         update pushq.duty
-        set next_at = now() + $3::interval, owner = null, deadline = null
-        where name = $1 and owner = $2
+        set next_at = now() + $pause::interval, owner = null, deadline = null
+        where name = $name and owner = $owner
         """#)
 }
 
@@ -35,16 +36,17 @@ extension PostgresConnection {
     /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
     /// have no row yet get one, and are due the next time. Returns its name; nil if none is due.
     package func takeDuty(_ names: [String], owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
-        try await execute(.takeDuty, [.int8(owner), .interval(lease), .textArray(names)]).first?.text(0)
+        try await execute(.takeDuty, ["owner": .int8(owner), "lease": .interval(lease), "names": .textArray(names)])
+            .first?.text("name")
     }
 
     /// Keeps a duty for the time `lease` from now on. False if another worker has taken it over.
     package func renewDuty(_ name: String, owner: Int64, lease: Duration) async throws(PostgresError) -> Bool {
-        try await execute(.renewDuty, [.text(name), .int8(owner), .interval(lease)]).count > 0
+        try await execute(.renewDuty, ["name": .text(name), "owner": .int8(owner), "lease": .interval(lease)]).count > 0
     }
 
     /// Gives a duty back; it is due again after `pause`.
     package func finishDuty(_ name: String, owner: Int64, pause: Duration) async throws(PostgresError) {
-        _ = try await execute(.finishDuty, [.text(name), .int8(owner), .interval(pause)])
+        _ = try await execute(.finishDuty, ["name": .text(name), "owner": .int8(owner), "pause": .interval(pause)])
     }
 }

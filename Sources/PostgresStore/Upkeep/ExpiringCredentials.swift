@@ -2,14 +2,14 @@ package import QueueCore
 
 extension Statement {
     /// Certificates near their end of which that was not said yet: each threshold is told once, by whoever notes it first; of
-    /// several that were crossed meanwhile, the last. $1 thresholds in days.
+    /// several that were crossed meanwhile, the last. Thresholds are in days.
     static let noteExpiringCredentials = Statement(
         "note_expiring_credentials",
         #"""
         with near as materialized (
           select c.tenant_id, c.id, min(t) as days
           from pushq.credential c
-          join unnest($1::int[]) t on c.not_after <= now() + make_interval(days => t)
+          join unnest($thresholds::int[]) t on c.not_after <= now() + make_interval(days => t)
           group by c.tenant_id, c.id),
         -- One that is being replaced at this moment need not be told of.
         free as materialized (
@@ -24,8 +24,8 @@ extension Statement {
           from free n
           where c.tenant_id = n.tenant_id and c.id = n.id and (c.warned_days is null or c.warned_days > n.days)
           returning c.tenant_id, c.id, c.name, c.not_after)
-        select t.name, n.name, n.not_after, now(),
-               (select count(*) from pushq.queue q where q.tenant_id = n.tenant_id and q.credential_id = n.id)
+        select t.name as tenant, n.name, n.not_after, now() as now,
+               (select count(*) from pushq.queue q where q.tenant_id = n.tenant_id and q.credential_id = n.id) as queues
         from noted n join pushq.tenant t on t.id = n.tenant_id
         order by n.not_after
         """#)
@@ -44,10 +44,11 @@ extension PostgresConnection {
     /// The certificates that have crossed a threshold of ``CredentialExpiry`` since they were last noted here.
     package func noteExpiringCredentials() async throws(PostgresError) -> [ExpiringCredential] {
         let thresholds = CredentialExpiry.thresholds.map(Int32.init)
-        return try await execute(.noteExpiringCredentials, [.int4Array(thresholds)]).map { row in
+        return try await execute(.noteExpiringCredentials, ["thresholds": .int4Array(thresholds)]).map { row in
             ExpiringCredential(
-                tenant: row.text(0), name: row.text(1),
-                expiry: CredentialExpiry(notAfter: row.time(2), now: row.time(3)), queueCount: Int(row.int8(4)))
+                tenant: row.text("tenant"), name: row.text("name"),
+                expiry: CredentialExpiry(notAfter: row.time("not_after"), now: row.time("now")),
+                queueCount: row.count("queues"))
         }
     }
 }

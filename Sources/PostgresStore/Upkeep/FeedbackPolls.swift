@@ -1,7 +1,7 @@
 import QueueCore
 
 extension Statement {
-    /// $1 how long it is left to this worker, should that be lost with it.
+    /// `$lease`: how long it is left to this worker, should that be lost with it.
     ///
     /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired the service
     /// would only refuse.
@@ -20,74 +20,79 @@ extension Statement {
           order by p.polled_at nulls first
           limit 1)
         insert into pushq.feedback_poll as p (queue_id, not_before)
-        select id, now() + $1::interval from due
+        select id, now() + $lease::interval from due
         on conflict on constraint feedback_poll_pkey do update set not_before = excluded.not_before
           where p.not_before is null or p.not_before <= now()
         returning p.queue_id
         """#)
 
-    /// $1 queue; $2 tokens; $3 seconds since 1970.
+    /// Times in seconds since 1970.
     static let keepFeedback = Statement(
         "keep_feedback",
         #"""
         insert into pushq.feedback_record (queue_id, token, reported_at)
         -- Nobody finds out today what happens tomorrow: such a time would also hit whoever registers again meanwhile.
-        select $1, r.token, least(to_timestamp(r.reported_at), now())
-        from unnest($2::bytea[], $3::bigint[]) as r(token, reported_at)
+        select $queue_id, r.token, least(to_timestamp(r.reported_at), now())
+        from unnest($tokens::bytea[], $times::bigint[]) as r(token, reported_at)
         """#)
 
-    /// $1 queue.
     static let noteFeedbackRead = Statement(
         "note_feedback_read",
         #"""
         update pushq.feedback_poll
         set polled_at = now(), not_before = null, failures = 0, problem = null
-        where queue_id = $1
+        where queue_id = $queue_id
         """#)
 
-    /// $1 queue; $2 what went wrong. The first try again comes after a minute, each later one after twice the time, up to an hour.
+    /// The first try again comes after a minute, each later one after twice the time, up to an hour.
     static let noteFeedbackFailed = Statement(
         "note_feedback_failed",
         #"""
         update pushq.feedback_poll
-        set failures = failures + 1, problem = $2,
+        set failures = failures + 1, problem = $problem,
             not_before = now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(failures, 10))
-        where queue_id = $1
+        where queue_id = $queue_id
         returning failures
         """#)
 
-    /// $1 the code of `Unregistered`; $2 records at the most.
+    /// `$unregistered`: the code of that reason.
     static let actOnFeedback = Statement(
-        "act_on_feedback", "select acted, deactivated from pushq.act_on_feedback($1::smallint, $2::int)")
+        "act_on_feedback", "select acted, deactivated from pushq.act_on_feedback($unregistered::smallint, $limit::int)")
 }
 
 extension PostgresConnection {
     /// Takes a queue about which the feedback service is due to be asked. Nil if there is none.
     /// - Parameter lease: for so long it is nobody else's, unless something is noted of it.
     package func takeFeedbackPoll(lease: Duration) async throws(PostgresError) -> Int32? {
-        try await execute(.takeFeedbackPoll, [.interval(lease)]).first?.int4(0)
+        try await execute(.takeFeedbackPoll, ["lease": .interval(lease)]).first?.int4("queue_id")
     }
 
     /// Keeps what the feedback service said, to be acted on later. `times` are seconds since 1970, one for each token.
     package func keepFeedback(
         of queueID: Int32, tokens: [[UInt8]], times: [Int64]
     ) async throws(PostgresError) {
-        _ = try await execute(.keepFeedback, [.int4(queueID), .byteaArray(tokens), .int8Array(times)])
+        _ = try await execute(
+            .keepFeedback, ["queue_id": .int4(queueID), "tokens": .byteaArray(tokens), "times": .int8Array(times)])
     }
 
     /// The list was read to its end.
     package func noteFeedbackRead(of queueID: Int32) async throws(PostgresError) {
-        _ = try await execute(.noteFeedbackRead, [.int4(queueID)])
+        _ = try await execute(.noteFeedbackRead, ["queue_id": .int4(queueID)])
     }
 
     /// The list could not be read. Returns how often that has been in a row.
     package func noteFeedbackFailed(of queueID: Int32, problem: String) async throws(PostgresError) -> Int {
-        try await execute(.noteFeedbackFailed, [.int4(queueID), .text(problem)]).first.map { Int($0.int4(0)) } ?? 0
+        let parameters: Parameters = ["queue_id": .int4(queueID), "problem": .text(problem)]
+        // Without a row its queue was removed meanwhile.
+        return try await execute(.noteFeedbackFailed, parameters).first.map { Int($0.int4("failures")) } ?? 0
     }
 
     /// Acts on some of what was kept. Returns on how many records, and how many devices were deactivated.
     package func actOnFeedback(most: Int = 1000) async throws(PostgresError) -> (acted: Int, deactivated: Int) {
-        let rows = try await execute(.actOnFeedback, [.int2(Int16(Reason.unregistered.code)), .int4(Int32(most))])
-        return rows.first.map { (Int($0.int8(0)), Int($0.int8(1))) } ?? (0, 0)
+        let parameters: Parameters = [
+            "unregistered": .int2(Int16(Reason.unregistered.code)), "limit": .int4(Int32(most)),
+        ]
+        let row = try await execute(.actOnFeedback, parameters).one()
+        return (row.count("acted"), row.count("deactivated"))
     }
 }

@@ -1,26 +1,28 @@
 extension Statement {
     static let partitionsToMake = Statement(
         "partitions_to_make",
-        "select statement from pushq.partitions_to_make(coalesce($1::date, pushq.today()), $2::int)")
+        "select statement from pushq.partitions_to_make(coalesce($today::date, pushq.today()), $days_ahead::int)")
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
-        "select parent, name, state from pushq.partitions_to_drop(coalesce($1::date, pushq.today()), $2::int, $3::int)")
+        "select parent, name, state from pushq.partitions_to_drop(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)"
+    )
     static let longestRetention = Statement(
-        "longest_retention", "select keep, keep_feedback from pushq.longest_retention($1::int, $2::int)")
+        "longest_retention", "select keep, keep_feedback from pushq.longest_retention($days::int, $feedback_days::int)")
     static let daysToClear = Statement(
         "days_to_clear",
-        "select parent, day, queues from pushq.days_to_clear(coalesce($1::date, pushq.today()), $2::int, $3::int)")
-    static let clearDay = Statement("clear_day", "select pushq.clear_day($1, $2::date, $3::int[], 5000)")
+        "select parent, day, queues from pushq.days_to_clear(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)"
+    )
+    static let clearDay = Statement("clear_day", "select pushq.clear_day($parent, $day::date, $queues::int[], 5000)")
     static let hasOldDays = Statement(
-        "has_old_days", "select pushq.has_old_days(coalesce($1::date, pushq.today()), $2::int)")
+        "has_old_days", "select pushq.has_old_days(coalesce($today::date, pushq.today()), $days::int)")
     static let moveWaiting = Statement(
         "move_waiting",
         #"""
         select after_queue, after_job
-        from pushq.move_waiting(coalesce($1::date, pushq.today()), $2::int, 5000, $3::int, $4::bigint)
+        from pushq.move_waiting(coalesce($today::date, pushq.today()), $days::int, 5000, $after_queue::int, $after_job::bigint)
         """#)
     static let moveScheduled = Statement(
-        "move_scheduled", "select pushq.move_scheduled(coalesce($1::date, pushq.today()), $2::int)")
+        "move_scheduled", "select pushq.move_scheduled(coalesce($today::date, pushq.today()), $days::int)")
 }
 
 extension PostgresConnection {
@@ -38,8 +40,9 @@ extension PostgresConnection {
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
         var changed: [String] = []
-        let making = try await execute(.partitionsToMake, [.date(today), .int4(Int32(retention.daysAhead))])
-        for statement in making.map({ $0.text(0) }) {
+        let making = try await execute(
+            .partitionsToMake, ["today": .date(today), "days_ahead": .int4(Int32(retention.daysAhead))])
+        for statement in making.map({ $0.text("statement") }) {
             try await change(statement)
             changed.append(statement)
         }
@@ -48,8 +51,11 @@ extension PostgresConnection {
         try await moveOutOfOldDays(retention, today: today, while: goesOn)
         let dropping = try await execute(
             .partitionsToDrop,
-            [.date(today), .int4(Int32(retention.days)), .int4(Int32(retention.feedbackDays))])
-        for partition in dropping.map({ (parent: $0.text(0), name: $0.text(1), state: $0.text(2)) }) {
+            [
+                "today": .date(today), "days": .int4(Int32(retention.days)),
+                "feedback_days": .int4(Int32(retention.feedbackDays)),
+            ])
+        for partition in dropping.map({ (parent: $0.text("parent"), name: $0.text("name"), state: $0.text("state")) }) {
             guard try await goesOn() else { break }
             let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
             switch partition.state {
@@ -68,11 +74,12 @@ extension PostgresConnection {
 
     /// As long as any tenant keeps what is its own.
     private func longest(_ usual: Retention) async throws(PostgresError) -> Retention {
-        let period: [Parameter] = [.int4(Int32(usual.days)), .int4(Int32(usual.feedbackDays))]
+        let parameters: Parameters = [
+            "days": .int4(Int32(usual.days)), "feedback_days": .int4(Int32(usual.feedbackDays)),
+        ]
+        let row = try await execute(.longestRetention, parameters).one()
         var longest = usual
-        if let row = try await execute(.longestRetention, period).first {
-            (longest.days, longest.feedbackDays) = (Int(row.int4(0)), Int(row.int4(1)))
-        }
+        (longest.days, longest.feedbackDays) = (Int(row.int4("keep")), Int(row.int4("keep_feedback")))
         return longest
     }
 
@@ -80,13 +87,17 @@ extension PostgresConnection {
     private func clearDays(
         _ usual: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
-        let period: [Parameter] = [.date(today), .int4(Int32(usual.days)), .int4(Int32(usual.feedbackDays))]
-        let days = try await execute(.daysToClear, period).map { ($0.text(0), $0.date(1), $0.int4Array(2)) }
+        let parameters: Parameters = [
+            "today": .date(today), "days": .int4(Int32(usual.days)), "feedback_days": .int4(Int32(usual.feedbackDays)),
+        ]
+        let days = try await execute(.daysToClear, parameters).map { row in
+            (parent: row.text("parent"), day: row.date("day"), queues: row.int4Array("queues"))
+        }
         for (parent, day, queues) in days {
-            var gone: Int64 = 5000
+            let part: Parameters = ["parent": .text(parent), "day": .date(day), "queues": .int4Array(queues)]
+            var gone = 5000
             while gone == 5000, try await goesOn() {
-                let parameters: [Parameter] = [.text(parent), .date(day), .int4Array(queues)]
-                gone = try await execute(.clearDay, parameters).first?.int8(0) ?? 0
+                gone = try await execute(.clearDay, part).one().count("clear_day")
             }
         }
     }
@@ -95,13 +106,14 @@ extension PostgresConnection {
     private func moveOutOfOldDays(
         _ retention: Retention, today: CalendarDay?, while goesOn: () async throws(PostgresError) -> Bool
     ) async throws(PostgresError) {
-        let period: [Parameter] = [.date(today), .int4(Int32(retention.days))]
-        guard try await execute(.hasOldDays, period).first?.bool(0) == true else { return }
+        let period: Parameters = ["today": .date(today), "days": .int4(Int32(retention.days))]
+        guard try await execute(.hasOldDays, period).one().bool("has_old_days") else { return }
         _ = try await execute(.moveScheduled, period)
         var last: (queue: Int32, job: Int64)? = (-1, 0)
         while let (queue, job) = last, try await goesOn() {
-            let row = try await execute(.moveWaiting, period + [.int4(queue), .int8(job)]).first
-            last = row.flatMap { row in row.optionalInt4(0).map { ($0, row.int8(1)) } }
+            let parameters = period + ["after_queue": .int4(queue), "after_job": .int8(job)]
+            let row = try await execute(.moveWaiting, parameters).one()
+            last = row.optionalInt4("after_queue").map { ($0, row.int8("after_job")) }
         }
     }
 

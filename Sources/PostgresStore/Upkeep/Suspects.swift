@@ -8,8 +8,7 @@ extension Statement {
     ///
     /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
     ///
-    /// $1 results looked at, of each queue; $2 answers needed to judge early; $3 age at which fewer will do; $4 the share from
-    /// which the queue is to blame; $5 suspects below which it is not.
+    /// The parameters are those of ``SuspectPolicy``.
     static let judgeSuspects = Statement(
         "judge_suspects",
         #"""
@@ -38,9 +37,9 @@ extension Statement {
                 from pushq.result r
                 where r.day = d.day and r.queue_id = a.queue_id and r.ended_at >= a.since and r.delivered + r.rejected > 0
                 order by r.ended_at
-                limit $1) n
+                limit $window) n
               order by n.ended_at
-              limit $1) w) r
+              limit $window) w) r
           cross join lateral (
             select count(*) as suspects, count(distinct f.device_id) as devices
             from days d
@@ -49,11 +48,11 @@ extension Statement {
           where a.since is not null),
         judged as materialized (
           select queue_id, answers, suspects, upto, results,
-                 suspects >= $5::int and suspects >= answers * $4::float8 and (devices >= $5::int or suspects * 2 > answers) as queue_is_wrong
+                 suspects >= $fewest::int and suspects >= answers * $share::float8 and (devices >= $fewest::int or suspects * 2 > answers) as queue_is_wrong
           from seen
-          where answers > 0 and (answers >= $2::int or since < now() - $3::interval)
+          where answers > 0 and (answers >= $enough_answers::int or since < now() - $patience::interval)
             -- Where most answers call tokens bad and they are few, nothing shows that the queue is right, either.
-            and (suspects * 2 <= answers or suspects >= $5::int)),
+            and (suspects * 2 <= answers or suspects >= $fewest::int)),
         free_queue as materialized (
           select q.id, q.paused_at
           from pushq.queue q
@@ -115,7 +114,7 @@ extension Statement {
               or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
               or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)))
         select (select count(*) from dead) as deactivated, (select count(*) from paused) as paused,
-               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $1) as goes_on
+               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $window) as goes_on
         """#)
 }
 
@@ -144,9 +143,11 @@ extension PostgresConnection {
         let rows = try await execute(
             .judgeSuspects,
             [
-                .int8(Int64(policy.window)), .int4(Int32(policy.enoughAnswers)), .interval(policy.patience),
-                .float8(policy.share), .int4(Int32(policy.fewest)),
+                "window": .int8(Int64(policy.window)), "enough_answers": .int4(Int32(policy.enoughAnswers)),
+                "patience": .interval(policy.patience), "share": .float8(policy.share),
+                "fewest": .int4(Int32(policy.fewest)),
             ])
-        return rows.first.map { (Int($0.int8(0)), Int($0.int8(1)), $0.bool(2)) } ?? (0, 0, false)
+        let row = try rows.one()
+        return (row.count("deactivated"), row.count("paused"), row.bool("goes_on"))
     }
 }

@@ -26,12 +26,13 @@ struct DemoServerSettings: Sendable {
     let synchronousCommit: String
 
     private static let statement = Statement(
-        "durability", "select current_setting('fsync'), current_setting('synchronous_commit')")
+        "durability",
+        "select current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit")
 
     init(of store: PostgresConnection) async throws {
-        let row = try await store.execute(Self.statement, []).first
-        fsync = row?.text(0) ?? "unknown"
-        synchronousCommit = row?.text(1) ?? "unknown"
+        let row = try await store.execute(Self.statement).one()
+        fsync = row.text("fsync")
+        synchronousCommit = row.text("synchronous_commit")
     }
 }
 

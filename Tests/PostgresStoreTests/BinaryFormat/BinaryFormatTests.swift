@@ -9,48 +9,54 @@ struct `Binary format` {
         try await withEmptyDatabase { _, database in
             let echo = Statement(
                 "echo",
-                "select $1::bool, $2::int2, $3::int4, $4::int8, $5::float8, $6::text, $7::json, $8::jsonb, $9::bytea, $10::uuid"
-            )
+                """
+                select $1::bool as bool, $2::int2 as int2, $3::int4 as int4, $4::int8 as int8, $5::float8 as float8,
+                       $6::text as text, $7::json as json, $8::jsonb as jsonb, $9::bytea as bytes
+                """)
             let connection = try await database.connect()
-            let row = try #require(
-                await connection.execute(
-                    echo,
-                    [
-                        .bool(true), .int2(-2), .int4(.min), .int8(.max), .float8(-0.1), .text("grüße 🙂 \"\\"),
-                        .json(#"{"a" : 1}"#),
-                        .jsonb(#"{"a": [1, null]}"#), .bytea([0, 1, 255]),
-                        .uuid(0x0123_4567_89ab_cdef_0011_2233_4455_6677),
-                    ]
-                ).first)
-            #expect(row.bool(0))
-            #expect(row.int2(1) == -2)
-            #expect(row.int4(2) == .min)
-            #expect(row.int8(3) == .max)
-            #expect(row.float8(4) == -0.1)
-            #expect(row.text(5) == "grüße 🙂 \"\\")
-            #expect(row.text(6) == #"{"a" : 1}"#)
-            #expect(row.text(7) == #"{"a": [1, null]}"#)
-            #expect(row.bytes(8) == [0, 1, 255])
-            #expect(row.withBytes(8) { $0.count } == 3)
-            #expect(row.uuid(9) == 0x0123_4567_89ab_cdef_0011_2233_4455_6677)
+            let row = try await connection.execute(
+                echo,
+                [
+                    .bool(true), .int2(-2), .int4(.min), .int8(.max), .float8(-0.1), .text("grüße 🙂 \"\\"),
+                    .text(#"{"a" : 1}"#), .text(#"{"a": [1, null]}"#), .bytea([0, 1, 255]),
+                ]
+            ).one()
+            #expect(row.bool("bool"))
+            #expect(row.int2("int2") == -2)
+            #expect(row.int4("int4") == .min)
+            #expect(row.int8("int8") == .max)
+            #expect(row.float8("float8") == -0.1)
+            #expect(row.text("text") == "grüße 🙂 \"\\")
+            #expect(row.text("json") == #"{"a" : 1}"#)
+            #expect(row.text("jsonb") == #"{"a": [1, null]}"#)
+            #expect(row.bytes("bytes") == [0, 1, 255])
         }
     }
 
     @Test func `nulls of every type stay null`() async throws {
         try await withEmptyDatabase { _, database in
-            let parameters: [Parameter] = [
-                .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .json(nil), .jsonb(nil),
-                .bytea(nil),
-                .timestamptz(nil), .interval(nil), .date(nil), .uuid(nil),
-            ]
-            let columns = (1...parameters.count).map { "$\($0)" }.joined(separator: ", ")
+            let nulls = Statement(
+                "nulls",
+                """
+                select $1 as bool, $2 as int2, $3 as int4, $4 as int8, $5 as float8, $6 as text, $7 as bytes, $8 as time,
+                       $9 as interval, $10 as date
+                """)
             let connection = try await database.connect()
-            let row = try #require(await connection.execute(Statement("nulls", "select \(columns)"), parameters).first)
-            #expect(parameters.indices.allSatisfy { row.isNull($0) })
-            #expect(row.optionalInt8(3) == nil)
-            #expect(row.optionalText(5) == nil)
-            #expect(row.optionalBytes(8) == nil)
-            #expect(row.optionalTimestamptz(9) == nil)
+            let row = try await connection.execute(
+                nulls,
+                [
+                    .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .bytea(nil), .timestamptz(nil),
+                    .interval(nil), .date(nil),
+                ]
+            ).one()
+            #expect(row.isNull("bool") && row.isNull("interval") && row.isNull("date"))
+            #expect(row.optionalInt2("int2") == nil)
+            #expect(row.optionalInt4("int4") == nil)
+            #expect(row.optionalInt8("int8") == nil)
+            #expect(row.optionalFloat8("float8") == nil)
+            #expect(row.optionalText("text") == nil)
+            #expect(row.optionalBytes("bytes") == nil)
+            #expect(row.optionalTime("time") == nil)
         }
     }
 
@@ -60,32 +66,37 @@ struct `Binary format` {
             let show = Statement(
                 "show",
                 """
-                select $1::timestamptz at time zone 'UTC' = '2026-11-21 03:04:05.000006', $2::interval = '90000.5 seconds',
-                       $3::date = '2026-11-21', $1, $2, $3, '1 day 2 hours'::interval, '1 month'::interval
+                select $moment::timestamptz at time zone 'UTC' = '2026-11-21 03:04:05.000006' as moment_is_right,
+                       $interval::interval = '90000.5 seconds' as interval_is_right, $day::date = '2026-11-21' as day_is_right,
+                       $moment as moment, $day as day
                 """)
             let connection = try await database.connect()
             let moment: Int64 = 1_795_230_245_000_006
             let day = try #require(CalendarDay("2026-11-21"))
-            let row = try #require(
-                await connection.execute(show, [.timestamptz(moment), .interval(.seconds(90000.5)), .date(day)]).first)
-            #expect(row.bool(0) && row.bool(1) && row.bool(2))
-            #expect(row.timestamptz(3) == moment)
-            #expect(row.interval(4) == .seconds(90000.5))
-            #expect(row.date(5) == day)
-            #expect(row.interval(6) == .seconds(93600))
-            #expect(row.interval(7) == .seconds(30 * 86400))
+            let row = try await connection.execute(
+                show, ["moment": .timestamptz(moment), "interval": .interval(.seconds(90000.5)), "day": .date(day)]
+            ).one()
+            #expect(row.bool("moment_is_right") && row.bool("interval_is_right") && row.bool("day_is_right"))
+            #expect(row.timestamptz("moment") == moment)
+            #expect(row.date("day") == day)
         }
     }
 
     @Test func `infinity is the end of all times`() async throws {
         try await withEmptyDatabase { _, database in
             let statement = Statement(
-                "infinity", "select $1::timestamptz = 'infinity', $2::timestamptz = '-infinity', $1, $2")
+                "infinity",
+                """
+                select $end::timestamptz = 'infinity' as is_end, $start::timestamptz = '-infinity' as is_start,
+                       $end as last, $start as first
+                """)
             let connection = try await database.connect()
-            let row = try #require(await connection.execute(statement, [.timestamptz(.max), .timestamptz(.min)]).first)
-            #expect(row.bool(0) && row.bool(1))
-            #expect(row.timestamptz(2) == .max)
-            #expect(row.timestamptz(3) == .min)
+            let row = try await connection.execute(
+                statement, ["start": .timestamptz(.min), "end": .timestamptz(.max)]
+            ).one()
+            #expect(row.bool("is_end") && row.bool("is_start"))
+            #expect(row.timestamptz("last") == .max)
+            #expect(row.timestamptz("first") == .min)
         }
     }
 
@@ -94,32 +105,24 @@ struct `Binary format` {
             let echo = Statement(
                 "arrays",
                 """
-                select $1::bool[], $2::int2[], $3::int4[], $4::int8[], $5::float8[], $6::text[], $7::bytea[], $8::bytea[],
-                       $9::timestamptz[] = array['infinity', '2000-01-01 00:00:01Z']::timestamptz[], $10::uuid[]::text
+                select $1::bool[] = '{t,f}' as bools_are_right, $2::int2[] = '{1,-1}' as int2s_are_right, $3::int4[] as int4s,
+                       $4::int8[] as int8s, $5::text[] as texts, $6::bytea[] as bytes,
+                       $7::timestamptz[] = array['infinity', '2000-01-01 00:00:01Z']::timestamptz[] as times_are_right
                 """)
-            let tokens: ByteArrays = [[1, 2, 3], [], [255]]
             let connection = try await database.connect()
-            let row = try #require(
-                await connection.execute(
-                    echo,
-                    [
-                        .boolArray([true, false]), .int2Array([1, -1]), .int4Array([.max, .min]),
-                        .int8Array([.max, .min, 0]),
-                        .float8Array([0.5, -.infinity]), .textArray(["", "a,b\"{}", "NULL"]),
-                        .byteaArray([[0], [1, 2]]),
-                        .byteArrays(tokens), .timestamptzArray([.max, 946_684_801_000_000]), .uuidArray([1]),
-                    ]
-                ).first)
-            #expect(row.boolArray(0) == [true, false])
-            #expect(row.int2Array(1) == [1, -1])
-            #expect(row.int4Array(2) == [.max, .min])
-            #expect(row.int8Array(3) == [.max, .min, 0])
-            #expect(row.float8Array(4) == [0.5, -.infinity])
-            #expect(row.textArray(5) == ["", "a,b\"{}", "NULL"])
-            #expect(row.byteArrays(6) == [[0], [1, 2]])
-            #expect(row.byteArrays(7) == tokens)
-            #expect(row.bool(8))
-            #expect(row.text(9) == "{00000000-0000-0000-0000-000000000001}")
+            let row = try await connection.execute(
+                echo,
+                [
+                    .boolArray([true, false]), .int2Array([1, -1]), .int4Array([.max, .min]),
+                    .int8Array([.max, .min, 0]), .textArray(["", "a,b\"{}", "NULL"]), .byteaArray([[0], [], [1, 2]]),
+                    .timestamptzArray([.max, 946_684_801_000_000]),
+                ]
+            ).one()
+            #expect(row.bool("bools_are_right") && row.bool("int2s_are_right") && row.bool("times_are_right"))
+            #expect(row.int4Array("int4s") == [.max, .min])
+            #expect(row.int8Array("int8s") == [.max, .min, 0])
+            #expect(row.textArray("texts") == ["", "a,b\"{}", "NULL"])
+            #expect(row.byteArrays("bytes") == [[0], [], [1, 2]])
         }
     }
 
@@ -128,22 +131,22 @@ struct `Binary format` {
             let statement = Statement(
                 "nullable",
                 """
-                select $1::int8[] = '{}', $1::int8[], $2::int4[] = '{1,NULL}', $3::int8[] = '{NULL}', $4::text[] = '{NULL,a}',
-                       $5::bytea[] = array[null, '\\x01'::bytea], $6::timestamptz[] is not null, null::bytea[]
+                select $1::int8[] = '{}' as is_empty, $1 as empty, $2::int8[] = '{1,NULL}' as has_null,
+                       $3::text[] = '{NULL,a}' as has_null_text, $4::timestamptz[] is not null as has_null_time,
+                       null::bytea[] as nothing
                 """)
             let connection = try await database.connect()
-            let row = try #require(
-                await connection.execute(
-                    statement,
-                    [
-                        .int8Array([]), .optionalInt4Array([1, nil]), .optionalInt8Array([nil]),
-                        .optionalTextArray([nil, "a"]),
-                        .optionalByteaArray([nil, [1]]), .optionalTimestamptzArray([nil]),
-                    ]
-                ).first)
-            #expect(row.bool(0) && row.bool(2) && row.bool(3) && row.bool(4) && row.bool(5) && row.bool(6))
-            #expect(row.int8Array(1) == [])
-            #expect(row.byteArrays(7).isEmpty)
+            let row = try await connection.execute(
+                statement,
+                [
+                    .int8Array([]), .optionalInt8Array([1, nil]), .optionalTextArray([nil, "a"]),
+                    .optionalTimestamptzArray([nil]),
+                ]
+            ).one()
+            #expect(row.bool("is_empty") && row.bool("has_null") && row.bool("has_null_text"))
+            #expect(row.bool("has_null_time"))
+            #expect(row.int8Array("empty") == [])
+            #expect(row.byteArrays("nothing").isEmpty)
         }
     }
 
@@ -152,21 +155,21 @@ struct `Binary format` {
             let statement = Statement("widths", "select sum(x)::int8 from unnest($1::int8[]) x where x < $2")
             let connection = try await database.connect()
             let rows = try await connection.execute(statement, [.int4Array([1, 2, 3]), .int2(3)])
-            #expect(rows.first?.int8(0) == 3)
+            #expect(rows.first?.int8("sum") == 3)
         }
     }
 
     @Test func `arrays of a hundred thousand go both ways`() async throws {
         try await withEmptyDatabase { _, database in
             let numbers = (0..<100_000).map { Int64($0) &* 0x1e37_79b9_7f4a_7c15 }
-            let tokens = ByteArrays(
-                numbers.map { number in (0..<32).map { UInt8(truncatingIfNeeded: number >> ($0 % 8)) } })
+            let tokens = numbers.map { number in (0..<32).map { UInt8(truncatingIfNeeded: number >> ($0 % 8)) } }
             let connection = try await database.connect()
             let rows = try await connection.execute(
-                Statement("many", "select $1::int8[], $2::bytea[]"), [.int8Array(numbers), .byteArrays(tokens)])
+                Statement("many", "select $1::int8[] as numbers, $2::bytea[] as tokens"),
+                [.int8Array(numbers), .byteaArray(tokens)])
             let row = try #require(rows.first)
-            #expect(row.int8Array(0) == numbers)
-            #expect(row.byteArrays(1) == tokens)
+            #expect(row.int8Array("numbers") == numbers)
+            #expect(row.byteArrays("tokens") == ByteArrays(tokens))
         }
     }
 
@@ -178,7 +181,7 @@ struct `Binary format` {
             let connection = try await database.connect()
             let rows = try await connection.execute(
                 Statement("day", "select to_char($1::date, 'YYYY-MM-DD')"), [.date(day)])
-            #expect(rows.first?.text(0) == text)
+            #expect(rows.first?.text("to_char") == text)
         }
     }
 

@@ -102,10 +102,11 @@ struct `Connecting to PostgreSQL` {
             let connection = try await database.connect(as: "pushq work")
             let shown = Statement(
                 "shown",
-                "select application_name, current_setting('client_encoding') from pg_stat_activity where pid = $1")
+                "select application_name, current_setting('client_encoding') as encoding from pg_stat_activity where pid = $1"
+            )
             let row = try #require(await connection.execute(shown, [.int4(connection.backendProcessID)]).first)
-            #expect(row.text(0) == "pushq work")
-            #expect(row.text(1) == "UTF8")
+            #expect(row.text("application_name") == "pushq work")
+            #expect(row.text("encoding") == "UTF8")
         }
     }
 }
@@ -127,7 +128,7 @@ extension PrivatePostgres {
                 """)
             // The server reads the file a moment after the signal.
             let rule = Statement("rule", "select bool_and(auth_method = 'scram-sha-256') from pg_hba_file_rules")
-            try await eventually("the new rule") { try await connection.execute(rule).first?.bool(0) == true }
+            try await eventually("the new rule") { try await connection.execute(rule).one().bool("bool_and") }
         }
     }
 }

@@ -71,7 +71,7 @@ struct `A connection that is lost` {
                 "active",
                 "select count(*) from pg_stat_activity where pid = $1 and state = 'active' and query ~ 'pg_sleep'")
             try await eventually("the statement under way") {
-                try await other.execute(active, [.int4(connection.backendProcessID)]).first?.int8(0) == 1
+                try await other.execute(active, [.int4(connection.backendProcessID)]).one().int8("count") == 1
             }
             _ = try await other.execute(Self.kill, [.int4(connection.backendProcessID)])
             await #expect { try await call.value } throws: { error in

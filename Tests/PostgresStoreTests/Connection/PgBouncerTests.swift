@@ -11,7 +11,7 @@ import Transport
     .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
     .timeLimit(.minutes(5)))
 struct `Behind PgBouncer in transaction mode` {
-    private static let square = Statement("square", "select $1::int8 * $1::int8")
+    private static let square = Statement("square", "select $1::int8 * $1::int8 as square")
 
     @Test func `every statement is answered rightly, whichever server it meets`() async throws {
         try await withEmptyDatabase { actor, database in
@@ -28,7 +28,7 @@ struct `Behind PgBouncer in transaction mode` {
                     _ = actor
                     // Holds its server for a moment, so that the others are given another.
                     _ = try await client.execute(Statement("hold", "select pg_sleep(0.002)"))
-                    return try await client.execute(Self.square, [.int8(number)]).first?.int8(0)
+                    return try await client.execute(Self.square, [.int8(number)]).first?.int8("square")
                 }
             }
             for (number, task) in zip(Int64(0)..., tasks) { #expect(try await task.value == number * number) }
@@ -54,7 +54,7 @@ struct `Behind PgBouncer in transaction mode` {
             // The server of the test has the compiler off.
             #expect(lack?.settings.count == WorkerSettings.all.count - 1)
             let producer = try await PostgresConnection.connect(to: address, as: "test", on: database.loop)
-            #expect(try await producer.execute(Self.planMode).first?.text(0) == "auto")
+            #expect(try await producer.execute(Self.planMode).one().text("plan_cache_mode") == "auto")
             for client in [worker, producer] { client.close() }
             await pooler.end()
 
@@ -68,7 +68,7 @@ struct `Behind PgBouncer in transaction mode` {
         }
     }
 
-    private static let planMode = Statement("plan_mode", "select current_setting('plan_cache_mode')")
+    private static let planMode = Statement("plan_mode", "select current_setting('plan_cache_mode') as plan_cache_mode")
 
     @Test func `transactions and COPY stay whole, and migrations are applied once`() async throws {
         try await withEmptyDatabase { actor, database in
@@ -96,7 +96,7 @@ struct `Behind PgBouncer in transaction mode` {
                     writer in
                     try await writer.write(Array("1\n2\n3\n".utf8))
                 }
-                return try await client.execute(Statement("count", "select count(*) from stage")).first?.int8(0)
+                return try await client.execute(Statement("count", "select count(*) from stage")).one().int8("count")
             }
             #expect(count == 3)
             await pooler.end()

@@ -6,16 +6,17 @@ import Transport
 
 @Suite(.timeLimit(.minutes(5)))
 struct `A pipelined connection` {
-    private static let add = Statement("add", "select $1::int4 + $2::int4")
+    private static let add = Statement("add", "select $1::int4 + $2::int4 as sum")
 
     @Test func `answers in the order of the calls, whatever fails between`() async throws {
         try await withEmptyDatabase { actor, database in
             let connection = try await database.connect()
-            let divide = Statement("divide", "select $1::int4 / $2::int4")
+            let divide = Statement("divide", "select $1::int4 / $2::int4 as quotient")
             let calls = (0..<300).map { (number: Int32) in
                 Task {
                     _ = actor
-                    return try await connection.execute(divide, [.int4(number), .int4(number % 3)]).first?.int4(0)
+                    return try await connection.execute(divide, [.int4(number), .int4(number % 3)]).first?.int4(
+                        "quotient")
                 }
             }
             for (number, call) in zip(Int32(0)..., calls) {
@@ -44,7 +45,7 @@ struct `A pipelined connection` {
             let sums = (1...Int32(calls)).map { number in
                 Task {
                     _ = actor
-                    return try await connection.execute(Self.add, [.int4(number), .int4(1)]).first?.int4(0)
+                    return try await connection.execute(Self.add, [.int4(number), .int4(1)]).first?.int4("sum")
                 }
             }
             for (number, sum) in zip(Int32(1)..., sums) { #expect(try await sum.value == number + 1) }
@@ -68,7 +69,8 @@ struct `A pipelined connection` {
                 if case .duplicate("kept_once", _) = error as? PostgresError { true } else { false }
             }
             #expect(try await calls[2].value.affectedRows == 1)
-            #expect(try await connection.execute(Statement("count", "select count(*) from kept")).first?.int8(0) == 2)
+            #expect(
+                try await connection.execute(Statement("count", "select count(*) from kept")).one().int8("count") == 2)
         }
     }
 
@@ -78,7 +80,7 @@ struct `A pipelined connection` {
             let calls = (0..<2000).map { (number: Int32) in
                 Task {
                     _ = actor
-                    return try await connection.execute(Self.add, [.int4(number), .int4(0)]).first?.int4(0)
+                    return try await connection.execute(Self.add, [.int4(number), .int4(0)]).first?.int4("sum")
                 }
             }
             for (number, call) in zip(Int32(0)..., calls) { #expect(try await call.value == number) }
@@ -88,12 +90,13 @@ struct `A pipelined connection` {
     @Test func `much goes both ways at once`() async throws {
         try await withEmptyDatabase { actor, database in
             let connection = try await database.connect()
-            let echo = Statement("echo", "select $1::bytea")
+            let echo = Statement("echo", "select $1::bytea as bytes")
             let calls = (0..<40).map { (number: UInt8) in
                 Task {
                     _ = actor
                     let bytes = [UInt8](repeating: number, count: 1_000_000)
-                    return try await connection.execute(echo, [.bytea(bytes)], within: .seconds(60)).first?.bytes(0)
+                    return try await connection.execute(echo, [.bytea(bytes)], within: .seconds(60)).first?.bytes(
+                        "bytes")
                         == bytes
                 }
             }
@@ -118,7 +121,7 @@ struct `A pipelined connection` {
             }
             for task in tasks { try await task.value }
             let sum = Statement("sum", "select sum(n) from step")
-            #expect(try await connection.execute(sum).first?.int8(0) == 40 + 400)
+            #expect(try await connection.execute(sum).one().int8("sum") == 40 + 400)
         }
     }
 
@@ -140,7 +143,7 @@ struct `A pipelined connection` {
                 }
             }
             try await connection.runScript("create table later ()")
-            #expect(try await connection.execute(count).first?.int8(0) == 0)
+            #expect(try await connection.execute(count).one().int8("count") == 0)
             #expect(try await preparedStatements(of: connection).contains { $0.contains("count") })
         }
     }
@@ -150,9 +153,9 @@ struct `A pipelined connection` {
             let connection = try await database.connect()
             _ = try await connection.execute(Self.add, [.int4(1), .int4(2)])
             try await connection.runScript("deallocate all")
-            #expect(try await connection.execute(Self.add, [.int4(1), .int4(2)]).first?.int4(0) == 3)
-            let other = Statement("other", "select 1")
-            #expect(try await connection.execute(other).first?.int4(0) == 1)
+            #expect(try await connection.execute(Self.add, [.int4(1), .int4(2)]).one().int4("sum") == 3)
+            let other = Statement("other", "select 1 as one")
+            #expect(try await connection.execute(other).one().int4("one") == 1)
             #expect(try await preparedStatements(of: connection).isEmpty)
         }
     }
@@ -164,7 +167,7 @@ struct `A pipelined connection` {
             let name = try #require(try await preparedStatements(of: connection).first)
             let other = try await database.connect()
             try await other.runScript("prepare \"\(name)\" as select 'not this'")
-            #expect(try await other.execute(Self.add, [.int4(1), .int4(2)]).first?.int4(0) == 3)
+            #expect(try await other.execute(Self.add, [.int4(1), .int4(2)]).one().int4("sum") == 3)
         }
     }
 
@@ -173,10 +176,10 @@ struct `A pipelined connection` {
             let connection = try await database.connect()
             try await connection.runScript("create table changing as select 1 as a")
             let all = Statement("all", "select * from changing")
-            #expect(try await connection.execute(all).columnCount == 1)
-            try await connection.runScript("alter table changing add b int")
-            #expect(try await connection.execute(all).columnCount == 2)
-            #expect(try await connection.execute(all).columnCount == 2)
+            #expect(try await connection.execute(all).one().int4("a") == 1)
+            try await connection.runScript("alter table changing add b int default 2")
+            #expect(try await connection.execute(all).one().int4("b") == 2)
+            #expect(try await connection.execute(all).one().int4("b") == 2)
         }
     }
 
@@ -184,7 +187,7 @@ struct `A pipelined connection` {
         try await connection.runScript("create temp table if not exists seen (name text)")
         try await connection.runScript("truncate seen; insert into seen select name from pg_prepared_statements")
         let names = Statement("names", "select name from seen")
-        return try await connection.execute(names).map { $0.text(0) }
+        return try await connection.execute(names).map { $0.text("name") }
     }
 }
 

@@ -117,15 +117,15 @@ struct `A connection that comes back` {
         try await withEmptyDatabase { actor, database in
             let store = StoreConnection(to: database.address, as: "victim", on: database.loop, backoff: Self.soon)
             defer { store.close() }
-            let square = Statement("square", "select $1::int8 * $1::int8")
+            let square = Statement("square", "select $number::int8 * $number as square")
             let tasks = (0..<8).map { (seed: Int64) in
                 Task {
                     _ = actor
                     var lost = 0
                     for number in seed * 1000..<seed * 1000 + 200 {
                         do throws(PostgresError) {
-                            let rows = try await store.current().execute(square, [.int8(number)])
-                            #expect(rows.first?.int8(0) == number * number)
+                            let rows = try await store.current().execute(square, ["number": .int8(number)])
+                            #expect(rows.first?.int8("square") == number * number)
                         } catch {
                             #expect(error.isPassing)
                             lost += 1

@@ -26,11 +26,11 @@ struct `A transaction` {
                 _ = try await connection.execute(Self.insert, [.int4(1)])
                 _ = try await connection.execute(Self.insert, [.int4(2)])
                 let other = try await database.connect()
-                #expect(try await other.execute(Self.count).first?.int8(0) == 0)
+                #expect(try await other.execute(Self.count).one().int8("count") == 0)
                 return 42
             }
             #expect(answer == 42)
-            #expect(try await connection.execute(Self.count).first?.int8(0) == 2)
+            #expect(try await connection.execute(Self.count).one().int8("count") == 2)
         }
     }
 
@@ -42,7 +42,7 @@ struct `A transaction` {
                     throw Refusal()
                 }
             }
-            let count = try await connection.execute(Self.count).first?.int8(0)
+            let count = try await connection.execute(Self.count).one().int8("count")
             #expect(count == 0)
         }
     }
@@ -56,7 +56,7 @@ struct `A transaction` {
             } throws: { error in
                 if case .server(let error) = error as? PostgresError { error.state == "25P02" } else { false }
             }
-            let count = try await connection.execute(Self.count).first?.int8(0)
+            let count = try await connection.execute(Self.count).one().int8("count")
             #expect(count == 0)
         }
     }

@@ -66,12 +66,12 @@ import Transport
         let statement = Statement(
             "send to many", #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', $1::text[])"#)
         let tokens = try devices.map { try DeviceToken(bytes: QueueFixture.token($0)).hex }
-        return try await queue.connection.execute(statement, [.textArray(tokens)]).first!.int8(0)
+        return try await queue.connection.execute(statement, [.textArray(tokens)]).one().int8("send")
     }
 
     private func devices(of queue: QueueFixture) async throws -> [Int64: (token: [UInt8], isActive: Bool)] {
         let rows = try await queue.connection.execute(
             Statement("all devices", "select id, token, active from pushq.device"))
-        return Dictionary(uniqueKeysWithValues: rows.map { ($0.int8(0), ($0.bytes(1), $0.bool(2))) })
+        return Dictionary(uniqueKeysWithValues: rows.map { ($0.int8("id"), ($0.bytes("token"), $0.bool("active"))) })
     }
 }

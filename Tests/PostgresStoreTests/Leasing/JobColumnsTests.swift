@@ -53,7 +53,7 @@ import Testing
             let store = try await database.connect()
             for insert in inserts {
                 let rows = try await store.execute(Self.columns, [.text("pushq.\(insert.table)")])
-                let missing = Set(rows.map { $0.text(0) }).subtracting(insert.columns)
+                let missing = Set(rows.map { $0.text("attname") }).subtracting(insert.columns)
                 #expect(
                     missing == Self.leftOut[insert.path],
                     "the insert into pushq.\(insert.table) in \(insert.path) must carry a new column, or this test list it"

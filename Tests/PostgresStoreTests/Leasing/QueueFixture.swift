@@ -20,7 +20,7 @@ struct QueueFixture {
             insert into pushq.device (queue_id, token)
             select q.id, int8send(i) from pushq.queue q, generate_series(1, \(devices)) i;
             """)
-        id = try await connection.execute(Statement("queue", "select id from pushq.queue")).first!.int4(0)
+        id = try await connection.execute(Statement("queue", "select id from pushq.queue")).one().int4("id")
     }
 
     /// The token of the device that was made as number `index`, from 1.
@@ -28,8 +28,9 @@ struct QueueFixture {
 
     /// Runs a query that gives one number.
     func number(_ sql: String) async throws -> Int {
-        let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
-        return Int(rows.first?.optionalInt8(0) ?? -1)
+        let rows = try await connection.execute(
+            Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
+        return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
     /// Runs statements.
@@ -40,7 +41,7 @@ struct QueueFixture {
         let statement = Statement(
             "start \(options)",
             #"select pushq.start_campaign('\#(Self.name)', $1, '{"aps":{"alert":"x"}}'\#(options))"#)
-        return try await connection.execute(statement, [.text(key)]).first!.int8(0)
+        return try await connection.execute(statement, [.text(key)]).one().int8("start_campaign")
     }
 
     /// Fans a campaign out to its end.

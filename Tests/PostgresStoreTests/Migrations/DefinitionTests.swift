@@ -26,7 +26,7 @@ struct `Applying functions and views anew` {
     }
 
     private func text(_ connection: PostgresConnection, _ query: String) async throws -> String? {
-        try await connection.execute(Statement("test", "select (\(query))::text")).first?.optionalText(0)
+        try await connection.execute(Statement("test", "select (\(query))::text as text")).one().optionalText("text")
     }
 
     @Test func `a changed text replaces the function in place, with the rights on it`() async throws {
@@ -141,7 +141,7 @@ struct `Applying functions and views anew` {
                 _ = actor
                 let call = Statement("call", "select pushq.answer()")
                 var seen: Set<Int32> = []
-                while !seen.contains(20) { seen.insert(try await caller.execute(call).first?.int4(0) ?? -1) }
+                while !seen.contains(20) { seen.insert(try await caller.execute(call).one().int4("answer")) }
                 return seen.count
             }
             for version in 1...20 { _ = try await migrate(connection, function("select \(version)")) }

@@ -32,7 +32,7 @@ struct `Migrating` {
                 "role_settings",
                 "select count(*) from pg_db_role_setting where setdatabase = (select oid from pg_database where datname = "
                     + "current_database())")
-            #expect(try await database.connect().execute(settings).first?.int8(0) == 0)
+            #expect(try await database.connect().execute(settings).one().int8("count") == 0)
         }
     }
 
@@ -64,7 +64,7 @@ struct `Migrating` {
             #expect(try await migrator.run() == expected)
             #expect(try await migrator.run().isUpToDate)
             let count = Statement("count", "select count(*) from pushq.migration")
-            #expect(try await connection.execute(count).first?.int8(0) == Int64(Migration.all.count + 1))
+            #expect(try await connection.execute(count).one().int8("count") == Int64(Migration.all.count + 1))
         }
     }
 
@@ -82,7 +82,7 @@ struct `Migrating` {
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
             _ = try await Migrator(connection, Self.two).dryRun()
-            #expect(try await connection.execute(schemaExists).first?.bool(0) == false)
+            #expect(try await connection.execute(schemaExists).one().bool("exists") == false)
         }
     }
 
@@ -141,8 +141,8 @@ struct `Migrating` {
             let text = "migration 0003_broken failed at line 3, nothing of it was done: "
             #expect(error?.description == text + #"a script: column "nonsense" does not exist (42703)"#)
             #expect(try await Migrator(connection, Self.two).run().applied == [])
-            let third = Statement("third", "select to_regclass('pushq.third') is null")
-            #expect(try await connection.execute(third).first?.bool(0) == true)
+            let third = Statement("third", "select to_regclass('pushq.third') is null as is_missing")
+            #expect(try await connection.execute(third).one().bool("is_missing"))
         }
     }
 
@@ -160,12 +160,12 @@ struct `Migrating` {
                 "gave_up", "select xact_rollback from pg_stat_database where datname = current_database()")
             let other = try await database.connect()
             try await eventually("an attempt given up") {
-                try await other.execute(gaveUp).first?.int8(0) ?? 0 > 0
+                try await other.execute(gaveUp).one().int8("xact_rollback") > 0
             }
             try await reader.runScript("commit")
             #expect(try await run.value.applied == ["0002_second"])
         }
     }
 
-    private let schemaExists = Statement("schema_exists", "select to_regnamespace('pushq') is not null")
+    private let schemaExists = Statement("schema_exists", "select to_regnamespace('pushq') is not null as exists")
 }

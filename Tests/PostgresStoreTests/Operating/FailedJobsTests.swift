@@ -23,13 +23,14 @@ import Transport
 
     /// Whether the campaign's total is the sum of what has ended and of what waits.
     private func counts(_ queue: QueueFixture) async throws -> [Int] {
-        let row = try #require(
-            try await queue.connection.execute(
-                Statement(
-                    "counts", "select total, delivered, rejected, failed, retried, waiting from pushq.campaign_progress"
-                )
-            ).first)
-        let counts = (0..<6).map { Int(row.int8($0)) }
+        let row = try await queue.connection.execute(
+            Statement(
+                "counts", "select total, delivered, rejected, failed, retried, waiting from pushq.campaign_progress")
+        ).one()
+        let counts = [
+            row.count("total"), row.count("delivered"), row.count("rejected"), row.count("failed"),
+            row.count("retried"), row.count("waiting"),
+        ]
         #expect(counts[0] == counts[1] + counts[2] + counts[3] + counts[5])
         return counts
     }

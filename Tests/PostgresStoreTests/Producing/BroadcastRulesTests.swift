@@ -101,7 +101,7 @@ private struct BroadcastCase: Sendable {
                         .text(broadcast.payload), .int4(Int32(broadcast.priority)), .int8(broadcast.expiration),
                         .int4(Int32(broadcast.policy.rawValue)),
                     ]
-                ).first?.optionalText(0)
+                ).one().optionalText("broadcast_problem")
                 let which = Comment("case \(number): \(broadcast.payload.prefix(120))")
                 #expect(ours == example.refusal, which)
                 #expect(theirs == example.refusal, which)

@@ -250,7 +250,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             Statement(
                 "send \(options.hashValue)",
                 "select pushq.send('\(QueueFixture.name)', \(payload), push_type => 'liveactivity', \(options))")
-        ).first!.int8(0)
+        ).one().int8("send")
     }
 
     @Test func `replaces a hundred that wait for the same activity, so that only the newest is sent`() async throws {

@@ -81,7 +81,7 @@ import Testing
             let types = PushType.allCases.map { "'\($0.rawValue)'" }.joined(separator: ",")
             let kinds = try await queue.connection.execute(
                 Statement("kinds", "select t from unnest(array[\(types)]) t where pushq.device_kind(t) = t")
-            ).map { $0.text(0) }
+            ).map { $0.text("t") }
             #expect(Set(kinds) == Set(PushType.allCases.filter { !$0.topicSuffix.isEmpty }.map(\.rawValue)))
         }
     }

@@ -19,9 +19,9 @@ import Transport
         -> DeviceFile
     {
         let rows = try await queue.connection.execute(
-            Statement("hex \(numbers.count)", "select encode(sha256(int8send(n)), 'hex') from unnest($1::int8[]) n"),
+            Statement("hex \(numbers.count)", "select encode(sha256(int8send(n)), 'hex') as hex from unnest($1::int8[]) n"),
             [.int8Array(numbers.map(Int64.init))])
-        var lines = rows.map { Array(($0.text(0) + "\n").utf8) }
+        var lines = rows.map { Array(($0.text("hex") + "\n").utf8) }
         if let broken { lines[broken] = Array("not a token\n".utf8) }
         let rest = Locked(lines[...])
         return DeviceFile(name: "tokens.csv") {
@@ -37,7 +37,7 @@ import Transport
         let statement = Statement(
             "start \(what.hashValue)",
             "select pushq.start_campaign('\(QueueFixture.name)', $1, \(Self.payload), \(what))")
-        return try await queue.connection.execute(statement, [.text(key)]).first!.int8(0)
+        return try await queue.connection.execute(statement, [.text(key)]).one().int8("start_campaign")
     }
 
     private func newList(in queue: QueueFixture) async throws -> Int {

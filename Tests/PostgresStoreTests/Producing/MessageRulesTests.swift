@@ -26,7 +26,7 @@ import Testing
                         .int4(message.priority.map(Int32.init)),
                         .int8(message.expiration), .text(message.collapseID), .bool(message.isForWalletPass),
                     ]
-                ).first?.optionalText(0)
+                ).one().optionalText("message_problem")
                 let which = Comment("case \(number): \(message.pushType) \(message.payload.prefix(120))")
                 #expect(ours == example.refusal, which)
                 #expect(theirs == example.refusal, which)
@@ -42,7 +42,7 @@ import Testing
             for name in ["alerts", "Alert", ""] {
                 let problem = try await store.execute(
                     Self.statement, [.text("{}"), .text(name), .int4(nil), .int8(nil), .text(nil), .bool(false)]
-                ).first?.optionalText(0)
+                ).one().optionalText("message_problem")
                 #expect(problem == "push type “\(name)” is unknown: use \(known)")
             }
         }
@@ -56,7 +56,7 @@ import Testing
                 for key in keys {
                     let kind = try await store.execute(
                         statement, [.text(path), .text(key.name), .text(type.rawValue)]
-                    ).first?.optionalText(0)
+                    ).one().optionalText("payload_kind")
                     #expect(kind == key.kind.rawValue, "\(path).\(key.name)")
                 }
             }

@@ -29,14 +29,13 @@ import Testing
     private static let arguments = Statement(
         "arguments",
         #"""
-        select p.oid::bigint,
-               coalesce((select array_agg(
+        select coalesce((select array_agg(
                  format('%s %s %s', a.name, case t.typname when '_text' then 'text[]' when 'anycompatible' then 'json'
                                             else format_type(t.oid, null) end,
                         case when a.n > p.pronargs - p.pronargdefaults then 'optional' else 'required' end) order by a.n)
                from unnest(p.proargnames) with ordinality a(name, n)
                join unnest(p.proargtypes::oid[]) with ordinality y(type, n) on y.n = a.n
-               join pg_type t on t.oid = y.type), '{}')
+               join pg_type t on t.oid = y.type), '{}') as arguments
         from pg_proc p
         where p.pronamespace = 'pushq'::regnamespace and p.proname = $1
         """#)
@@ -49,7 +48,7 @@ import Testing
             for entry in entries {
                 let rows = try await store.execute(Self.arguments, [.text(entry.function)])
                 let signatures = rows.map { row in
-                    row.textArray(1).map { $0.replacing("timestamp with time zone", with: "timestamptz") }
+                    row.textArray("arguments").map { $0.replacing("timestamp with time zone", with: "timestamptz") }
                 }
                 let told = entry.arguments.map { argument in
                     let words = argument.split(separator: " ", maxSplits: 2).map(String.init)

@@ -10,7 +10,7 @@ import Transport
     private func send(_ arguments: String, in queue: QueueFixture) async throws -> Int64 {
         try await queue.connection.execute(
             Statement("send \(arguments.hashValue)", "select pushq.send('\(QueueFixture.name)', \(arguments))")
-        ).first!.int8(0)
+        ).one().int8("send")
     }
 
     @Test func `send to tokens, which become devices, each recipient once`() async throws {
@@ -201,7 +201,7 @@ import Transport
                     select pushq.start_campaign('acme/com.acme/sandbox', 'list', '{"aps":{"alert":"x"}}',
                                                 (select array_agg(encode(int8send(i % 1200), 'hex')) from generate_series(3, 1203) i))
                     """#)
-            ).first!.int8(0)
+            ).one().int8("start_campaign")
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.device") == 1200)
             try await queue.fanOut(campaign)

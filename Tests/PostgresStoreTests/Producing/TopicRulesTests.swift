@@ -8,7 +8,7 @@ import Transport
     private static func problem(_ type: PushType, in queue: QueueFixture) async throws -> String? {
         let rows = try await queue.connection.execute(
             Statement("topic problem", "select pushq.topic_problem($1, $2)"), [.int4(queue.id), .text(type.rawValue)])
-        return rows.first?.optionalText(0)
+        return try rows.one().optionalText("topic_problem")
     }
 
     private static func useCertificate(naming topics: [String], in queue: QueueFixture) async throws {

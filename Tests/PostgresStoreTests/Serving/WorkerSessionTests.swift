@@ -21,12 +21,15 @@ struct `The session of a worker` {
             let worker = try await database.connect()
             #expect(try await worker.prepareWorkerSession() == nil)
             for (name, value) in WorkerSettings.all {
-                #expect(try await worker.execute(Self.shown, [.text(name)]).first?.text(0) == value, "\(name)")
+                #expect(
+                    try await worker.execute(Self.shown, [.text(name)]).one().text("current_setting") == value,
+                    "\(name)")
             }
             let other = try await database.connect()
-            #expect(try await other.execute(Self.shown, [.text("jit")]).first?.text(0) == "on")
+            #expect(try await other.execute(Self.shown, [.text("jit")]).one().text("current_setting") == "on")
             #expect(
-                try await other.execute(Self.shown, [.text("plan_cache_mode")]).first?.text(0) == "force_custom_plan")
+                try await other.execute(Self.shown, [.text("plan_cache_mode")]).one().text("current_setting")
+                    == "force_custom_plan")
         }
     }
 
@@ -38,7 +41,8 @@ struct `The session of a worker` {
             try await connection.setUpWorkerRole(TestServer.superuser)
             let next = try await database.connect()
             for (name, value) in WorkerSettings.all {
-                #expect(try await next.execute(Self.shown, [.text(name)]).first?.text(0) == value, "\(name)")
+                #expect(
+                    try await next.execute(Self.shown, [.text(name)]).one().text("current_setting") == value, "\(name)")
             }
             let error = await #expect(throws: PostgresError.self) {
                 try await connection.setUpWorkerRole("nobody here")

@@ -143,7 +143,7 @@ private final class CarelessWorker: CarelessPlayer {
             let campaign = try await store.execute(
                 Statement("any", "select id from pushq.campaign order by random() limit 1"))
             _ = try await store.fanOutStep(
-                queueID: queue.id, campaignID: campaign.first!.int8(0), jobLimit: 3, scanLimit: 40)
+                queueID: queue.id, campaignID: campaign.one().int8("id"), jobLimit: 3, scanLimit: 40)
         case 1...4:
             let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 3)
             held += try await store.claim([quota], owner: owner, lease: .milliseconds(200), atMostOnceWindow: 2)

@@ -90,9 +90,9 @@ import Testing
                 let rows = try await clock.store.execute(
                     Statement(
                         "wait",
-                        "select round(extract(epoch from not_before - now()) / 60)::int8 from pushq.feedback_poll where queue_id = \(bad)"
+                        "select round(extract(epoch from not_before - now()) / 60)::int8 as minutes from pushq.feedback_poll where queue_id = \(bad)"
                     ))
-                let minutes = Int(rows.first?.int8(0) ?? 0)
+                let minutes = try rows.one().count("minutes")
                 waits.append(minutes)
                 try await clock.pass("\(minutes - 1) minutes 50 seconds")
                 #expect(try await clock.takeDue() == [])
@@ -127,10 +127,10 @@ import Testing
             let rows = try await clock.store.execute(
                 Statement(
                     "times",
-                    "select extract(epoch from reported_at)::int8, reported_at <= now() from pushq.feedback_record order by token"
+                    "select extract(epoch from reported_at)::int8 as time, reported_at <= now() as is_past from pushq.feedback_record order by token"
                 ))
-            #expect(rows.map { $0.bool(1) } == [true, true])
-            #expect(rows.last?.int8(0) == 0)
+            #expect(rows.map { $0.bool("is_past") } == [true, true])
+            #expect(rows.last?.int8("time") == 0)
         }
     }
 }

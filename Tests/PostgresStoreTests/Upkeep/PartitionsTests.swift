@@ -8,8 +8,8 @@ import Transport
     /// The day that is `days` after the database's today.
     private func day(_ days: Int, in queue: QueueFixture) async throws -> CalendarDay {
         let rows = try await queue.connection.execute(
-            Statement("day", "select (pushq.today() + $1::int)::date"), [.int4(Int32(days))])
-        return rows.first!.date(0)
+            Statement("day", "select (pushq.today() + $1::int)::date as day"), [.int4(Int32(days))])
+        return try rows.one().date("day")
     }
 
     private func days(of parent: String, in queue: QueueFixture) async throws -> Int {
@@ -110,7 +110,7 @@ import Transport
             let queue = try await QueueFixture(database)
             _ = try await queue.connection.maintainPartitions(today: try await day(8, in: queue))
             let rows = try await queue.connection.execute(Statement("show", "show lock_timeout"))
-            #expect(rows.first?.text(0) == "0")
+            #expect(try rows.one().text("lock_timeout") == "0")
         }
     }
 }

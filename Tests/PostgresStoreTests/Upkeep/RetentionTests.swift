@@ -10,8 +10,8 @@ import Transport
     /// Does upkeep as if the day had come that lies so far ahead.
     private static func upkeep(_ queue: QueueFixture, inDays days: Int = 0) async throws {
         let rows = try await queue.connection.execute(
-            Statement("ahead", "select (pushq.today() + $1::int)::date"), [.int4(Int32(days))])
-        _ = try await queue.connection.maintainPartitions(today: rows.first!.date(0))
+            Statement("ahead", "select (pushq.today() + $1::int)::date as day"), [.int4(Int32(days))])
+        _ = try await queue.connection.maintainPartitions(today: rows.one().date("day"))
         try await queue.connection.forget()
     }
 

@@ -71,7 +71,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 2)
             let tokens = try await queue.connection.execute(
                 Statement("tokens", "select token from pushq.device order by id")
-            ).map { $0.bytes(0) }
+            ).map { $0.bytes("token") }
             try await queue.connection.keepFeedback(
                 of: queue.id, tokens: tokens + [[1, 2]], times: [4_000_000_000, 4_000_000_000, 1])
             let producer = try await database.connect()
@@ -124,7 +124,7 @@ import Transport
             try await queue.run("update pushq.feedback set reported_at = now() - interval '1 second'")
             let token = try await queue.connection.execute(
                 Statement("token", "select token from pushq.device where id = \(suspect)")
-            ).first!.bytes(0)
+            ).one().bytes("token")
             _ = try await queue.connection.setDevice(
                 DeviceToken(bytes: token), inQueue: QueueFixture.name, isActive: true)
             #expect(try await queue.connection.judgeSuspects().deactivated == 9)

@@ -13,10 +13,10 @@ struct BinaryNames: Sendable {
 
     /// Reads the messages and devices of a database.
     init(from store: PostgresConnection) async throws {
-        payloads = try await store.execute(Self.messages, [], within: .seconds(60)).map { row in
-            (row.int8(0), Array(row.text(1).utf8))
+        payloads = try await store.execute(Self.messages, within: .seconds(60)).map { row in
+            (row.int8("root_id"), Array(row.text("payload").utf8))
         }
-        tokens = try await store.execute(Self.devices, [], within: .seconds(60)).map { ($0.int8(0), $0.bytes(1)) }
+        tokens = try await store.execute(Self.devices, within: .seconds(60)).map { ($0.int8("id"), $0.bytes("token")) }
     }
 
     /// Every push there can be, by what stands for it in the record.

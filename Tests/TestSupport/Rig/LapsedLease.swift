@@ -30,17 +30,18 @@ package struct LapsedLease: Sendable {
     private static let statement = Statement(
         "lapsed",
         """
-        select (extract(epoch from l.deadline) * 1000000)::int8, l.root_id, l.outcomes, b.device_ids
+        select (extract(epoch from l.deadline) * 1000000)::int8 as deadline, l.root_id, l.outcomes, b.device_ids
         from public.lapsed l
         join pushq.body b on b.day = l.body_day and b.queue_id = l.queue_id and b.job_id = l.job_id
         """)
 
     /// All that were kept.
     static func all(in store: PostgresConnection) async throws -> [LapsedLease] {
-        try await store.execute(statement, [], within: .seconds(30)).map { row in
-            let root = row.int8(1)
-            let uncertain = zip(row.bytes(2), row.int8Array(3)).filter { $0.0 == 0 }
-            return LapsedLease(deadline: Int(row.int8(0)), uncertain: uncertain.map { APNsID(root: root, key: $0.1) })
+        try await store.execute(statement, within: .seconds(30)).map { row in
+            let root = row.int8("root_id")
+            let uncertain = zip(row.bytes("outcomes"), row.int8Array("device_ids")).filter { $0.0 == 0 }
+            return LapsedLease(
+                deadline: Int(row.int8("deadline")), uncertain: uncertain.map { APNsID(root: root, key: $0.1) })
         }
     }
 }

@@ -26,13 +26,13 @@ package struct RecordedOutcomes {
 
     /// Reads all of it.
     package init(from store: PostgresConnection) async throws {
-        for row in try await store.execute(Self.bodies, [], within: .seconds(60)) {
-            let root = row.int8(0)
-            for device in row.int8Array(1) { recipients.insert(APNsID(root: root, key: device)) }
+        for row in try await store.execute(Self.bodies, within: .seconds(60)) {
+            let root = row.int8("root_id")
+            for device in row.int8Array("device_ids") { recipients.insert(APNsID(root: root, key: device)) }
         }
-        for row in try await store.execute(Self.results, [], within: .seconds(60)) {
-            let root = row.int8(0)
-            for (byte, device) in zip(row.bytes(1), row.int8Array(2)) {
+        for row in try await store.execute(Self.results, within: .seconds(60)) {
+            let root = row.int8("root_id")
+            for (byte, device) in zip(row.bytes("outcomes"), row.int8Array("device_ids")) {
                 let outcome = Outcome(rawValue: byte)
                 guard outcome.kind != .retried else { continue }
                 ends[APNsID(root: root, key: device), default: []].append(outcome)

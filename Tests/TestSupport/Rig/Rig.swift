@@ -202,8 +202,8 @@ package final class Rig {
 
     /// Runs a query that gives one number; 0 for null.
     package func number(_ sql: String) async throws -> Int64 {
-        let rows = try await store.current().execute(Statement("number", "select (\(sql)\n)::int8"), [])
-        return rows.first?.optionalInt8(0) ?? 0
+        let rows = try await store.current().execute(Statement("number", "select (\(sql)\n)::int8 as number"))
+        return try rows.one().optionalInt8("number") ?? 0
     }
 
     /// Runs a script.

@@ -22,11 +22,11 @@ package struct SentMessages {
 
     /// Reads all messages and devices of a database.
     init(from store: PostgresConnection) async throws {
-        let messages = try await store.execute(Self.messages, [], within: .seconds(60))
-        let devices = try await store.execute(Self.devices, [], within: .seconds(60))
+        let messages = try await store.execute(Self.messages, within: .seconds(60))
+        let devices = try await store.execute(Self.devices, within: .seconds(60))
         self.init(
-            payloads: Dictionary(messages.map { ($0.int8(0), Array($0.text(1).utf8)) }) { $1 },
-            tokens: Dictionary(devices.map { ($0.int8(0), $0.bytes(1)) }) { $1 })
+            payloads: Dictionary(messages.map { ($0.int8("root_id"), Array($0.text("payload").utf8)) }) { $1 },
+            tokens: Dictionary(devices.map { ($0.int8("id"), $0.bytes("token")) }) { $1 })
     }
 
     /// What is wrong with an arrival under this `apns-id`; nil if nothing is. A broadcast has no token.

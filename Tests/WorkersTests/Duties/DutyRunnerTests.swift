@@ -31,7 +31,7 @@ import Transport
     }
 
     private func look(_ sql: String, in database: TestDatabase) async throws -> Int64 {
-        try await database.connect().execute(Statement("look", "select (\(sql))::int8"))[0].int8(0)
+        try await database.connect().execute(Statement("look", "select (\(sql))::int8 as number")).one().int8("number")
     }
 
     @Test func `that takes longer than its lease is done by one worker`() async throws {

@@ -68,12 +68,13 @@ import Transport
             Statement(
                 "sums",
                 """
-                select sum(delivered)::int8, sum(rejected)::int8, sum(failed)::int8, sum(unknown)::int8,
-                       sum(suppressed + expired + cancelled)::int8
+                select sum(delivered)::int8 as delivered, sum(rejected)::int8 as rejected, sum(failed)::int8 as failed,
+                       sum(unknown)::int8 as unknown, sum(suppressed + expired + cancelled)::int8 as others
                 from pushq.result
                 """))[0]
         let (delivered, rejected, failed, unknown, others) = (
-            sums.int8(0), sums.int8(1), sums.int8(2), sums.int8(3), sums.int8(4)
+            sums.int8("delivered"), sums.int8("rejected"), sums.int8("failed"), sums.int8("unknown"),
+            sums.int8("others")
         )
         #expect(delivered + rejected + failed + unknown + others == Int64(3 * Self.devices))
         #expect(others == 0)

@@ -196,8 +196,8 @@ import Transport
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 1000)
             let rows = try await fixture.connection.execute(
-                Statement("a device", "select encode(token, 'hex') from pushq.device order by id limit 1"))
-            let token = try #require(rows.first).text(0)
+                Statement("a device", "select encode(token, 'hex') as hex from pushq.device order by id limit 1"))
+            let token = try rows.one().text("hex")
             // Past the end of this test, so that nothing of it depends on speed.
             let tooMany = OutcomeRule(.refuse(.init(.tooManyRequests, retryAfter: "3600")), tokenPrefix: token)
             await fixture.simulator.use(Rules(outcomes: [tooMany]))
@@ -231,8 +231,8 @@ import Transport
                     #"select pushq.send('\#(queue)', '{"aps":{"alert":"\#(number)"}}', array[repeat('00ff', 16)])"#)
             }
             let rows = try await fixture.connection.execute(
-                Statement("sends", "select root_id, device_ids[1] from pushq.body order by job_id"))
-            let accepted = rows.map { APNsID(root: $0.int8(0), key: $0.int8(1)).description }
+                Statement("sends", "select root_id, device_ids[1] as device_id from pushq.body order by job_id"))
+            let accepted = rows.map { APNsID(root: $0.int8("root_id"), key: $0.int8("device_id")).description }
             try await fixture.withEngine { _ in
                 try await eventually("all to arrive") { await fixture.simulator.snapshot().accepted == 50 }
             }

@@ -180,13 +180,15 @@ final class EngineFixture {
 
     /// Runs a query that gives one number.
     func number(_ sql: String) async throws -> Int {
-        let rows = try await connection.execute(Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8"))
-        return Int(rows.first?.optionalInt8(0) ?? -1)
+        let rows = try await connection.execute(
+            Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
+        return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 
     /// Runs a query that gives one text.
     func text(_ sql: String) async throws -> String {
-        try await connection.execute(Statement("text \(sql.hashValue)", sql)).first?.text(0) ?? ""
+        try await connection.execute(Statement("text \(sql.hashValue)", "select (\(sql)\n)::text as text"))
+            .one().optionalText("text") ?? ""
     }
 
     /// Starts a campaign to all devices of a queue.
@@ -205,16 +207,13 @@ final class EngineFixture {
 
     /// The columns of the only campaign's progress, by name.
     func progress(key: String = "k") async throws -> [String: Int] {
-        let names = [
+        let names: [StaticString] = [
             "total", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried",
             "waiting",
         ]
-        let rows = try await connection.execute(
-            Statement(
-                "progress", "select \(names.joined(separator: ", ")) from pushq.campaign_progress where key = $1"),
-            [.text(key)])
-        let row = rows.first!
-        return Dictionary(uniqueKeysWithValues: names.indices.map { (names[$0], Int(row.int8($0))) })
+        let statement = Statement("progress", "select * from pushq.campaign_progress where key = $1")
+        let row = try await connection.execute(statement, [.text(key)]).one()
+        return Dictionary(uniqueKeysWithValues: names.map { ("\($0)", row.count($0)) })
     }
 }
 

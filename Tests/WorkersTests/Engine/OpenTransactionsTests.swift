@@ -123,10 +123,10 @@ import Transport
         try await fixture.connection.runScript("select pushq.pause_campaign('\(acme)', 'paused')")
         let token = try await fixture.connection.execute(
             Statement(
-                "token", "select encode(token, 'hex') from pushq.device where queue_id = $1 order by id limit 1"),
+                "token", "select encode(token, 'hex') as hex from pushq.device where queue_id = $1 order by id limit 1"),
             [.int4(id)])
         return deed.sql.replacing("$q", with: "\(acme)").replacing("$id", with: "\(id)")
-            .replacing("$token", with: token[0].text(0)).replacing("$job", with: "\(job.key.jobID)")
+            .replacing("$token", with: token[0].text("hex")).replacing("$job", with: "\(job.key.jobID)")
     }
 
     private func queueID(of queue: QueueName, in fixture: EngineFixture) async throws -> Int32 {
@@ -135,7 +135,7 @@ import Transport
 
     private func send(to queue: QueueName, in fixture: EngineFixture) async throws -> Int64 {
         let push = Statement("push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array['00ff'])"#)
-        return try await fixture.connection.execute(push, [.text("\(queue)")])[0].int8(0)
+        return try await fixture.connection.execute(push, [.text("\(queue)")]).one().int8("send")
     }
 
     /// For how many milliseconds a worker's statement has waited for a lock by now, that of upkeep left out: nobody waits for it.
@@ -143,11 +143,11 @@ import Transport
         let statement = Statement(
             "lock_wait",
             """
-            select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::int8
+            select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::int8 as milliseconds
             from pg_stat_activity
             where datname = current_database() and wait_event_type = 'Lock' and application_name like 'pushq work%'
               and application_name <> 'pushq work (upkeep)'
             """)
-        return Int(try await connection.execute(statement)[0].int8(0))
+        return Int(try await connection.execute(statement).one().int8("milliseconds"))
     }
 }

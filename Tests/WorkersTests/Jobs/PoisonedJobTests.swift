@@ -101,8 +101,8 @@ import Transport
     }
 
     private static func number(_ store: PostgresConnection, _ sql: String) async throws -> Int {
-        let rows = try await store.execute(Statement("number \(sql.hashValue)", "select (\(sql))::int8"))
-        return Int(rows.first?.optionalInt8(0) ?? -1)
+        let rows = try await store.execute(Statement("number \(sql.hashValue)", "select (\(sql))::int8 as number"))
+        return Int(try rows.one().optionalInt8("number") ?? -1)
     }
 }
 

@@ -1,0 +1,50 @@
+/// Reads an array of one dimension without nulls: the number of dimensions, whether there are nulls, the type of the elements, for
+/// each dimension its length and first index; then the elements, each behind its length (`array_send`).
+@safe struct ArrayDecoder {
+    let count: Int
+    private let elements: UnsafeRawBufferPointer
+
+    /// Nil for more than one dimension.
+    /// - Parameter field: the bytes of the array, which outlive this value.
+    init?(_ field: UnsafeRawBufferPointer) {
+        let dimensions = unsafe Self.int4(field, at: 0)
+        guard dimensions <= 1 else { return nil }
+        count = unsafe dimensions == 0 ? 0 : Self.int4(field, at: 12)
+        unsafe elements = UnsafeRawBufferPointer(rebasing: field[(dimensions == 0 ? 12 : 20)...])
+    }
+
+    /// What its elements take without their lengths.
+    var elementBytes: Int { unsafe elements.count - 4 * count }
+
+    /// Integers; nil if there are nulls. Elements of one width stand at equal distances, so that they are read in one pass.
+    func integers<Integer: FixedWidthInteger>(as: Integer.Type = Integer.self) -> [Integer]? {
+        let width = MemoryLayout<Integer>.size
+        guard elementBytes == count * width else { return nil }
+        return unsafe Array(unsafeUninitializedCapacity: count) { room, filled in
+            for index in 0..<count {
+                let place = index * (4 + width) + 4
+                let value = unsafe elements.loadUnaligned(fromByteOffset: place, as: Integer.self)
+                unsafe room.initializeElement(at: index, to: Integer(bigEndian: value))
+            }
+            filled = count
+        }
+    }
+
+    /// Lends the elements one after the other. Returns false at a null, which ends it.
+    func visit(_ body: (Span<UInt8>) -> Void) -> Bool {
+        var offset = 0
+        for _ in 0..<count {
+            let length = unsafe Self.int4(elements, at: offset)
+            guard length >= 0 else { return false }
+            let start = offset + 4
+            let element = unsafe UnsafeRawBufferPointer(rebasing: elements[start..<start + length])
+            unsafe body(Span(_unsafeBytes: element))
+            offset = start + length
+        }
+        return true
+    }
+
+    private static func int4(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Int {
+        unsafe Int(Int32(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: Int32.self)))
+    }
+}

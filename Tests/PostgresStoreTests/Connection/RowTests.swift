@@ -1,0 +1,70 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(5))) struct `A row` {
+    private static let pairs = Statement(
+        "pairs", "select n as first, n + 1 as second, null::int4 as none from generate_series(1, $1) n")
+
+    @Test func `is read by the names of its columns, in any order and as often as wanted`() async throws {
+        try await withEmptyDatabase { _, database in
+            let rows = try await database.connect().execute(Self.pairs, [.int4(1000)])
+            #expect(rows.count == 1000)
+            for (index, row) in rows.enumerated() {
+                let number = Int32(index + 1)
+                if index.isMultiple(of: 3) { #expect(row.int4("second") == number + 1) }
+                #expect(row.isNull("none") && row.optionalInt4("none") == nil)
+                #expect(row.int4("first") == number && row.int4("first") == number)
+                #expect(row.int4("second") == number + 1)
+            }
+        }
+    }
+
+    @Test func `that a statement always returns is an error when it is missing`() async throws {
+        try await withEmptyDatabase { _, database in
+            let rows = try await database.connect().execute(Self.pairs, [.int4(0)])
+            let error = #expect(throws: PostgresError.self) { try rows.one() }
+            #expect(error == .noRow("pairs"))
+            #expect(error?.description.hasPrefix("pairs returned no row") == true)
+        }
+    }
+
+    /// What a mistake in this program says before it ends it.
+    private func fault(_ result: ExitTest.Result?) throws -> String {
+        String(decoding: try #require(result).standardErrorContent, as: UTF8.self)
+    }
+
+    @Test func `names its statement and the column that it does not have`() async throws {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try await withEmptyDatabase { _, database in
+                _ = try await database.connect().execute(Self.pairs, [.int4(1)]).one().int4("third")
+            }
+        }
+        #expect(try fault(result).contains(#"pairs returns no column third, but ["first", "second", "none"]"#))
+    }
+
+    @Test func `names its statement and the column that has another type, or is null`() async throws {
+        let mistyped = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try await withEmptyDatabase { _, database in
+                _ = try await database.connect().execute(Self.pairs, [.int4(1)]).one().int8("second")
+            }
+        }
+        #expect(try fault(mistyped).contains("column second of pairs is read as type 20 but has type 23"))
+        let null = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try await withEmptyDatabase { _, database in
+                _ = try await database.connect().execute(Self.pairs, [.int4(1)]).one().int4("none")
+            }
+        }
+        #expect(try fault(null).contains("column none of pairs is null"))
+    }
+
+    @Test func `never has two columns of one name`() async throws {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try await withEmptyDatabase { _, database in
+                _ = try await database.connect().execute(Statement("twins", "select 1 as id, 2 as id"))
+            }
+        }
+        #expect(try fault(result).contains(#"twins returns two columns of one name: ["id", "id"]"#))
+    }
+}
