@@ -16,6 +16,7 @@ final class Dispatcher {
     private let gateways: Gateways
     private let mayHaveWork: Signal
     private let lacksPermits: Signal
+    private let drainProgress: Signal
     private var turns: Turns<QueueState>
     private var isScheduled = false
     private var isStopped = false
@@ -28,6 +29,7 @@ final class Dispatcher {
         settings = context.settings
         mayHaveWork = context.mayHaveWork
         lacksPermits = context.lacksPermits
+        drainProgress = context.drainProgress
         self.jobs = jobs
         self.settler = settler
         self.queues = queues
@@ -158,6 +160,7 @@ final class Dispatcher {
     /// Takes a burst of answers from a gateway.
     func take(_ answers: [Answer], from gateway: any PushGateway) {
         for answer in answers { take(answer, from: gateway) }
+        if isStopped, inFlight == 0 { drainProgress.raise() }
         schedule()
     }
 

@@ -33,7 +33,7 @@ final class EngineParts {
     private let feedback: DutyRunner?
     private let presence: Presence
     private let notifications: NotificationListener
-    private let drainSignal: Signal
+    private var isDraining = false
 
     init(_ context: EngineContext, database: DatabaseAddress) {
         self.context = context
@@ -56,7 +56,6 @@ final class EngineParts {
         presence = Presence(context, dispatcher: dispatcher, queues: queues)
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
-        drainSignal = Signal(loop: context.loop)
 
         gateways.handler = self
         settler.delegate = self
@@ -111,12 +110,13 @@ final class EngineParts {
         fanOut.stop()
         dispatcher.stop()
         presence.noteDraining()
-        drainSignal.raise()
+        isDraining = true
+        context.drainProgress.raise()
     }
 
     /// Waits for the drain to begin, for what is in flight, and then has everything written or given back.
     private func drain() async {
-        while !(await drainSignal.wait(atMost: .seconds(3600))) {}
+        while !isDraining { await context.drainProgress.wait(atMost: .seconds(3600)) }
         let deadline = ContinuousClock.now + context.settings.drain
         // What cannot be written by then is left to the leases' end.
         context.stores.giveUp(after: deadline)
@@ -130,7 +130,7 @@ final class EngineParts {
         // Jobs become through one by one as their answers come in, and the settler gives them back meanwhile.
         while dispatcher.inFlight > 0 || intake.isRunning || audit.isRunning, ContinuousClock.now < deadline {
             if !intake.isRunning { audit.stop() }
-            await drainSignal.wait(atMost: min(.milliseconds(50), ContinuousClock.now.duration(to: deadline)))
+            await context.drainProgress.wait(atMost: ContinuousClock.now.duration(to: deadline))
         }
         audit.stop()
         if dispatcher.inFlight > 0 { context.report(.leftInFlight(dispatcher.inFlight, drain: context.settings.drain)) }

@@ -21,6 +21,7 @@ final class Intake {
     private let audit: LeaseAudit
     private let fanOut: FanOut
     private let signal: Signal
+    private let drainProgress: Signal
     private var state: IntakeState
 
     init(
@@ -38,6 +39,7 @@ final class Intake {
         self.audit = audit
         self.fanOut = fanOut
         signal = context.mayHaveWork
+        drainProgress = context.drainProgress
         state = IntakeState(busyLook: settings.busyLook, idleLook: settings.idleLook)
     }
 
@@ -78,6 +80,7 @@ final class Intake {
                 state.noteRow(isWritten: isWritten != nil)
             case .wait(let pause): await signal.wait(atMost: pause)
             case .end(let hasRow):
+                drainProgress.raise()
                 if hasRow { await store.attempt { try await $0.wakeUp(owner) } }
             }
         }

@@ -14,6 +14,7 @@ final class LeaseAudit {
     private let report: (EngineEvent) -> Void
     private let signal: Signal
     private let claimSignal: Signal
+    private let drainProgress: Signal
     private var state: LeaseAuditState
     /// What the last audit found.
     private var found: [UnknownLease] = []
@@ -25,6 +26,7 @@ final class LeaseAudit {
         self.jobs = jobs
         signal = Signal(loop: context.loop)
         claimSignal = Signal(loop: context.loop)
+        drainProgress = context.drainProgress
         state = LeaseAuditState(pause: context.settings.lease / 3, shortPause: context.settings.idleLook)
     }
 
@@ -65,6 +67,7 @@ final class LeaseAudit {
             case .end: break
             }
         }
+        drainProgress.raise()
     }
 
     private func ask() async {
