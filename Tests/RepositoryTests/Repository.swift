@@ -5,7 +5,7 @@ struct Repository {
     let root = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
 
-    struct File {
+    struct File: Hashable {
         /// Relative to the root: `Sources/QueueCore/Names/QueueName.swift`.
         let path: String
         let text: String
@@ -28,6 +28,12 @@ struct Repository {
             let text = try String(contentsOf: start.appending(path: name), encoding: .utf8)
             return File(path: "\(folder)/\(name)", text: text)
         }
+    }
+
+    /// The folders in `Sources` that have Swift files.
+    func targets() throws -> [String] {
+        let paths = try files(in: "Sources", endings: [".swift"]).map(\.path)
+        return Set(paths.map { String($0.split(separator: "/")[1]) }).sorted()
     }
 
     /// All Swift files of the package.

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A table as a picture: one curve below the other, each from zero to its largest value, over the table's first column.
 struct Plot {
     let columns: [String]
@@ -14,7 +16,7 @@ struct Plot {
             font-family="sans-serif" font-size="12">
             <rect width="100%" height="100%" fill="white"/>
             \(curves)
-            <text x="\(Self.margin + Self.width)" y="\(total - 8)" text-anchor="end">\(Soak.text(lastX)) \(columns[0])s</text>
+            <text x="\(Self.margin + Self.width)" y="\(total - 8)" text-anchor="end">\(Self.text(lastX)) \(columns[0])s</text>
             </svg>
 
             """
@@ -29,13 +31,18 @@ struct Plot {
         let points = rows.map { row in
             let x = Self.margin + row[0] / max(lastX, 1e-9) * Self.width
             let y = bottom - row[column] / most * (bottom - top)
-            return "\(Soak.text(x)),\(Soak.text(y))"
+            return "\(Self.text(x)),\(Self.text(y))"
         }
         return """
             <text x="8" y="\(top + 12)">\(columns[column])</text>
-            <text x="8" y="\(top + 28)" fill="gray">up to \(Soak.text(most))</text>
+            <text x="8" y="\(top + 28)" fill="gray">up to \(Self.text(most))</text>
             <line x1="\(Self.margin)" x2="\(Self.margin + Self.width)" y1="\(bottom)" y2="\(bottom)" stroke="lightgray"/>
             <polyline fill="none" stroke="steelblue" stroke-width="1.5" points="\(points.joined(separator: " "))"/>
             """
+    }
+
+    /// A number as the plot and its table show it.
+    static func text(_ number: Double) -> String {
+        number.formatted(.number.precision(.fractionLength(number < 100 ? 1 : 0)).grouping(.never))
     }
 }

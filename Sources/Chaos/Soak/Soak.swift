@@ -51,7 +51,7 @@ struct Soak {
             if seconds >= Double(load.day + 1) * dayEvery { try await load.turnDay() }
             if seconds >= Double(rows.count + 1) * sampleEvery {
                 rows.append([seconds / 60] + (try await sample.next()))
-                say("| \(rows.last!.map(Self.text).joined(separator: " | ")) |")
+                say("| \(rows.last!.map(Plot.text).joined(separator: " | ")) |")
             }
             try await load.step()
             try await Task.sleep(for: SoakLoad.pause)
@@ -77,9 +77,5 @@ struct Soak {
         say(
             "\n\(load.counts.description), \(total) recipients of campaigns, and as many outcomes; \(load.day) days passed"
         )
-    }
-
-    static func text(_ number: Double) -> String {
-        number.formatted(.number.precision(.fractionLength(number < 100 ? 1 : 0)).grouping(.never))
     }
 }
