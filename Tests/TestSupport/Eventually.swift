@@ -3,7 +3,7 @@ package import Testing
 /// ``wait(for:within:_:until:)`` in a test: what does not come is recorded as the test's issue.
 @discardableResult
 package func eventually<State>(
-    _ what: String, within limit: Duration = .seconds(10), sourceLocation: SourceLocation = #_sourceLocation,
+    _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
     _ look: () async throws -> State, until isReached: (State) -> Bool
 ) async throws -> State {
     do {
@@ -16,7 +16,7 @@ package func eventually<State>(
 
 /// Waits until `condition` holds.
 package func eventually(
-    _ what: String, within limit: Duration = .seconds(10), sourceLocation: SourceLocation = #_sourceLocation,
+    _ what: String, within limit: Duration = .seconds(30), sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool
 ) async throws {
     try await eventually(what, within: limit, sourceLocation: sourceLocation, condition, until: { $0 })

@@ -31,12 +31,14 @@ package struct SimulatorRecord {
     package var arrivals: [Int] { events.filter { $0.event == "arrived" }.map(\.at).sorted() }
 
     /// The most arrivals within any second.
-    package var maximumPerSecond: Int {
-        let times = arrivals
-        var first = 0
+    package var maximumPerSecond: Int { Self.maximumCount(of: arrivals[...], within: 1_000_000) }
+
+    /// How many of ascending times lie within any span of so many microseconds, at most.
+    package static func maximumCount(of times: ArraySlice<Int>, within span: Int) -> Int {
+        var first = times.startIndex
         var maximum = 0
         for last in times.indices {
-            while times[last] - times[first] >= 1_000_000 { first += 1 }
+            while times[last] - times[first] >= span { first += 1 }
             maximum = max(maximum, last - first + 1)
         }
         return maximum

@@ -9,7 +9,7 @@ package struct NeverHappened: Error, CustomStringConvertible {
 /// wait for; with a deadline, after which it throws ``NeverHappened`` with the last state.
 @discardableResult
 package func wait<State>(
-    for what: String, within limit: Duration = .seconds(10), _ look: () async throws -> State,
+    for what: String, within limit: Duration = .seconds(30), _ look: () async throws -> State,
     until isReached: (State) -> Bool
 ) async throws -> State {
     let deadline = ContinuousClock.now + limit
@@ -25,7 +25,7 @@ package func wait<State>(
 
 /// Waits until `condition` holds.
 package func wait(
-    for what: String, within limit: Duration = .seconds(10), _ condition: () async throws -> Bool
+    for what: String, within limit: Duration = .seconds(30), _ condition: () async throws -> Bool
 ) async throws {
     try await wait(for: what, within: limit, condition, until: { $0 })
 }

@@ -293,18 +293,25 @@ import Transport
         _ = try await stage.run { scene in
             let proxy = try SilentProxy(toPort: scene.server.port)
             defer { proxy.close() }
-            let gateway = try BinaryGateway(
-                endpoint: Endpoint(parsing: proxy.address, authorities: scene.authorities), identity: scene.identity,
-                settings: impatient, loop: scene.loop)
-            defer { gateway.close() }
-            let sender = Sender(gateway)
-            sender.send(count: 10)
-            while scene.server.arrivals.count < 10 { await scene.loop.pause(.milliseconds(2)) }
-            proxy.cutLines()
-            // An error, as it would come to say that nobody behind the fifth was taken.
-            scene.server.connections[0].writeError(8, 5)
-            await sender.untilAnswered(10)
-            #expect(sender.tally == ["unanswered": 10])
+            for attempt in 1...20 {
+                let gateway = try BinaryGateway(
+                    endpoint: Endpoint(parsing: proxy.address, authorities: scene.authorities),
+                    identity: scene.identity, settings: impatient, loop: scene.loop)
+                defer { gateway.close() }
+                let sender = Sender(gateway)
+                let sentAt = scene.loop.now
+                sender.send(count: 10)
+                while scene.server.arrivals.count < 10 * attempt { await scene.loop.pause(.milliseconds(2)) }
+                proxy.cutLines()
+                // Where the line lived for a second after the pushes, their silence is believed: a busy machine was too slow.
+                guard sentAt.duration(to: scene.loop.now) < .milliseconds(900) else { continue }
+                // An error, as it would come to say that nobody behind the fifth was taken.
+                scene.server.connections[attempt - 1].writeError(8, 5)
+                await sender.untilAnswered(10)
+                #expect(sender.tally == ["unanswered": 10])
+                return
+            }
+            Issue.record("the machine was always too slow to cut the line within a second")
         }
     }
 

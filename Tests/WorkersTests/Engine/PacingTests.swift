@@ -24,7 +24,7 @@ import Transport
                 "insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 250, 10)")
             try await run(workers, in: fixture) {
                 try await fixture.startCampaign(queue)
-                try await fixture.waitForCampaigns(within: .seconds(30))
+                try await fixture.waitForCampaigns(within: .seconds(60))
             }
             await fixture.simulator.flushRecord()
             let record = try SimulatorRecord(path: file)
@@ -32,11 +32,12 @@ import Transport
             #expect(times.count == 1500)
             // A permit may be used 100 ms late, and on a busy machine an arrival be noted as late: 25 more, twice.
             #expect(record.maximumPerSecond <= 250 + 10 + 50, "a second went over rate and burst")
-            // The burst at the beginning is not the rate's: it is measured from the 100th push on.
-            let seconds = Double(times[1499] - times[100]) / 1e6
-            let rate = 1399 / seconds
-            // A worker that a busy machine keeps waiting lets permits lapse; above the rate it never is.
-            #expect((237...255).contains(rate), "\(rate) a second")
+            let seconds = Double(times[1499] - times[0]) / 1e6
+            #expect(1500 <= 250 * seconds + 10 + 50, "all together went over rate and burst, in \(seconds) s")
+            // A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three seconds. The
+            // burst at the beginning is not the rate's.
+            let best = SimulatorRecord.maximumCount(of: times[100...], within: 3_000_000)
+            #expect(best >= 3 * 237, "\(best) in three seconds")
         }
     }
 
