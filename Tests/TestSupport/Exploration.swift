@@ -1,7 +1,15 @@
+import Foundation
 package import Testing
 
-/// Runs worlds of random events, one for each seed from 1 on, and records as the test's issue which promise the first one of them broke,
-/// or what hardly happened in all of them together: then they show nothing of it.
+/// The seeds of worlds of random events: from 1 on, and `count` of them, or as many times more as `PUSHQ_EXPLORATION` says. `.ci/run` sets
+/// it, so that a test is quick and each change is still held to many worlds.
+package func seeds(_ count: UInt64) -> ClosedRange<UInt64> {
+    let factor = ProcessInfo.processInfo.environment["PUSHQ_EXPLORATION"].flatMap(UInt64.init) ?? 1
+    return 1...max(1, count * factor)
+}
+
+/// Runs worlds of random events, one for each of the ``seeds(_:)``, and records as the test's issue which promise the first one of them
+/// broke, or what hardly happened in all of them together: then they show nothing of it.
 /// - Parameters:
 ///   - count: how many seeds.
 ///   - events: what must have happened, each more than `minimum` times.
@@ -12,7 +20,7 @@ package func explore(
     _ run: (_ seed: UInt64) -> (violation: String?, reached: [String: Int])
 ) {
     var reached: [String: Int] = [:]
-    for seed in 1...count {
+    for seed in seeds(count) {
         let world = run(seed)
         if let violation = world.violation {
             Issue.record("seed \(seed): \(violation)", sourceLocation: sourceLocation)
@@ -27,7 +35,10 @@ package func explore(
     }
 }
 
-/// The promise that is broken first in worlds of random events, one for each seed from 1 on; nil if none is.
+/// The promise that is broken first in worlds of random events, one for each seed from 1 to `count`; nil if none is.
 package func firstBroken<Promise>(seeds count: UInt64, _ run: (_ seed: UInt64) -> Promise?) -> Promise? {
-    (1...count).lazy.compactMap(run).first
+    for seed in 1...count {
+        if let promise = run(seed) { return promise }
+    }
+    return nil
 }

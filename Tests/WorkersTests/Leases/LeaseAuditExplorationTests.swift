@@ -115,7 +115,7 @@ private struct AuditWorld {
 /// Random sequences of events against the promises of the audit, without PostgreSQL.
 @Suite struct `Auditing leases, in any order of events` {
     @Test func `gives back what is lost, and nothing else`() {
-        explore(seeds: 300, reaching: ["given back"], moreThan: 1000) { seed in
+        explore(seeds: 150, reaching: ["given back"], moreThan: 1000) { seed in
             var world = AuditWorld(seed: seed, sabotage: nil)
             world.run(steps: 200)
             return (world.broken.map { "broken: \($0.rawValue)" }, ["given back": world.givenBack])

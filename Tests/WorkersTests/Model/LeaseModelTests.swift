@@ -4,48 +4,54 @@ import Testing
     /// All states that can be reached, and the first violation with the way that leads to it.
     private func explore(_ rules: LeaseModel.Rules) -> (states: Int, violation: String?, everyoneCanEnd: Bool) {
         let model = LeaseModel(rules: rules)
-        let start = LeaseModel.State()
-        var origin: [LeaseModel.State: (LeaseModel.State, String)] = [:]
-        var predecessors: [LeaseModel.State: [LeaseModel.State]] = [:]
-        var seen: Set = [start]
-        var frontier = [start]
-        while let state = frontier.popLast() {
+        // States go by number: hashing them takes most of the time.
+        var numbers = [LeaseModel.State(): 0]
+        var origin: [(state: Int, action: String)?] = [nil]
+        var predecessors: [[Int]] = [[]]
+        var frontier = [(state: LeaseModel.State(), number: 0)]
+        var ends: [Int] = []
+        while let (state, number) = frontier.popLast() {
             if let violation = model.violation(in: state) {
-                return (seen.count, "\(violation): \(path(to: state, by: origin))", false)
+                return (numbers.count, "\(violation): \(path(to: number, by: origin))", false)
             }
+            if state.database.place == .result { ends.append(number) }
             for (action, next) in model.successors(of: state) {
-                predecessors[next, default: []].append(state)
-                guard seen.insert(next).inserted else { continue }
-                origin[next] = (state, action)
-                frontier.append(next)
+                let known = numbers.count
+                let place = numbers[next, default: known]
+                if place == known {
+                    numbers[next] = known
+                    origin.append((number, action))
+                    predecessors.append([])
+                    frontier.append((next, known))
+                }
+                predecessors[place].append(number)
             }
         }
-        let ends = seen.filter { $0.database.place == .result }
-        return (seen.count, nil, reach(backwards: Array(ends), by: predecessors) == seen.count)
+        return (numbers.count, nil, reach(backwards: ends, by: predecessors) == numbers.count)
     }
 
-    private func path(
-        to end: LeaseModel.State, by origin: [LeaseModel.State: (LeaseModel.State, String)]
-    ) -> String {
+    private func path(to end: Int, by origin: [(state: Int, action: String)?]) -> String {
         var actions: [String] = []
-        var state = end
-        while let (previous, action) = origin[state] {
+        var number = end
+        while let (previous, action) = origin[number] {
             actions.append(action)
-            state = previous
+            number = previous
         }
         return actions.reversed().joined(separator: ", ")
     }
 
     /// How many states some end can be reached from.
-    private func reach(
-        backwards ends: [LeaseModel.State], by predecessors: [LeaseModel.State: [LeaseModel.State]]
-    ) -> Int {
-        var seen = Set(ends)
+    private func reach(backwards ends: [Int], by predecessors: [[Int]]) -> Int {
+        var isSeen = [Bool](repeating: false, count: predecessors.count)
         var frontier = ends
-        while let state = frontier.popLast() {
-            for previous in predecessors[state] ?? [] where seen.insert(previous).inserted { frontier.append(previous) }
+        for end in ends { isSeen[end] = true }
+        while let number = frontier.popLast() {
+            for previous in predecessors[number] where !isSeen[previous] {
+                isSeen[previous] = true
+                frontier.append(previous)
+            }
         }
-        return seen.count
+        return isSeen.count { $0 }
     }
 
     @Test(arguments: [false, true])
@@ -65,9 +71,9 @@ import Testing
         var rules = LeaseModel.Rules()
         rules.isAtMostOnce = isAtMostOnce
         rules.ordersFlushes = ordersFlushes
-        rules.mostLate = 1
-        rules.mostYields = 0
-        rules.mostRescues = 1
+        rules.maximumLate = 1
+        rules.maximumYields = 0
+        rules.maximumRescues = 1
         return explore(rules)
     }
 

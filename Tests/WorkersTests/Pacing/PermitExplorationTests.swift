@@ -147,7 +147,7 @@ private struct PermitWorld {
 /// Random sequences of events against the promises of ``PermitPlan``, without PostgreSQL.
 @Suite struct `Taking permits, in any order of events` {
     @Test func `keeps its promises`() {
-        explore(seeds: 200, reaching: ["sent"], moreThan: 10_000) { seed in
+        explore(seeds: 40, reaching: ["sent"], moreThan: 10_000) { seed in
             var world = PermitWorld(seed: seed, sabotage: nil)
             world.run(steps: 400)
             return (world.broken.map { "broken: \($0.rawValue)" }, ["sent": world.sent])

@@ -8,7 +8,7 @@ import Testing
     @Test
     func `never goes back to older settings, nor sends with what was refused, and comes to what the database says`() {
         let events = ["out of date", "paused", "refused pause", "pause without an answer", "notify", "operate"]
-        explore(seeds: 150, reaching: events, moreThan: 20) { seed in
+        explore(seeds: 40, reaching: events, moreThan: 20) { seed in
             let world = ServedQueuesWorld(seed: seed)
             world.run(events: 400)
             world.settle()

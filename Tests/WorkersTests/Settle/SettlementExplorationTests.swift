@@ -10,7 +10,7 @@ import Testing
             "rescue", "abandoned", "refused ending", "ending without an answer", "late flush", "refused flush",
             "failed renewal", "renewal without an answer", "round that went well", "stop", "lock", "renewal",
         ]
-        explore(seeds: 150, reaching: events, moreThan: 20) { seed in
+        explore(seeds: 60, reaching: events, moreThan: 10) { seed in
             let world = SettlementWorld(seed: seed)
             world.run(events: 400)
             world.drain()
