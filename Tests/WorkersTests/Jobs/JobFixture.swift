@@ -21,22 +21,25 @@ enum JobFixture {
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         uncertainBelow: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
-        pushType: PushType = .alert, madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
+        isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
+        madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, slot: Int = 0,
         sendWithin: Duration = .seconds(60), now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
         let tokens = ByteArrays(found.map { [UInt8($0 / 10), UInt8($0 % 10)] })
-        let claim = ClaimedJob(
+        var claim = ClaimedJob(
             key: LeaseKey(queueID: queueID, jobID: id, epoch: epoch), lane: .bulk,
             message: StoredMessage(
                 id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
             rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
             uncertainBelow: uncertainBelow,
-            outcomes: outcomes, sendWithin: sendWithin, isStopped: false, deviceIDs: devices, madeAt: madeAt,
+            outcomes: outcomes, sendWithin: sendWithin, isStopped: isStopped, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
+        claim.isPaused = isPaused
+        claim.statedCount = statedCount
         return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window)
     }
 }

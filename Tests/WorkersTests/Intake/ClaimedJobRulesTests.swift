@@ -1,0 +1,75 @@
+import PostgresStore
+import QueueCore
+import Testing
+
+@testable import Workers
+
+/// Why a claimed job is not sent, in the order in which the reasons count: the first one decides.
+enum ClaimObstacle: CaseIterable {
+    case damage, cancelled, expired, ended, pausedCampaign, idleQueue, unreachableHost
+
+    var fate: ClaimedJobRules.Fate {
+        switch self {
+        case .damage: .quarantine(damage: "the job is for 3 recipients, and its body has 2")
+        case .cancelled: .close(.cancelled)
+        case .expired: .close(.expired)
+        case .ended: .end
+        case .pausedCampaign: .close(.yielded(after: Settlement.pausedDelay))
+        case .idleQueue: .close(.yielded(after: .zero))
+        case .unreachableHost: .close(.yielded(after: .seconds(7)))
+        }
+    }
+}
+
+@Suite struct `What becomes of a claimed job` {
+    private func fate(despite obstacles: Set<ClaimObstacle>) -> ClaimedJobRules.Fate {
+        let job = JobFixture.job(
+            recipients: 2, outcomes: obstacles.contains(.ended) ? [1, 1] : [1, 0],
+            isStopped: obstacles.contains(.cancelled), isPaused: obstacles.contains(.pausedCampaign),
+            statedCount: obstacles.contains(.damage) ? 3 : nil,
+            sendWithin: obstacles.contains(.expired) ? .zero : .seconds(60))
+        return ClaimedJobRules.decide(
+            over: job,
+            .init(
+                maySend: !obstacles.contains(.idleQueue),
+                delay: obstacles.contains(.unreachableHost) ? .seconds(7) : nil))
+    }
+
+    @Test func `is that it is sent if nothing is in the way`() {
+        #expect(fate(despite: []) == .send)
+    }
+
+    @Test(arguments: ClaimObstacle.allCases)
+    func `follows from the only thing that is in the way`(obstacle: ClaimObstacle) {
+        #expect(fate(despite: [obstacle]) == obstacle.fate)
+    }
+
+    @Test func `follows from what counts most, whatever else is in the way`() {
+        for bits in 1..<(1 << ClaimObstacle.allCases.count) {
+            let obstacles = ClaimObstacle.allCases.enumerated().filter { bits & 1 << $0.offset != 0 }.map(\.element)
+            #expect(fate(despite: Set(obstacles)) == obstacles[0].fate, "\(obstacles)")
+        }
+    }
+
+    @Test
+    func `is its end if earlier workers were lost with it and nobody is left to send to, also while it is paused`() {
+        let uncertain = JobFixture.job(
+            recipients: 2, isAtMostOnce: true, uncertainBelow: 2, rescues: 1, isPaused: true)
+        #expect(ClaimedJobRules.decide(over: uncertain, .init()) == .end)
+        #expect(uncertain.outcomes.map(Outcome.init) == [.unknown, .unknown])
+
+        let split = JobFixture.job(recipients: 2, uncertainBelow: 2, rescues: 2)
+        #expect(ClaimedJobRules.decide(over: split, .init(maySend: false)) == .end)
+        #expect(split.retries.map(\.deviceID) == [10, 20])
+    }
+
+    @Test func `is not to be split if it was cancelled or has expired`() {
+        for (isStopped, time) in [(true, Duration.seconds(60)), (false, .zero)] {
+            let job = JobFixture.job(
+                recipients: 2, uncertainBelow: 2, rescues: 2, isStopped: isStopped, sendWithin: time)
+            #expect(ClaimedJobRules.decide(over: job, .init()) == .close(isStopped ? .cancelled : .expired))
+            #expect(job.retries.isEmpty)
+            #expect(job.waiting == 2)
+        }
+    }
+}
