@@ -106,7 +106,7 @@ def decide(seed, mood, environment, target, payload, attempt, is_broadcast=False
         return Decision(
             "answer", *dice.choice([(500, "InternalServerError"), (503, "ServiceUnavailable")]), delay=delay
         )
-    # Whoever comes again is treated better, or the fifth loss would make it unknown far too often.
+    # A push that comes again is treated better, or the fifth loss would make it unknown far too often.
     for kind, share in [
         ("reset", mood.reset),
         ("go-away", mood.go_away),

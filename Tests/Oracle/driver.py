@@ -288,7 +288,7 @@ class Driver:
     def resumecampaign(self, operation, event):
         self.sql(event, "select pushq.resume_campaign(%s, %s)", (operation.queue, operation.key))
         if event.error == "PQ409" and self.is_over(operation):
-            # Its time ended while it was paused: whoever wants to be rid of it cancels it.
+            # Its time ended while it was paused: an operator who wants to be rid of it cancels it.
             event.error, event.operation = None, s.CancelCampaign(operation.queue, operation.key)
             self.cancelcampaign(event.operation, event)
 

@@ -10,7 +10,7 @@ from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_d
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
 FLUSHING = 3.0
-# Between the clock of whoever sends and the time at which the request was read.
+# Between the sender's clock and the time at which the request was read.
 READING = 5.0
 # What a busy machine reads late comes together.
 BUNCHING = 3.0
@@ -534,7 +534,7 @@ class Judge:
 
     def judge_workers(self):
         for exit_ in self.books.exits:
-            # One that loses PostgreSQL before it has begun says so and ends, for whoever started it to do so again.
+            # One that loses PostgreSQL before it has begun says so and ends; its supervisor starts it again.
             if exit_.code == 1 and "started as" not in exit_.log and "the database was lost" in exit_.log:
                 continue
             if exit_.code != exit_.expected:

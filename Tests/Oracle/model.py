@@ -182,7 +182,7 @@ class Sending:
 
     @property
     def user(self):
-        """Whom it is for: whoever else has the device by then gets nothing. None: whoever holds it."""
+        """The user it is for: if the device belongs to another user by then, nothing is sent. None: any user."""
         return getattr(self.event.operation, "user", None)
 
     @property
@@ -423,7 +423,7 @@ class Model:
                 since = max(sending.begins, event.began)
                 until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
             if event.run_at is not None:
-                # What is for later is for whoever is there then.
+                # What is for later is for the devices that exist then.
                 since, known_by = sending.begins - 0.1, until
             else:
                 since, until, known_by = min(since, event.began), max(until, event.ended), event.ended

@@ -12,7 +12,7 @@ final class EngineContext {
     let owner: Int64
     /// Opens credentials; nil if this worker has none.
     let masterKey: MasterKey?
-    /// Tells whoever runs the engine what has happened.
+    /// Reports what has happened to the process that runs the engine.
     let report: (EngineEvent) -> Void
     let stores: EngineStores
     /// Raised when there may be something to claim. Only `Intake` waits for it.

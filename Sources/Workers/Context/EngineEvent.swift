@@ -1,6 +1,6 @@
 package import PostgresStore
 
-/// What an engine tells whoever runs it; each is one line of a log.
+/// What an engine reports to the process that runs it; each event is one line of a log.
 package enum EngineEvent: Sendable, CustomStringConvertible {
     case started(name: String, version: String, database: String, queues: String)
     case noQueueMatches(pattern: String)

@@ -5,20 +5,20 @@ import QueueCore
 package struct EngineSettings: Sendable {
     /// Which queues it serves, as a pattern of `tenant/app/environment` in which `*` stands for anything.
     package var queues = "*"
-    /// Sends everything there instead of to Apple.
-    package var gateway: Endpoint?
-    /// Sends broadcasts there instead of where pushes to devices go. Apple's pages disagree on their host: that on connections
-    /// names the one for devices, some of its samples `api-broadcast.push.apple.com`.
-    package var broadcastGateway: Endpoint?
-    /// The same for queues that are sent over the binary interface, and for its feedback service. Without them, a worker that
-    /// sends elsewhere than to Apple does not turn to Apple for these.
-    package var binaryGateway: Endpoint?
-    package var feedbackService: Endpoint?
+    /// Where the worker sends pushes over HTTP/2; nil for Apple.
+    package var endpoint: Endpoint?
+    /// Where it sends broadcasts; nil for where pushes to devices go. Apple's pages disagree on the host for broadcasts: the page on
+    /// connections names the one for devices, some samples name `api-broadcast.push.apple.com`.
+    package var broadcastEndpoint: Endpoint?
+    /// Where it sends the queues that use the binary interface, and where it asks the feedback service. If these are nil, a worker that
+    /// sends anything elsewhere than to Apple uses neither.
+    package var binaryEndpoint: Endpoint?
+    package var feedbackEndpoint: Endpoint?
     package var binary = BinarySettings()
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
     /// Connections to APNs, over all queues; idle ones of the longest-unused queues are closed when more are wanted.
-    package var mostConnections = 2000
+    package var maximumConnections = 2000
     /// For people: shown to operators, such as host and process.
     package var name = "worker"
     /// The program's version, shown to operators.
@@ -32,12 +32,12 @@ package struct EngineSettings: Sendable {
     package var inFlight = 10_000
     /// Recipients held and not sent to, over all queues: each has a part of it, and a job at the least. What is held of a recipient
     /// takes some 60 bytes.
-    package var mostHeld = 400_000
+    package var maximumHeld = 400_000
     /// Leases held, over all queues: a job of one recipient is one of them, as is one of 500. While renewing them is slow, they are fewer.
-    package var mostLeases = 20_000
+    package var maximumLeases = 20_000
     /// How long a drain waits for what is in flight.
     package var drain = Duration.seconds(25)
-    /// How far a job that is sent at most once may run ahead of its committed mark.
+    /// How far a job that is sent at most once may run ahead of its committed watermark.
     package var atMostOnceWindow = 100
 
     /// How often outcomes are written.
@@ -58,25 +58,25 @@ package struct EngineSettings: Sendable {
     package var permitHorizon = Duration.milliseconds(250)
 
     /// Unanswered sends of a recipient before it is given up as `unknown`.
-    package static let mostLosses = 5
+    package static let maximumLosses = 5
     /// Times that a worker may be lost with a job before it is split in two.
     package static let rescuesBeforeSplit = 2
 
     package init() {}
 
     /// Where the binary interface of an environment is spoken; nil if that is not known.
-    func binaryEndpoint(_ environment: Environment) -> Endpoint? {
-        if let binaryGateway { return binaryGateway }
+    func binaryEndpoint(of environment: Environment) -> Endpoint? {
+        if let binaryEndpoint { return binaryEndpoint }
         return sendsElsewhere ? nil : Endpoint(binaryInterfaceOf: environment)
     }
 
     /// Where the feedback service of an environment is; nil if that is not known.
-    func feedbackEndpoint(_ environment: Environment) -> Endpoint? {
-        if let feedbackService { return feedbackService }
+    func feedbackEndpoint(of environment: Environment) -> Endpoint? {
+        if let feedbackEndpoint { return feedbackEndpoint }
         return sendsElsewhere ? nil : Endpoint(feedbackServiceOf: environment)
     }
 
-    private var sendsElsewhere: Bool { gateway != nil || binaryGateway != nil || feedbackService != nil }
+    private var sendsElsewhere: Bool { endpoint != nil || binaryEndpoint != nil || feedbackEndpoint != nil }
 
     /// After this much of a lease without a successful renewal, nothing more is sent for it.
     var fence: Duration { lease * 2 / 3 }

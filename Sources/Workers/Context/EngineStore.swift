@@ -28,7 +28,7 @@ final class EngineStore {
     }
 
     /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which is reported
-    /// here; whoever calls comes again by itself.
+    /// here; the caller tries again by itself.
     @discardableResult
     func attempt<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
         do {

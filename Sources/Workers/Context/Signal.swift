@@ -13,7 +13,7 @@ final class Signal {
         self.loop = loop
     }
 
-    /// Wakes whoever waits, or the next who does.
+    /// Wakes the loop that waits; if none does, the next wait returns at once.
     func raise() {
         isRaised = true
         resume()

@@ -31,7 +31,7 @@ struct GatewayUse: Hashable {
 /// - A gateway that was opened is in the table, or handed back to be closed.
 /// - A credential that cannot be used is said once until it can, and is tried again no sooner than after a pause.
 ///
-/// A value without a clock: whoever owns it says what time it is, and what an `Entry` is.
+/// A value without a clock: its owner passes the time, and chooses what an `Entry` is.
 struct GatewayTable<Entry> {
     /// What there is for a use.
     enum Finding {

@@ -67,7 +67,7 @@ final class Gateways {
         settings = context.settings
         masterKey = context.masterKey
         report = context.report
-        budget = ConnectionBudget(limit: settings.mostConnections, loop: loop)
+        budget = ConnectionBudget(limit: settings.maximumConnections, loop: loop)
         signal = Signal(loop: loop)
     }
 
@@ -163,7 +163,7 @@ final class Gateways {
 
     /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no broadcasts.
     func hasBroadcastHost(_ queue: QueueSettings) -> Bool {
-        settings.broadcastGateway != nil && queue.gateway == .http2
+        settings.broadcastEndpoint != nil && queue.gateway == .http2
     }
 
     /// Opens the credential, and makes a gateway of it unless somebody else's credential has led to the same.
@@ -216,7 +216,7 @@ final class Gateways {
     private func binaryGateway(
         _ certificate: @escaping () throws -> TLSIdentity, for queue: QueueSettings
     ) throws -> BinaryGateway {
-        guard let endpoint = settings.binaryEndpoint(queue.name.environment) else {
+        guard let endpoint = settings.binaryEndpoint(of: queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
         warnOfDrain()
@@ -263,7 +263,7 @@ final class Gateways {
     }
 
     private func endpoint(of queue: QueueSettings, broadcasts: Bool) -> Endpoint {
-        let ofItsOwn = broadcasts ? settings.broadcastGateway : nil
-        return ofItsOwn ?? settings.gateway ?? Endpoint(queue.name.environment)
+        let ofItsOwn = broadcasts ? settings.broadcastEndpoint : nil
+        return ofItsOwn ?? settings.endpoint ?? Endpoint(queue.name.environment)
     }
 }

@@ -20,7 +20,7 @@ enum OpenedCredential {
         }
     }
 
-    /// The same for whoever holds the same secret, and for nobody else.
+    /// Equal if and only if the secrets are equal.
     var holder: [UInt8] {
         switch self {
         case .certificate(let identity): identity.certificate.sha256Fingerprint

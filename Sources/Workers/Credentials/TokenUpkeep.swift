@@ -1,6 +1,6 @@
 /// Decides when a worker asks for the provider token of a gateway anew, as APNs and the clock tell.
 ///
-/// A value without a clock: whoever owns it says what time it is.
+/// A value without a clock: its owner passes the time.
 struct TokenUpkeep {
     /// What is to be done now.
     struct Step: Equatable {

@@ -53,7 +53,7 @@ final class Dispatcher {
         schedule()
     }
 
-    /// A job's lease was renewed or its mark moved: what stood still may be sent.
+    /// A job's lease was renewed or its watermark moved: what stood still may be sent.
     func goOn(with job: HeldJob) {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
@@ -99,7 +99,7 @@ final class Dispatcher {
                 sent += count
             }
         }
-        // What goes out now may take the last room: whoever is left over asks for more, also if no answer ever comes.
+        // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer may never come.
         if sent < Turns<QueueState>.quantum, queue.hasJobs { _ = queue.roomForPushes(now: now) }
         turns.note(sent: sent, inSilence: silent, at: now)
     }
@@ -124,7 +124,7 @@ final class Dispatcher {
             job.noteSent()
             sent += 1
         }
-        if job.awaitsMark { settler.hurryFlush() }
+        if job.awaitsWatermark { settler.hurryFlush() }
         return sent
     }
 

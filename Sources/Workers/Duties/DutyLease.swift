@@ -11,7 +11,7 @@ final class DutyLease {
     private let store: EngineStore
     private let isStopping: () -> Bool
     private var renewedAt: ContinuousClock.Instant
-    /// Whether the duty was told to leave the rest to whoever comes next.
+    /// Whether the duty was told to leave the rest to its next holder.
     private(set) var isCutShort = false
 
     /// The lease of a duty that was just taken for the time `length`.

@@ -1,7 +1,7 @@
 import PostgresStore
 import Transport
 
-/// Work that runs once for the fleet: whoever finds it due takes it, as a job is leased. There is no leader.
+/// Work that runs once for the fleet. A worker that finds it due leases it, like a job. There is no leader.
 protocol Duty {
     /// Its row in `pushq.duty`.
     var name: String { get }

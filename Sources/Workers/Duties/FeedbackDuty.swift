@@ -7,7 +7,7 @@ import Transport
 /// Asks the feedback service about the queues that are sent over the binary interface, and acts on what it said.
 ///
 /// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did not live to
-/// act on is acted on by whoever has the duty next.
+/// act on is acted on by the next holder of the duty.
 ///
 /// It runs beside the other duties: a list may take ten minutes, and a host that is gone ten seconds for each queue.
 ///
@@ -71,7 +71,7 @@ final class FeedbackDuty: Duty {
         guard let credential = queue.credential,
             case .certificate(let identity) = try OpenedCredential(credential, under: masterKey)
         else { throw CredentialProblem.noCertificate }
-        guard let endpoint = settings.feedbackEndpoint(queue.name.environment) else {
+        guard let endpoint = settings.feedbackEndpoint(of: queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
         let service = try FeedbackService(endpoint: endpoint, identity: identity, loop: loop)

@@ -51,7 +51,7 @@ final class EngineParts {
         duties = DutyRunner(
             context, duties: [SuspectsDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that do.
-        let canAsk = context.settings.feedbackEndpoint(.production) != nil && context.masterKey != nil
+        let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKey != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
         presence = Presence(context, dispatcher: dispatcher, queues: queues)
         notifications = NotificationListener(

@@ -4,7 +4,7 @@ import QueueCore
 /// Decides which campaigns make jobs now: those whose lane would run dry, urgent ones before others.
 struct FanOutPlan {
     /// Ready jobs of a queue that a look counts, and the most that fan-out keeps ahead.
-    static let mostReadyJobs = 400
+    static let maximumReadyJobs = 400
     /// The least that it keeps ahead: of a queue with a rate limit, whose jobs are of two seconds each, and of others.
     private static let leastPaced = 4
     private static let least = 80
@@ -60,7 +60,7 @@ struct FanOutPlan {
     static func runsDry(_ queue: Queue, _ lane: Lane, readyJobs: Int) -> Bool {
         guard queue.maySend else { return false }
         let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize[Int(lane.rawValue)], 1))
-        let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), mostReadyJobs)
+        let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), maximumReadyJobs)
         return readyJobs < lowWater
     }
 }

@@ -7,19 +7,19 @@ struct ClaimPlan {
     /// Recipients of one queue and lane held ahead, at the least and at the most.
     static let stock = 2_000...40_000
     /// Jobs of one queue and lane that one statement claims, at the most.
-    static let mostJobs = 200
+    static let maximumJobs = 200
     /// Recipients that one claim brings where many lanes share it; each costs 2 µs and 60 bytes.
-    static let mostClaimed = 100_000
+    static let maximumClaimed = 100_000
 
     /// What the worker holds, over all queues, and may hold.
     struct Worker {
         /// Recipients that are held and not sent to.
         var unsent = 0
-        /// The setting ``EngineSettings/mostHeld``.
-        var mostHeld: Int
+        /// The setting ``EngineSettings/maximumHeld``.
+        var maximumHeld: Int
         /// Leases that are held, and how many can be renewed in time.
         var leases = 0
-        var mostLeases: Int
+        var maximumLeases: Int
         /// Those of which jobs are held.
         var tenants: [Int32: Tenant] = [:]
     }
@@ -70,16 +70,17 @@ struct ClaimPlan {
     /// - Parameters:
     ///   - lanes: in the order of queue and lane, from any of them on.
     ///   - place: the lane behind which to begin. Who comes first may get all leases that are free.
-    ///   - mostLanes: the plan takes from no more lanes than that.
+    ///   - maximumLanes: the plan takes from no more lanes than that.
     init(
-        for lanes: [Candidate], from place: LanePlace = .start, mostLanes: Int32 = LookPlan.mostLanes, worker: Worker
+        for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = LookPlan.maximumLanes,
+        worker: Worker
     ) {
         var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
         for (id, tenant) in worker.tenants { tenants[id]?.heldJobs = tenant.heldJobs }
-        let ofTenant = Self.mostClaimed / max(1, tenants.count)
+        let ofTenant = Self.maximumClaimed / max(1, tenants.count)
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
-        let isFull = worker.unsent >= worker.mostHeld * 4
-        var freeLeases = worker.mostLeases - worker.leases
+        let isFull = worker.unsent >= worker.maximumHeld * 4
+        var freeLeases = worker.maximumLeases - worker.leases
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
             guard lane.mayClaim, lane.dueIn <= .zero else { continue }
             if isFull, lane.place.lane != .urgent, !lane.isConnected { continue }
@@ -88,13 +89,13 @@ struct ClaimPlan {
             let missing = Double(min(Self.target(for: lane, of: worker) - lane.unsent, part))
             guard missing > 0 else { continue }
             let leases = tenant.leases(for: lane, free: freeLeases)
-            guard leases > 0, quotas.count < Int(mostLanes) else {
+            guard leases > 0, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
                 continue
             }
             let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
-            let count = min(wanted, Self.mostJobs, leases)
+            let count = min(wanted, Self.maximumJobs, leases)
             freeLeases -= count
             tenants[lane.tenantID]!.heldJobs += count
             quotas.append(
@@ -108,7 +109,7 @@ struct ClaimPlan {
     static func target(for lane: Candidate, of worker: Worker) -> Int {
         let demand = lane.demand
         let parts = max(1, worker.tenants.count) * max(1, worker.tenants[lane.tenantID]?.activeQueues ?? 1)
-        let part = min(max(1, worker.mostHeld / parts), demand.stock)
+        let part = min(max(1, worker.maximumHeld / parts), demand.stock)
         if let rate = demand.rate { return max(1, min(Int(rate), stock.upperBound, part)) }
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
     }

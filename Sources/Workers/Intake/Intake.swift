@@ -109,10 +109,10 @@ final class Intake {
         switch look {
         case .lanes(let place, let count):
             work = try await connection.ready(
-                after: place, pairs: count, countingTo: Int32(FanOutPlan.mostReadyJobs))
+                after: place, pairs: count, countingTo: Int32(FanOutPlan.maximumReadyJobs))
         case .floors(let floors):
             work = try await connection.ready(
-                above: floors, countingTo: Int32(FanOutPlan.mostReadyJobs), known: state.campaigns)
+                above: floors, countingTo: Int32(FanOutPlan.maximumReadyJobs), known: state.campaigns)
         }
         let found = ContinuousClock.now
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
@@ -130,8 +130,9 @@ final class Intake {
             tenants[queue.settings.tenantID, default: .init()].heldJobs += queue.heldJobs
         }
         return ClaimPlan.Worker(
-            unsent: dispatcher.active.reduce(0) { $0 + $1.unsent }, mostHeld: settings.mostHeld, leases: jobs.count,
-            mostLeases: settler.maximumLeases, tenants: tenants)
+            unsent: dispatcher.active.reduce(0) { $0 + $1.unsent }, maximumHeld: settings.maximumHeld,
+            leases: jobs.count,
+            maximumLeases: settler.maximumLeases, tenants: tenants)
     }
 
     /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next look.

@@ -3,7 +3,7 @@ import QueueCore
 
 /// Decides what intake does next: look, claim, sleep, or end.
 ///
-/// Whoever carries out the steps asks for one with ``next(at:)``, tells what came of it, and asks again: there are never two looks or
+/// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again: there are never two looks or
 /// claims under way. Notifications and the order to stop may come at any time in between.
 struct IntakeState {
     enum Step: Equatable {
@@ -50,10 +50,10 @@ struct IntakeState {
     /// - Parameters:
     ///   - busyLook: how often a busy worker looks.
     ///   - idleLook: the longest time between two looks of an idle worker.
-    ///   - mostLanes: see ``LookPlan/mostLanes``.
-    init(busyLook: Duration, idleLook: Duration, mostLanes: Int32 = LookPlan.mostLanes) {
+    ///   - maximumLanes: see ``LookPlan/maximumLanes``.
+    init(busyLook: Duration, idleLook: Duration, maximumLanes: Int32 = LookPlan.maximumLanes) {
         self.idleLook = idleLook
-        plan = LookPlan(mostLanes: mostLanes)
+        plan = LookPlan(maximumLanes: maximumLanes)
         wakefulness = Wakefulness(busyLook: busyLook, idleLook: idleLook)
     }
 
@@ -148,7 +148,7 @@ struct IntakeState {
     ) {
         guard case .looking(let look, let begun) = phase else { preconditionFailure("there was no look") }
         plan.note(work, of: look, begun: begun, now: now)
-        let claim = ClaimPlan(for: lanes, from: plan.place, mostLanes: plan.mostLanes, worker: worker)
+        let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.noteClaim(isEmpty: claim.quotas.isEmpty, lastServed: claim.lastServed, end: work.end)
         var found = Wakefulness.Found(hasWork: needsFanOut, lookTime: begun.duration(to: now))
         found.isPartial = work.end != nil

@@ -15,9 +15,9 @@ struct LookPlan {
     }
 
     /// Lanes that one look comes to and one claim takes from, at the most.
-    static let mostLanes: Int32 = 500
+    static let maximumLanes: Int32 = 500
 
-    let mostLanes: Int32
+    let maximumLanes: Int32
     private var floors = LaneFloors()
     /// The next look and the next claim begin behind this lane.
     private(set) var place = LanePlace.start
@@ -27,14 +27,14 @@ struct LookPlan {
     /// The campaigns that have jobs to be made, as the last look without floors found them.
     private(set) var campaigns: [ReadyWork.FanOut] = []
 
-    init(mostLanes: Int32 = Self.mostLanes) {
-        self.mostLanes = mostLanes
+    init(maximumLanes: Int32 = Self.maximumLanes) {
+        self.maximumLanes = maximumLanes
     }
 
     /// How to look at `now`.
     func next(at now: ContinuousClock.Instant) -> Look {
         guard floors.isWholeLookDue(at: now) else { return .floors(floors.floors) }
-        return .lanes(after: place, atMost: looksAtAll ? .max : mostLanes)
+        return .lanes(after: place, atMost: looksAtAll ? .max : maximumLanes)
     }
 
     /// Notes what a look found that began at `begun`.

@@ -1,8 +1,8 @@
 /// When a worker looks for work, and when it has producers notify it.
 ///
-/// A worker that finds nothing time after time *falls asleep*: it has a row that makes producers notify it, and looks ever more rarely.
-/// A commit that notifies costs all others, so whoever is notified takes the row away at once and looks by itself for a while: however
-/// many commit meanwhile, there are no more notifications than one for each time that it falls asleep.
+/// A worker that finds nothing several times in a row *falls asleep*: it writes a row that makes producers notify it, and looks less and
+/// less often. A notification makes the commit of every other transaction slower. So a worker that is notified removes its row at once and
+/// looks by itself for a while. Each time it falls asleep, it is notified at most once, however many producers commit.
 struct Wakefulness {
     /// What comes after a look.
     enum Step: Equatable {

@@ -26,7 +26,7 @@ struct AnswerRules {
     /// Answers in a row that blame the message before the rest of the job is refused without being sent.
     private static let faultsThatRefuseAll = 3
     /// Times that a recipient goes back at once to another connection, before that counts as an attempt.
-    private static let mostReturns = 3
+    private static let maximumReturns = 3
     /// An update of a Live Activity that is to be sent once more comes back after so long.
     private static let updateDelay = Duration.milliseconds(100)
 
@@ -87,7 +87,7 @@ struct AnswerRules {
     /// Records that a request went out and no answer came: sent again, unless that is forbidden or has been tried enough.
     static func unanswered(_ ordinal: Int, of job: HeldJob) {
         let losses = job.countLoss(of: ordinal)
-        if job.claim.isAtMostOnce || losses >= EngineSettings.mostLosses {
+        if job.claim.isAtMostOnce || losses >= EngineSettings.maximumLosses {
             job.record(.unknown, for: ordinal)
         } else if losses == 1 {
             sendAgain(ordinal, of: job)
@@ -145,7 +145,7 @@ struct AnswerRules {
         _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool
     ) {
         let isUpdate = job.claim.message.pushType == .liveactivity
-        if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= mostReturns {
+        if !isUpdate, job.noteReturn(of: ordinal, because: refusal) <= maximumReturns {
             job.putBack(ordinal)
         } else {
             retry(ordinal, of: job, in: queue, refusal, spendsAttempt: spendsAttempt)

@@ -65,8 +65,8 @@ final class HeldJob {
     var isQueued = false
     /// The settler has it: it is being ended or given back.
     var isSettling = false
-    /// Ordinals below it may be sent: the mark that is committed in the database.
-    var committedMark: Int
+    /// Ordinals below it may be sent: the watermark that is committed in the database.
+    var watermark: Int
     /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline is later.
     var renewedAt: ContinuousClock.Instant
 
@@ -102,12 +102,12 @@ final class HeldJob {
         sendBy = now + claim.sendWithin
         if let damage = claim.damage {
             outcomes = [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: claim.recipientCount)
-            committedMark = outcomes.count
+            watermark = outcomes.count
             notes[0] = damage
             return
         }
         outcomes = claim.outcomes.isEmpty ? [UInt8](repeating: 0, count: claim.deviceIDs.count) : claim.outcomes
-        committedMark =
+        watermark =
             claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
@@ -141,7 +141,7 @@ final class HeldJob {
     var isClosed: Bool { closing != nil }
 
     /// Whether there is somebody to send to now.
-    var isSendable: Bool { !isClosed && (!resend.isEmpty || next < committedMark) }
+    var isSendable: Bool { !isClosed && (!resend.isEmpty || next < watermark) }
 
     /// Whether nothing was sent for it under this lease, and nothing is being done with it.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
@@ -149,15 +149,15 @@ final class HeldJob {
     /// Recipients that may be sent to, counted roughly: those with an outcome ahead of the cursor are among them.
     var unsent: Int { isClosed ? 0 : resend.count + outcomes.count - next }
 
-    /// Whether sending stands still until a flush has moved the mark.
-    var awaitsMark: Bool { !isClosed && resend.isEmpty && next >= committedMark && next < outcomes.count }
+    /// Whether sending stands still until a flush has moved the watermark.
+    var awaitsWatermark: Bool { !isClosed && resend.isEmpty && next >= watermark && next < outcomes.count }
 
     /// Every recipient has an outcome and nothing is in flight.
     var isFinished: Bool { waiting == 0 && inFlight == 0 }
 
-    /// The mark that the next flush should commit: far enough ahead to send until the flush after it.
-    func nextMark(window: Int) -> Int {
-        claim.isAtMostOnce ? min(outcomes.count, max(committedMark, next + window)) : outcomes.count
+    /// The watermark that the next flush should commit: far enough ahead to send until the flush after it.
+    func nextWatermark(window: Int) -> Int {
+        claim.isAtMostOnce ? min(outcomes.count, max(watermark, next + window)) : outcomes.count
     }
 
     // MARK: Sending
@@ -171,7 +171,7 @@ final class HeldJob {
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
         }
-        while next < committedMark {
+        while next < watermark {
             let ordinal = next
             next += 1
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
@@ -240,13 +240,13 @@ final class HeldJob {
     }
 
     /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Of a job that workers were lost
-    /// with nobody knows any more: it may have been given back or split since, and its mark with it.
+    /// with nobody knows any more: it may have been given back or split since, and its watermark with it.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
         return losses[ordinal] != nil || ordinal < claim.uncertainBelow || claim.rescues > 0 && !claim.isAtMostOnce
     }
 
-    /// Has everybody who waits go on in two jobs, so that whoever costs workers is found out. What was lost with them all counts against
+    /// Moves the recipients that wait into two jobs, to find the one that costs workers. What was lost with them all counts against
     /// none of them alone: each half begins anew as one that may be split.
     func splitInHalves() {
         let half = waiting / 2
@@ -291,13 +291,13 @@ final class HeldJob {
         }
     }
 
-    /// What is known of it, with the mark that is committed by writing this.
+    /// What is known of it, with the watermark that is committed by writing this.
     ///
     /// A recipient that is to go on in another job is written as waiting: that job comes to be only with this one's end, and
-    /// until then whoever finds this lease must send to it.
-    func progress(mark: Int) -> LeaseProgress {
+    /// until then the next holder of this job must send to it.
+    func progress(watermark: Int) -> LeaseProgress {
         let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).kind == .retried ? 0 : $0 }
-        return LeaseProgress(key: claim.key, dispatched: mark, outcomes: known)
+        return LeaseProgress(key: claim.key, dispatched: watermark, outcomes: known)
     }
 
     /// Whether it can go back as it is, and not only in parts: nothing was learned that only its end can write.
@@ -314,13 +314,14 @@ final class HeldJob {
         }
     }
 
-    /// The job in the form in which it goes back: its mark lowered to the first recipient without an outcome, so that a deploy
-    /// leaves nothing uncertain. Only where sends stayed unanswered does the mark stay where sending got to.
+    /// The job in the form in which it goes back: its watermark lowered to the first recipient without an outcome, so that a deploy
+    /// leaves nothing uncertain. Only where sends stayed unanswered does the watermark stay where sending got to.
     func yielded(after delay: Duration) -> YieldedLease {
         precondition(inFlight == 0, "what is in flight is awaited first")
         let isUncertain = !claim.isAtMostOnce && !losses.isEmpty
-        let mark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
-        return YieldedLease(progress: progress(mark: mark), addedRescues: losses.values.max() ?? 0, delay: delay)
+        let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
+        return YieldedLease(
+            progress: progress(watermark: watermark), addedRescues: losses.values.max() ?? 0, delay: delay)
     }
 
     /// The job in the form in which it is ended.

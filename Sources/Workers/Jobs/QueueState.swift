@@ -50,7 +50,7 @@ final class QueueState {
     /// Messages in the form in which they are sent, the few that are in use.
     private var pushes: [Int64: PreparedPush] = [:]
     /// Messages kept prepared: campaigns that run at one time are few, and single pushes are sent once.
-    private static let mostPushes = 32
+    private static let maximumPushes = 32
     /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
     var sentSinceMeasured = 0
     var sendRate = 0.0
@@ -151,7 +151,7 @@ final class QueueState {
     func push(for job: HeldJob) -> PreparedPush {
         let message = job.claim.message
         if let push = pushes[message.id] { return push }
-        if pushes.count == Self.mostPushes { pushes.removeAll(keepingCapacity: true) }
+        if pushes.count == Self.maximumPushes { pushes.removeAll(keepingCapacity: true) }
         let push = prepare(message)
         pushes[message.id] = push
         return push

@@ -13,7 +13,7 @@ enum RescuedJobRules {
         guard claim.rescues >= EngineSettings.rescuesBeforeSplit, job.waiting > 0 else { return }
         if job.waiting > 1 {
             job.splitInHalves()
-        } else if claim.rescues >= EngineSettings.mostLosses {
+        } else if claim.rescues >= EngineSettings.maximumLosses {
             job.recordLast(.failed(.quarantined))
         }
     }

@@ -121,7 +121,7 @@ struct LeaseAuditState {
 
     /// Of the leases that an audit found, those that go back, in the form in which they do.
     ///
-    /// Nothing was sent for a lease that was never held here, so its mark goes back to where it was.
+    /// Nothing was sent for a lease that was never held here, so its watermark goes back to where it was.
     static func strangers(
         among found: [UnknownLease], held: Set<LeaseKey>, wasHeld: (LeaseKey) -> Bool
     ) -> [YieldedLease] {

@@ -24,7 +24,7 @@ final class Rescuer {
         signal = Signal(loop: context.loop)
     }
 
-    /// PostgreSQL is back: whoever held leases when it went has as long as a holder trusts its lease to renew them.
+    /// PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long as a holder trusts its lease.
     func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
 
     func stop() {

@@ -13,7 +13,7 @@ import QueueCore
 /// - A queue that has work is not forgotten.
 /// - What PostgreSQL says holds here after a round of readings.
 ///
-/// A value without a clock: whoever owns it says what time it is.
+/// A value without a clock: its owner passes the time.
 struct ServedQueues {
     /// A queue without work for this time is in use no more.
     static let idleAfter = Duration.seconds(10)

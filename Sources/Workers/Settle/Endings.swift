@@ -7,7 +7,7 @@ import QueueCore
 /// for one such statement at most. What PostgreSQL refuses for good, it refuses because of one job, which must not take the others with
 /// it: the halves are tried on their own, down to the job alone, and that one is abandoned.
 ///
-/// A value without a clock: whoever owns it says what time it is.
+/// A value without a clock: its owner passes the time.
 struct Endings {
     /// The maximum number of jobs of one statement. 20 to 40 cost the least per recipient (docs/performance.md).
     static let maximumJobs = 128
@@ -177,7 +177,7 @@ struct Endings {
     }
 
     /// A job as it is given back; nil for one that is ended. Where answers have come that only the end of a job can write, it is ended,
-    /// and whoever waits goes on in another job.
+    /// and the recipients that wait continue in another job.
     private func yielded(_ job: HeldJob) -> YieldedLease? {
         guard case .yielded(let delay) = job.closing, job.waiting > 0 else { return nil }
         AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))

@@ -6,7 +6,7 @@ import PostgresStore
 /// due: each statement is about a bounded number of them. A statement that was refused for good is tried in halves, so that one lease that
 /// cannot be written does not keep the others from being renewed; that one is tried alone from then on, and rarely.
 ///
-/// A value without a clock: whoever owns it says what time it is.
+/// A value without a clock: its owner passes the time.
 struct Renewals {
     /// The maximum number of leases that one statement writes progress of, or renews without news: some 10 ms.
     static let maximumFlushed = 500
@@ -20,8 +20,8 @@ struct Renewals {
     /// The leases of one statement.
     struct Batch {
         fileprivate(set) var jobs: [HeldJob]
-        /// The marks that are committed with the progress of the jobs; nil where leases are only renewed.
-        fileprivate(set) var marks: [Int]?
+        /// The watermarks that are committed with the progress of the jobs; nil where leases are only renewed.
+        fileprivate(set) var watermarks: [Int]?
         /// The number of a flush; 0 for a renewal.
         fileprivate(set) var number: Int64 = 0
         fileprivate(set) var sentAt: ContinuousClock.Instant
@@ -91,7 +91,7 @@ struct Renewals {
 
     /// - Parameters:
     ///   - interval: the time after which a lease without news is renewed.
-    ///   - window: how far a job that is sent at most once may run ahead of its committed mark.
+    ///   - window: how far a job that is sent at most once may run ahead of its committed watermark.
     ///   - maximumLeases: leases that may be held while renewals are cheap.
     init(interval: Duration, window: Int, maximumLeases: Int) {
         self.interval = interval
@@ -117,7 +117,7 @@ struct Renewals {
         var alone: [HeldJob] = []
         var quiet: [HeldJob] = []
         for job in held where job.closing != .lost {
-            let hasNews = !job.isSettling && (job.isDirty || job.awaitsMark)
+            let hasNews = !job.isSettling && (job.isDirty || job.awaitsWatermark)
             let nextTry = refusedFlushes.isEmpty ? nil : refusedFlushes[job.claim.key]
             if hasNews, nextTry == nil {
                 dirty.append(job)
@@ -178,17 +178,17 @@ struct Renewals {
         }
         while !left.quiet.isEmpty {
             let jobs = left.quiet.removeFirst().filter { $0.closing != .lost }
-            if !jobs.isEmpty { return .renew(Batch(jobs: jobs, marks: nil, sentAt: now)) }
+            if !jobs.isEmpty { return .renew(Batch(jobs: jobs, watermarks: nil, sentAt: now)) }
         }
         return nil
     }
 
     private mutating func flush(of jobs: [HeldJob], now: ContinuousClock.Instant) -> Batch {
         flushNumber += 1
-        let marks = jobs.map { $0.nextMark(window: window) }
-        let progress = zip(jobs, marks).map { $0.progress(mark: $1) }
+        let watermarks = jobs.map { $0.nextWatermark(window: window) }
+        let progress = zip(jobs, watermarks).map { $0.progress(watermark: $1) }
         for job in jobs { job.isDirty = false }
-        return Batch(jobs: jobs, marks: marks, number: flushNumber, sentAt: now, progress: progress)
+        return Batch(jobs: jobs, watermarks: watermarks, number: flushNumber, sentAt: now, progress: progress)
     }
 
     // MARK: Answers
@@ -204,7 +204,7 @@ struct Renewals {
         // Each further statement would wait for a connection as this one did.
         case .unanswered: round = nil
         }
-        if batch.marks != nil { for job in batch.jobs { job.isDirty = true } }
+        if batch.watermarks != nil { for job in batch.jobs { job.isDirty = true } }
         return Result()
     }
 
@@ -214,8 +214,8 @@ struct Renewals {
             let key = job.claim.key
             if kept.keys.contains(key) {
                 job.renewedAt = batch.sentAt
-                if let marks = batch.marks { job.committedMark = max(job.committedMark, marks[index]) }
-                if batch.marks != nil { refusedFlushes[key] = nil }
+                if let watermarks = batch.watermarks { job.watermark = max(job.watermark, watermarks[index]) }
+                if batch.watermarks != nil { refusedFlushes[key] = nil }
                 refusedRenewals[key] = nil
                 result.kept.append(job)
                 if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
@@ -225,7 +225,7 @@ struct Renewals {
                 }
             } else if kept.locked.contains(key) {
                 // It is held, but not for longer than before.
-                if batch.marks != nil { job.isDirty = true }
+                if batch.watermarks != nil { job.isDirty = true }
             } else if !job.isSettling {
                 // What is being ended may just have been.
                 result.lost.append(job)
@@ -238,7 +238,7 @@ struct Renewals {
     private mutating func split(_ batch: Batch, now: ContinuousClock.Instant) {
         guard batch.jobs.count > 1 else {
             let key = batch.jobs[0].claim.key
-            if batch.marks != nil {
+            if batch.watermarks != nil {
                 refusedFlushes[key] = now + interval
             } else {
                 refusedRenewals[key] = now + interval
@@ -249,7 +249,7 @@ struct Renewals {
         left.splits += 1
         let half = batch.jobs.count / 2
         let halves = [batch.jobs[..<half], batch.jobs[half...]]
-        if batch.marks == nil {
+        if batch.watermarks == nil {
             left.quiet.insert(contentsOf: halves, at: 0)
         } else {
             left.dirty.insert(contentsOf: halves, at: 0)

@@ -21,7 +21,7 @@ struct Settlement {
         var lost = 0
         /// Leases were left in this worker's name: the audit finds them.
         var hasAbandoned = false
-        /// Jobs whose lease was renewed and whose mark may have been moved: they may go on.
+        /// Jobs whose lease was renewed and whose watermark may have been moved: they may go on.
         var renewed: [HeldJob] = []
         /// The next round is to come at once.
         var wantsRound = false
@@ -38,7 +38,7 @@ struct Settlement {
         self.jobs = jobs
         endings = Endings(interval: settings.flushInterval, jobs: jobs, now: now)
         renewals = Renewals(
-            interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.mostLeases)
+            interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases)
     }
 
     /// The maximum number of leases that this worker may hold now.

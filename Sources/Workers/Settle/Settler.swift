@@ -4,7 +4,7 @@ import Transport
 
 /// Acts on what the settler learns of jobs and queues.
 protocol SettlerDelegate: AnyObject {
-    /// The lease of a job was renewed, and its mark may have been moved: it may be sent on.
+    /// The lease of a job was renewed, and its watermark may have been moved: it may be sent on.
     func mayGoOn(with job: HeldJob)
     /// A queue was paused, or its tenant suspended.
     func queueIsHalted(_ id: Int32)
@@ -67,7 +67,7 @@ final class Settler {
         flushSignal.raise()
     }
 
-    /// Flushes as soon as possible: a job waits for its mark to be moved.
+    /// Flushes as soon as possible: a job waits for its watermark to be moved.
     func hurryFlush() { flushSignal.raise() }
 
     /// Ends both loops once there is nothing left to settle.

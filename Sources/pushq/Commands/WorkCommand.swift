@@ -86,17 +86,17 @@ struct WorkCommand: Terminal.Command {
         settings.lease = lease
         // What is left is for PostgreSQL, the event loops and the log.
         let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
-        settings.mostConnections = max(1, allowed / engines)
+        settings.maximumConnections = max(1, allowed / engines)
         settings.version = Version.current
         settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
         let authorities = try ca?.authorities()
         let endpoint = { (place: HostAndPort) in
             Endpoint(host: place.host, port: place.port, authorities: authorities)
         }
-        settings.gateway = gateway.map(endpoint)
-        settings.broadcastGateway = broadcastGateway.map(endpoint)
-        settings.binaryGateway = binaryGateway.map(endpoint)
-        settings.feedbackService = feedbackService.map(endpoint)
+        settings.endpoint = gateway.map(endpoint)
+        settings.broadcastEndpoint = broadcastGateway.map(endpoint)
+        settings.binaryEndpoint = binaryGateway.map(endpoint)
+        settings.feedbackEndpoint = feedbackService.map(endpoint)
         return settings
     }
 

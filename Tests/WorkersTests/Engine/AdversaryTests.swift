@@ -30,7 +30,7 @@ import Transport
             let endpoint = try server.endpoint
             let begun = ContinuousClock.now
             try await fixture.withEngine { settings in
-                settings.gateway = endpoint
+                settings.endpoint = endpoint
                 settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
                 settings.connections.stableTime = .milliseconds(500)
                 settings.connections.responseTime = .seconds(2)

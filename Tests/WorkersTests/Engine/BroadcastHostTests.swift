@@ -61,7 +61,7 @@ import Transport
         try await withBroadcastHost { fixture, queue, host, channel in
             let endpoint = try fixture.endpoint(of: host, port: host.port)
             try await fixture.withEngine { settings in
-                settings.broadcastGateway = endpoint
+                settings.broadcastEndpoint = endpoint
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 let root = try await broadcast(to: channel, fixture, queue)
@@ -88,7 +88,7 @@ import Transport
                 try fixture.endpoint(of: host, port: host.port)
             )
             try await fixture.withEngine { settings in
-                settings.broadcastGateway = wrong
+                settings.broadcastEndpoint = wrong
                 settings.connections.backoff = Backoff(base: .seconds(20), cap: .seconds(20))
             } _: { _ in
                 try await eventually("it to be said") {
@@ -104,7 +104,7 @@ import Transport
             let newest = try await broadcast(to: channel, fixture, queue)
             try await fixture.connection.runScript("update pushq.job set run_at = now()")
             try await fixture.withEngine { settings in
-                settings.broadcastGateway = right
+                settings.broadcastEndpoint = right
             } _: { _ in
                 let ended = try await tally(of: newest, fixture, queue)
                 #expect(ended.delivered == 1)
@@ -121,7 +121,7 @@ import Transport
             await host.use(Rules(outcomes: [OutcomeRule(.refuse(.init(.invalidProviderToken)))]))
             let endpoint = try fixture.endpoint(of: host, port: host.port)
             try await fixture.withEngine { settings in
-                settings.broadcastGateway = endpoint
+                settings.broadcastEndpoint = endpoint
             } _: { _ in
                 _ = try await broadcast(to: channel, fixture, queue)
                 try await eventually("the queue to pause") {

@@ -83,7 +83,7 @@ import Testing
             let queue = try await fixture.makeQueue(devices: 10)
             try await fixture.withEngine { settings in
                 // Nobody listens there.
-                settings.gateway = Endpoint(host: "127.0.0.1", port: 1)
+                settings.endpoint = Endpoint(host: "127.0.0.1", port: 1)
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("it is shown", within: .seconds(60)) {

@@ -235,7 +235,7 @@ import Transport
             defer { server.close() }
             let endpoint = try server.endpoint
             try await fixture.withEngine { settings in
-                settings.gateway = endpoint
+                settings.endpoint = endpoint
                 settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
             } _: { _ in
                 try await fixture.startCampaign(queue)

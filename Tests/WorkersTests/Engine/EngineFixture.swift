@@ -148,9 +148,9 @@ final class EngineFixture {
         let endpoint = { [authorities] (port: UInt16) in
             Endpoint(host: "127.0.0.1", port: port, authorities: authorities)
         }
-        settings.gateway = endpoint(simulator.port)
-        settings.binaryGateway = simulator.binaryPort.map(endpoint)
-        settings.feedbackService = simulator.feedbackPort.map(endpoint)
+        settings.endpoint = endpoint(simulator.port)
+        settings.binaryEndpoint = simulator.binaryPort.map(endpoint)
+        settings.feedbackEndpoint = simulator.feedbackPort.map(endpoint)
         settings.settingsRefresh = .milliseconds(100)
         settings.drain = .seconds(5)
         return settings

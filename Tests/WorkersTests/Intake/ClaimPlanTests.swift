@@ -5,7 +5,7 @@ import Testing
 @testable import Workers
 
 @Suite struct `What one claim takes` {
-    private let worker = ClaimPlan.Worker(mostHeld: 400_000, mostLeases: 20_000)
+    private let worker = ClaimPlan.Worker(maximumHeld: 400_000, maximumLeases: 20_000)
 
     /// A lane of a queue whose tenant has no other, unless it is said.
     private func lane(_ queue: Int32, _ lane: Lane = .bulk, of tenant: Int32? = nil) -> ClaimPlan.Candidate {
@@ -68,7 +68,7 @@ import Testing
 
     @Test func `is no more than what can be renewed in time, and something for each while there is room`() {
         var tight = worker
-        (tight.leases, tight.mostLeases) = (180, 200)
+        (tight.leases, tight.maximumLeases) = (180, 200)
         let lanes = (1...3 as ClosedRange<Int32>).map { number in
             var lane = lane(number)
             lane.jobSize = 1
@@ -82,7 +82,7 @@ import Testing
 
     @Test func `is divided among tenants, however many queues they have, and then among the queues of each`() {
         var tight = worker
-        (tight.leases, tight.mostLeases) = (0, 1000)
+        (tight.leases, tight.maximumLeases) = (0, 1000)
         // Fifty queues of one tenant come before the only one of another.
         let lanes = (1...51 as ClosedRange<Int32>).map { number in
             var lane = lane(number, of: number <= 50 ? 1 : 2)
@@ -112,7 +112,7 @@ import Testing
 
     @Test func `begins behind the last lane that was served, where the leases do not suffice for all`() {
         var tight = worker
-        (tight.leases, tight.mostLeases) = (198, 200)
+        (tight.leases, tight.maximumLeases) = (198, 200)
         let lanes = (1...4).map { lane($0) }
         let first = ClaimPlan(for: lanes, worker: tight)
         #expect(first.quotas.map(\.queueID) == [1, 2])
@@ -123,10 +123,10 @@ import Testing
 
     @Test func `comes to a bounded number of lanes, and the next one goes on behind them`() {
         let lanes = (1...12).map { lane($0) }
-        let first = ClaimPlan(for: lanes, mostLanes: 5, worker: worker)
+        let first = ClaimPlan(for: lanes, maximumLanes: 5, worker: worker)
         #expect(first.quotas.map(\.queueID) == [1, 2, 3, 4, 5])
         #expect(first.lastServed == LanePlace(5, .bulk))
-        let third = ClaimPlan(for: lanes, from: LanePlace(10, .bulk), mostLanes: 5, worker: worker)
+        let third = ClaimPlan(for: lanes, from: LanePlace(10, .bulk), maximumLanes: 5, worker: worker)
         #expect(third.quotas.map(\.queueID) == [11, 12, 1, 2, 3])
     }
 

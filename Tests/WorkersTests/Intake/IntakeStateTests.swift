@@ -4,7 +4,7 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Dialogues between intake's decisions and whoever carries them out.
+/// Dialogues between intake's decisions and the part that carries them out.
 @Suite struct `Intake` {
     private let start = ContinuousClock.now
     private let place = LanePlace(1, .normal)
@@ -30,7 +30,7 @@ import Testing
             ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn)
         }
         state.noteFound(
-            work, lanes: lanes, worker: .init(mostHeld: 400_000, leases: leases, mostLeases: 20_000),
+            work, lanes: lanes, worker: .init(maximumHeld: 400_000, leases: leases, maximumLeases: 20_000),
             needsFanOut: needsFanOut, now: start)
     }
 
@@ -162,7 +162,7 @@ import Testing
         state.stop()
         state.noteFound(
             work(), lanes: [.init(tenantID: 1, place: place, head: nil)],
-            worker: .init(mostHeld: 400_000, mostLeases: 20_000),
+            worker: .init(maximumHeld: 400_000, maximumLeases: 20_000),
             needsFanOut: false, now: start)
         let step = state.next(at: start)
         #expect(step == .end(hasRow: false))
@@ -212,7 +212,7 @@ import Testing
             state.noteFound(
                 ReadyWork(jobs: [], fanOuts: [], end: nil),
                 lanes: [.init(tenantID: 1, place: LanePlace(1, .bulk), head: nil)],
-                worker: .init(mostHeld: 400_000, mostLeases: 20_000), needsFanOut: false, now: now)
+                worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: now)
             guard case .claim = state.next(at: now) else { return }
             _ = state.next(at: now)
         }

@@ -45,7 +45,7 @@ struct IntakeWorld {
         var isSeen = false
     }
 
-    private static let mostLanes: Int32 = 5
+    private static let maximumLanes: Int32 = 5
     private static let busyLook = Duration.milliseconds(10)
     /// Leases that can be renewed in time: for a part of the lanes, or for all.
     private static let limits = [2, 3, 5, 60, 200]
@@ -57,7 +57,7 @@ struct IntakeWorld {
 
     private let sabotage: Sabotage?
     private var chance: SeededGenerator
-    private var state = IntakeState(busyLook: busyLook, idleLook: .milliseconds(500), mostLanes: mostLanes)
+    private var state = IntakeState(busyLook: busyLook, idleLook: .milliseconds(500), maximumLanes: maximumLanes)
     private let start = ContinuousClock.now
     private var now: ContinuousClock.Instant
     private var nextID: Int64 = 0
@@ -66,7 +66,7 @@ struct IntakeWorld {
     private var waiting: [LanePlace: [Job]] = [:]
     private var held: [Int32: Int] = [:]
     private var pausedQueues: Set<Int32> = []
-    private var mostLeases: Int
+    private var maximumLeases: Int
     private var hasRow = false
     private var isSignalled = false
 
@@ -90,7 +90,7 @@ struct IntakeWorld {
         chance = SeededGenerator(seed: seed)
         self.sabotage = sabotage
         now = start
-        mostLeases = Self.limits.randomElement(using: &chance)!
+        maximumLeases = Self.limits.randomElement(using: &chance)!
         isBusy = !seed.isMultiple(of: 3)
     }
 
@@ -132,7 +132,7 @@ struct IntakeWorld {
         case 13:
             let queue = Int32.random(in: 1...6, using: &chance)
             if pausedQueues.remove(queue) == nil { pausedQueues.insert(queue) }
-        case 14: mostLeases = Self.limits.randomElement(using: &chance)!
+        case 14: maximumLeases = Self.limits.randomElement(using: &chance)!
         case 15 where isLikely(0.2, &chance):
             // PostgreSQL has crashed, and its unlogged table is empty.
             hasRow = false
@@ -230,10 +230,10 @@ struct IntakeWorld {
         let found = carryOut(look)
         now += .milliseconds([0, 1, 3, 20, 60].randomElement(using: &chance)!)
         lookTook = begun.duration(to: now)
-        (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, mostLeases)
+        (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, maximumLeases)
         state.noteFound(
             found, lanes: found.jobs.map(candidate),
-            worker: .init(mostHeld: 400_000, leases: heldInAll, mostLeases: mostLeases),
+            worker: .init(maximumHeld: 400_000, leases: heldInAll, maximumLeases: maximumLeases),
             needsFanOut: isLikely(0.02, &chance), now: now)
         checkThatJobsAreSeen()
     }
@@ -319,7 +319,7 @@ struct IntakeWorld {
     private mutating func check(_ quotas: [ClaimQuota]) {
         let asked = quotas.reduce(0) { $0 + Int($1.jobs) }
         let places = quotas.map { LanePlace($0.queueID, $0.lane) }
-        if Set(places).count < places.count || places.count > Int(Self.mostLanes)
+        if Set(places).count < places.count || places.count > Int(Self.maximumLanes)
             || quotas.contains(where: { !(1...200).contains($0.jobs) })
         {
             return fail(.boundedClaims, "\(quotas)")

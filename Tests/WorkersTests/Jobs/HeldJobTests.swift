@@ -58,13 +58,13 @@ import Testing
         #expect(job.sendAll() == [1, 3])
     }
 
-    @Test func `at most once stops at the committed mark`() {
+    @Test func `at most once stops at the committed watermark`() {
         let job = JobFixture.job(recipients: 10, isAtMostOnce: true, window: 4)
         #expect(job.sendAll() == [0, 1, 2, 3])
-        #expect(job.awaitsMark)
-        let mark = job.nextMark(window: 4)
-        #expect(mark == 8)
-        job.committedMark = mark
+        #expect(job.awaitsWatermark)
+        let watermark = job.nextWatermark(window: 4)
+        #expect(watermark == 8)
+        job.watermark = watermark
         #expect(job.sendAll() == [4, 5, 6, 7])
     }
 
@@ -76,11 +76,11 @@ import Testing
         _ = AnswerRules.refused(
             1, of: job, in: JobFixture.queue(), .init(status: 503, text: "ServiceUnavailable"), .init(sentAt: .now))
         #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
-        #expect(job.progress(mark: 2).outcomes == [Outcome.delivered.rawValue, 0])
+        #expect(job.progress(watermark: 2).outcomes == [Outcome.delivered.rawValue, 0])
         #expect(!job.canBeYielded)
     }
 
-    @Test func `lowers its mark when it goes back with nothing in flight`() {
+    @Test func `lowers its watermark when it goes back with nothing in flight`() {
         let job = JobFixture.job(recipients: 5)
         for _ in 0..<3 {
             _ = job.takeRecipient()
@@ -91,7 +91,7 @@ import Testing
         #expect(job.yielded(after: .zero).addedRescues == 0)
     }
 
-    @Test func `keeps its mark when sends stayed unanswered`() {
+    @Test func `keeps its watermark when sends stayed unanswered`() {
         let job = JobFixture.job(recipients: 5)
         _ = job.sendAll()
         for ordinal in 0..<5 where ordinal != 2 { job.accept(ordinal) }
@@ -120,7 +120,7 @@ import Testing
     func `ends as unknown whom a worker that was lost may have sent to, also after it was given back or split`(
         closing: HeldJob.Closing
     ) {
-        // Its mark was lowered when it was given back, or it is a half of what it was.
+        // Its watermark was lowered when it was given back, or it is a half of what it was.
         let job = JobFixture.job(recipients: 3, inactive: [20], uncertainBelow: 0, outcomes: [1, 0, 0], rescues: 2)
         job.close(closing)
         job.endWaitingAsClosed()

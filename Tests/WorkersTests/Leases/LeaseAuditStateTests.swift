@@ -82,7 +82,7 @@ import Testing
         #expect(due.hasEnded, "the lease's end will bring it back")
     }
 
-    @Test func `gives back what was never held with its old mark, and what was held as it is`() {
+    @Test func `gives back what was never held with its old watermark, and what was held as it is`() {
         let found = [1, 2, 3].map { id in
             UnknownLease(
                 progress: LeaseProgress(

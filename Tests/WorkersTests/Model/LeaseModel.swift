@@ -15,11 +15,11 @@ struct LeaseModel {
         var ordersFlushes = true
         var isAtMostOnce = false
         /// How often workers may die, leases run out and jobs be given back: without a bound there is no last epoch.
-        var mostKills = 1
-        var mostRescues = 2
-        var mostYields = 1
+        var maximumKills = 1
+        var maximumRescues = 2
+        var maximumYields = 1
         /// How many flushes may be given up by their worker and arrive at any time after.
-        var mostLate = 0
+        var maximumLate = 0
     }
 
     enum Fate: UInt8 { case waiting, delivered, unknown }
@@ -33,7 +33,7 @@ struct LeaseModel {
         }
         var place = Place.job
         var epoch: UInt8 = 0
-        var mark = 0
+        var watermark = 0
         var fates = [Fate](repeating: .waiting, count: recipients)
         /// How often each recipient was counted by a retire.
         var counted = [UInt8](repeating: 0, count: recipients)
@@ -42,7 +42,7 @@ struct LeaseModel {
     /// What a worker believes.
     struct Worker: Hashable {
         var epoch: UInt8
-        var mark: Int
+        var watermark: Int
         var fates: [Fate]
         var next = 0
         var inFlight: Set<Int> = []
@@ -51,7 +51,7 @@ struct LeaseModel {
     /// A flush without an answer: the worker goes on, and the server may still carry it out.
     struct LateFlush: Hashable {
         var epoch: UInt8
-        var mark: Int
+        var watermark: Int
         var fates: [Fate]
         /// A later one was written.
         var isOutdated = false
@@ -84,7 +84,7 @@ struct LeaseModel {
         if let late = state.late { all.append(("the late flush arrives", arrive(late, in: state))) }
         // Of a worker that is gone the lease always runs out; of one that is only slow, so often.
         if case .lease(let epoch) = state.database.place,
-            state.rescues < rules.mostRescues || !state.workers.contains(where: { $0?.epoch == epoch })
+            state.rescues < rules.maximumRescues || !state.workers.contains(where: { $0?.epoch == epoch })
         {
             var next = state
             next.database.place = .job
@@ -97,16 +97,16 @@ struct LeaseModel {
     private func claim(by index: Int, in state: State) -> State? {
         guard state.database.place == .job else { return nil }
         var next = state
-        let uncertainBelow = next.database.mark
+        let uncertainBelow = next.database.watermark
         next.database.epoch += 1
         next.database.place = .lease(epoch: next.database.epoch)
         // At most once: one recipient is granted at a time. Else the whole job.
-        next.database.mark = rules.isAtMostOnce ? min(Self.recipients, uncertainBelow + 1) : Self.recipients
+        next.database.watermark = rules.isAtMostOnce ? min(Self.recipients, uncertainBelow + 1) : Self.recipients
         var fates = next.database.fates
         if rules.isAtMostOnce {
             for recipient in 0..<uncertainBelow where fates[recipient] == .waiting { fates[recipient] = .unknown }
         }
-        next.workers[index] = Worker(epoch: next.database.epoch, mark: next.database.mark, fates: fates)
+        next.workers[index] = Worker(epoch: next.database.epoch, watermark: next.database.watermark, fates: fates)
         return next
     }
 
@@ -120,22 +120,22 @@ struct LeaseModel {
             all.append(("worker \(index) hears of \(recipient)", next))
         }
         all.append(("worker \(index) flushes", flush(by: worker, at: index, in: state)))
-        if state.late == nil, state.lates < rules.mostLate {
+        if state.late == nil, state.lates < rules.maximumLate {
             var next = state
             next.lates += 1
-            next.late = LateFlush(epoch: worker.epoch, mark: mark(of: worker), fates: worker.fates)
+            next.late = LateFlush(epoch: worker.epoch, watermark: watermark(of: worker), fates: worker.fates)
             all.append(("worker \(index) gives a flush up", next))
         }
         if worker.inFlight.isEmpty {
             if worker.fates.contains(.waiting) {
-                if state.yields < rules.mostYields {
+                if state.yields < rules.maximumYields {
                     all.append(("worker \(index) yields", yield(by: worker, at: index, in: state)))
                 }
             } else {
                 all.append(("worker \(index) retires", retire(by: worker, at: index, in: state)))
             }
         }
-        if state.kills < rules.mostKills {
+        if state.kills < rules.maximumKills {
             var next = state
             next.workers[index] = nil
             next.kills += 1
@@ -146,8 +146,8 @@ struct LeaseModel {
 
     private func send(by worker: Worker, at index: Int, in state: State) -> State? {
         var recipient = worker.next
-        while recipient < worker.mark, worker.fates[recipient] != .waiting { recipient += 1 }
-        guard recipient < worker.mark else { return nil }
+        while recipient < worker.watermark, worker.fates[recipient] != .waiting { recipient += 1 }
+        guard recipient < worker.watermark else { return nil }
         var next = state
         next.workers[index]?.next = recipient + 1
         next.workers[index]?.inFlight.insert(recipient)
@@ -167,17 +167,17 @@ struct LeaseModel {
             next.workers[index] = nil
             return next
         }
-        let mark = mark(of: worker)
-        next.database.mark = mark
+        let watermark = watermark(of: worker)
+        next.database.watermark = watermark
         next.database.fates = worker.fates
-        next.workers[index]?.mark = mark
+        next.workers[index]?.watermark = watermark
         if next.late?.epoch == worker.epoch { next.late?.isOutdated = true }
         return next
     }
 
-    /// The mark that a flush commits.
-    private func mark(of worker: Worker) -> Int {
-        rules.isAtMostOnce ? min(Self.recipients, max(worker.mark, worker.next + 1)) : Self.recipients
+    /// The watermark that a flush commits.
+    private func watermark(of worker: Worker) -> Int {
+        rules.isAtMostOnce ? min(Self.recipients, max(worker.watermark, worker.next + 1)) : Self.recipients
     }
 
     private func arrive(_ late: LateFlush, in state: State) -> State {
@@ -186,7 +186,7 @@ struct LeaseModel {
         guard case .lease(let epoch) = state.database.place, epoch == late.epoch || !rules.checksEpoch,
             !late.isOutdated || !rules.ordersFlushes
         else { return next }
-        next.database.mark = late.mark
+        next.database.watermark = late.watermark
         next.database.fates = late.fates
         return next
     }
@@ -198,7 +198,7 @@ struct LeaseModel {
         guard isHeld(by: worker, in: state.database) else { return next }
         next.database.place = .job
         next.database.fates = worker.fates
-        next.database.mark = worker.fates.firstIndex(of: .waiting) ?? Self.recipients
+        next.database.watermark = worker.fates.firstIndex(of: .waiting) ?? Self.recipients
         return next
     }
 

@@ -224,13 +224,13 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         busy.accept(0)
         let first = dialogue.round()
         #expect(first.map(\.batch.ids) == [[1]])
-        #expect(first[0].batch.marks == [2])
+        #expect(first[0].batch.watermarks == [2])
         #expect(!busy.isDirty)
         #expect(dialogue.round().isEmpty)
         dialogue.pass(.seconds(5))
         let second = dialogue.round()
         #expect(second.map(\.batch.ids) == [[1, 2]])
-        #expect(second[0].batch.marks == nil)
+        #expect(second[0].batch.watermarks == nil)
         #expect(quiet.renewedAt == dialogue.now)
     }
 
@@ -243,17 +243,17 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.round().map(\.batch.ids) == [[1]])
     }
 
-    @Test func `moves a mark only with the answer, and lets the job go on then`() {
+    @Test func `moves a watermark only with the answer, and lets the job go on then`() {
         let dialogue = Dialogue { $0.atMostOnceWindow = 10 }
         let job = dialogue.hold(recipients: 250, isAtMostOnce: true)
         let first = job.sendAll().count
-        #expect(job.awaitsMark)
+        #expect(job.awaitsWatermark)
         dialogue.round { _ in .unanswered }
         #expect(!job.isSendable && job.isDirty)
         let answered = dialogue.round()
         #expect(answered[0].batch.number == 2)
         #expect(answered[0].consequences.renewed.map { $0 === job } == [true])
-        #expect(job.committedMark == first + 10)
+        #expect(job.watermark == first + 10)
     }
 
     @Test func `closes jobs whose lease is lost, that expired, or whose campaign is paused`() {
@@ -301,7 +301,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
             job.accept(0)
         }
         func answer(_ batch: Renewals.Batch) -> Renewals.Answer {
-            batch.marks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(keys: Set(batch.keys)))
+            batch.watermarks != nil && batch.ids.contains(38) ? .refused : .kept(KeptLeases(keys: Set(batch.keys)))
         }
         #expect(dialogue.round(answer).count <= 15)
         #expect(jobs.filter(\.isDirty).map(\.claim.key.jobID) == [38])
@@ -323,7 +323,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
 
     @Test func `ends a round in which PostgreSQL is out of reach, and one in which it fails goes on`() {
         for (answer, statements) in [(Renewals.Answer.unanswered, 1), (.failed, 3)] {
-            let dialogue = Dialogue { $0.mostLeases = 5000 }
+            let dialogue = Dialogue { $0.maximumLeases = 5000 }
             for job in (0..<1500).map({ _ in dialogue.hold(recipients: 2) }) {
                 _ = job.sendAll()
                 job.accept(0)

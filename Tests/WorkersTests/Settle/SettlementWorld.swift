@@ -10,7 +10,7 @@ struct SettlementStore {
     /// A job that waits, or is held, in the state in which it was written last.
     struct Row {
         var epoch: Int32
-        var mark = 0
+        var watermark = 0
         var outcomes: [UInt8]
         /// Of its lease, if it has one.
         var flush: Int64 = 0
@@ -44,7 +44,7 @@ struct SettlementStore {
             if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
             return write(jobs, \.progress.key) { store, job in
                 store.waiting[job.progress.key.jobID] = Row(
-                    epoch: job.progress.key.epoch, mark: job.progress.dispatched, outcomes: job.progress.outcomes)
+                    epoch: job.progress.key.epoch, watermark: job.progress.dispatched, outcomes: job.progress.outcomes)
             }
         }
     }
@@ -70,20 +70,20 @@ struct SettlementStore {
     mutating func carryOut(
         _ batch: Renewals.Batch, lease: Duration, roots: [Int64: Int64], now: ContinuousClock.Instant
     ) throws(Refusal) -> KeptLeases {
-        if batch.marks != nil, batch.progress.contains(where: { refusesFlush.contains($0.key.jobID) }) {
+        if batch.watermarks != nil, batch.progress.contains(where: { refusesFlush.contains($0.key.jobID) }) {
             throw Refusal()
         }
         var (kept, isLocked): (Set<LeaseKey>, Set<LeaseKey>) = ([], [])
         for (index, job) in batch.jobs.enumerated() {
             let key = job.claim.key
             guard var row = leases[key.jobID], row.epoch == key.epoch else { continue }
-            guard !locked.contains(key.jobID), batch.marks == nil || row.flush <= batch.number else {
+            guard !locked.contains(key.jobID), batch.watermarks == nil || row.flush <= batch.number else {
                 isLocked.insert(key)
                 continue
             }
             row.deadline = now + lease
-            if batch.marks != nil {
-                row.mark = batch.progress[index].dispatched
+            if batch.watermarks != nil {
+                row.watermark = batch.progress[index].dispatched
                 row.outcomes = batch.progress[index].outcomes
                 row.flush = batch.number
             }
@@ -105,7 +105,7 @@ final class SettlementWorld {
 
     /// The first promise that was broken.
     private(set) var violation: String?
-    /// What happened, for whoever looks for the reason.
+    /// What happened, for a reader who looks for the reason.
     private(set) var events: [String] = []
     /// How often each kind of thing happened that the exploration must reach.
     private(set) var reached: [String: Int] = [:]
@@ -195,10 +195,10 @@ final class SettlementWorld {
             return
         }
         store.waiting[id] = nil
-        let uncertainBelow = row.mark
+        let uncertainBelow = row.watermark
         row.epoch += 1
         row.flush = 0
-        row.mark = isAtMostOnce[id]! ? min(row.outcomes.count, uncertainBelow + Self.window) : row.outcomes.count
+        row.watermark = isAtMostOnce[id]! ? min(row.outcomes.count, uncertainBelow + Self.window) : row.outcomes.count
         row.deadline = now + settings.lease
         store.leases[id] = row
         let job = jobs.insert(of: queue) { slot in
@@ -223,8 +223,8 @@ final class SettlementWorld {
         if isAtMostOnce[id]!, sent[id]![recipient.ordinal]! > 1 {
             broken("job \(id) sent twice to \(recipient.ordinal)")
         }
-        if let row = store.leases[id], row.epoch == job.claim.key.epoch, recipient.ordinal >= row.mark {
-            broken("job \(id) sent to \(recipient.ordinal), and only \(row.mark) are committed as sent")
+        if let row = store.leases[id], row.epoch == job.claim.key.epoch, recipient.ordinal >= row.watermark {
+            broken("job \(id) sent to \(recipient.ordinal), and only \(row.watermark) are committed as sent")
         }
         happened("send")
     }
@@ -373,7 +373,7 @@ final class SettlementWorld {
             isRoundTroubled = true
             switch Int.random(in: 0..<4, using: &generator) {
             case 0: _ = try? store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
-            case 1 where batch.marks != nil: late.append(batch)
+            case 1 where batch.watermarks != nil: late.append(batch)
             case 2:
                 _ = settlement.note(.failed, to: batch, now: now)
                 return happened("failed renewal")
@@ -386,7 +386,7 @@ final class SettlementWorld {
             let kept = try store.carryOut(batch, lease: settings.lease, roots: roots, now: now)
             if !kept.locked.isEmpty { isRoundTroubled = true }
             _ = settlement.note(.kept(kept), to: batch, now: now)
-            happened(batch.marks == nil ? "renewal" : "flush")
+            happened(batch.watermarks == nil ? "renewal" : "flush")
         } catch {
             _ = settlement.note(.refused, to: batch, now: now)
             happened("refused flush")
