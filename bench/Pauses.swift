@@ -3,7 +3,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// How long pushes still arrive after a pause, a cancellation or a suspension was committed, while a worker sends at full speed.
+/// How long pushes still arrive after a pause, a cancellation or a suspension was committed, while a worker sends at
+/// full speed.
 enum Pauses {
     private static let queue = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 

@@ -1,7 +1,7 @@
 import Testing
 
-/// Which folders and files of a target refer to which. A file refers to another one if it names a type that only the other one
-/// declares.
+/// Which folders and files of a target refer to which. A file refers to another one if it names a type that only the
+/// other one declares.
 @Suite struct Folders {
     private let repository = Repository()
 
@@ -54,7 +54,8 @@ import Testing
         return references
     }
 
-    /// What is left when, again and again, everything is taken away that refers to nothing that is left: circles, and what refers to them.
+    /// What is left when, again and again, everything is taken away that refers to nothing that is left: circles, and
+    /// what refers to them.
     private static func circles<Node: Hashable>(in references: [Node: [Node: String]]) -> [Node: [Node: String]] {
         var left = references
         while let bottom = left.first(where: { $0.value.keys.allSatisfy { left[$0] == nil } }) {

@@ -1,15 +1,15 @@
 import Foundation
 package import Testing
 
-/// The seeds of worlds of random events: from 1 on, and `count` of them, or as many times more as `PUSHQ_EXPLORATION` says. `.ci/run` sets
-/// it, so that a test is quick and each change is still held to many worlds.
+/// The seeds of worlds of random events: from 1 on, and `count` of them, or as many times more as `PUSHQ_EXPLORATION`
+/// says. `.ci/run` sets it, so that a test is quick and each change is still held to many worlds.
 package func seeds(_ count: UInt64) -> ClosedRange<UInt64> {
     let factor = ProcessInfo.processInfo.environment["PUSHQ_EXPLORATION"].flatMap(UInt64.init) ?? 1
     return 1...max(1, count * factor)
 }
 
-/// Runs worlds of random events, one for each of the ``seeds(_:)``, and records as the test's issue which promise the first one of them
-/// broke, or what hardly happened in all of them together: then they show nothing of it.
+/// Runs worlds of random events, one for each of the ``seeds(_:)``, and records as the test's issue which promise the
+/// first one of them broke, or what hardly happened in all of them together: then they show nothing of it.
 /// - Parameters:
 ///   - count: how many seeds.
 ///   - events: what must have happened, each more than `minimum` times.

@@ -20,7 +20,8 @@ package struct Broadcast: Sendable {
 
 /// What APNs takes as a broadcast (Apple: "Sending broadcast push notification requests to APNs").
 ///
-/// `pushq.broadcast_problem` (migrations/functions/message_rules.sql) finds the same errors, in the same order and words.
+/// `pushq.broadcast_problem` (migrations/functions/message_rules.sql) finds the same errors, in the same order and
+/// words.
 package enum BroadcastRules {
     /// The longest payload in bytes, as sent.
     package static let maximumPayloadBytes = 5120

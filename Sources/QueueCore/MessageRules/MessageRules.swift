@@ -1,7 +1,7 @@
 /// What APNs takes, checked before anything is queued: a push that it refuses would be refused for every recipient.
 ///
-/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/functions/message_rules.sql) stands in
-/// front of the queue and finds the same errors, in the same order and words.
+/// Errors refuse a message, warnings only inform. `pushq.message_problem` (migrations/functions/message_rules.sql)
+/// stands in front of the queue and finds the same errors, in the same order and words.
 package enum MessageRules {
     /// The longest collapse ID in bytes of UTF-8.
     package static let maximumCollapseIDBytes = 64

@@ -15,8 +15,9 @@ package struct Reason: Hashable, Sendable {
     /// The reason's text as APNs spells it.
     package var text: String { row.text }
 
-    /// Whether it says something of the device, as the answer to a push of this type. That a token is not for the topic says so of the
-    /// app's own topic alone: where a push type has one of its own, it has tokens of its own, and the app's own are as good as before.
+    /// Whether it says something of the device, as the answer to a push of this type. That a token is not for the topic
+    /// says so of the app's own topic alone: where a push type has one of its own, it has tokens of its own, and the
+    /// app's own are as good as before.
     package func concernsDevice(afterPushOf type: PushType) -> Bool {
         switch row.action {
         case .deactivate: true
@@ -32,8 +33,8 @@ package struct Reason: Hashable, Sendable {
         /// The recipient is rejected and its device deactivated, unless its app registered it after the reported time.
         case deactivate
         /// The recipient is rejected and its device suspect, unless ``concernsDevice(afterPushOf:)`` says otherwise.
-        /// Whether it is deactivated depends on how many others of the queue are refused in the same way: a mass of them
-        /// means that the environment or topic is wrong, not the devices.
+        /// Whether it is deactivated depends on how many others of the queue are refused in the same way: a mass of
+        /// them means that the environment or topic is wrong, not the devices.
         case suspect
         /// The recipient is sent again later, with backoff; an attempt is spent.
         case retry

@@ -19,8 +19,8 @@ final class EngineContext {
     let mayHaveWork: Signal
     /// Raised when a queue has fewer permits than recipients. Only `PermitTaker` waits for it.
     let lacksPermits: Signal
-    /// Raised when the engine is to drain, and then when something is over that the drain waits for: the last answer has come, intake or
-    /// the audit has ended. Only the drain waits for it.
+    /// Raised when the engine is to drain, and then when something is over that the drain waits for: the last answer
+    /// has come, intake or the audit has ended. Only the drain waits for it.
     let drainProgress: Signal
 
     init(

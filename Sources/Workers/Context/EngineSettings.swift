@@ -7,19 +7,20 @@ package struct EngineSettings: Sendable {
     package var queues = "*"
     /// Where the worker sends pushes over HTTP/2; nil for Apple.
     package var endpoint: Endpoint?
-    /// Where it sends broadcasts; nil for where pushes to devices go. Apple's pages disagree on the host for broadcasts: the page on
-    /// connections names the one for devices, some samples name `api-broadcast.push.apple.com`.
+    /// Where it sends broadcasts; nil for where pushes to devices go. Apple's pages disagree on the host for
+    /// broadcasts: the page on connections names the one for devices, some samples name `api-broadcast.push.apple.com`.
     package var broadcastEndpoint: Endpoint?
-    /// Where it sends the queues that use the binary interface, and where it asks the feedback service. If these are nil, a worker that
-    /// sends anything elsewhere than to Apple uses neither.
+    /// Where it sends the queues that use the binary interface, and where it asks the feedback service. If these are
+    /// nil, a worker that sends anything elsewhere than to Apple uses neither.
     package var binaryEndpoint: Endpoint?
     package var feedbackEndpoint: Endpoint?
     package var binary = BinarySettings()
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
-    /// Connections to APNs, over all queues; idle ones of the longest-unused queues are closed when more are wanted.
+    /// The maximum number of connections to APNs, over all queues. If more are wanted, the connections that were idle
+    /// for the longest time are closed.
     package var maximumConnections = 2000
-    /// For people: shown to operators, such as host and process.
+    /// The name that operators see, such as host and process.
     package var name = "worker"
     /// The program's version, shown to operators.
     package var version = ""
@@ -28,12 +29,13 @@ package struct EngineSettings: Sendable {
     package var lease = Duration.seconds(15)
     /// How long after a lease's end its job is put back, so that clocks need not agree to the millisecond.
     package var rescueGrace = Duration.seconds(2)
-    /// Requests that wait for their answer at one time, over all connections.
+    /// The maximum number of requests that wait for an answer, over all connections.
     package var inFlight = 10_000
-    /// Recipients held and not sent to, over all queues: each has a part of it, and a job at the least. What is held of a recipient
-    /// takes some 60 bytes.
+    /// The maximum number of recipients that are held and not sent to, over all queues. Each queue has a part of it,
+    /// and at least one job. A held recipient takes about 60 bytes.
     package var maximumHeld = 400_000
-    /// Leases held, over all queues: a job of one recipient is one of them, as is one of 500. While renewing them is slow, they are fewer.
+    /// The maximum number of leases that are held, over all queues. A job is one lease, whether it has one recipient or
+    /// 500. While renewals are slow, the limit is lower (``LeaseBudget``).
     package var maximumLeases = 20_000
     /// How long a drain waits for what is in flight.
     package var drain = Duration.seconds(25)
@@ -48,18 +50,19 @@ package struct EngineSettings: Sendable {
     package var idleLook = Duration.milliseconds(500)
     /// How soon changed settings of a queue take effect.
     package var settingsRefresh = Duration.seconds(2)
-    /// After so long a duty that failed is due again, if not sooner.
+    /// A duty that failed is due again after this time, if not sooner.
     package var dutyRetry = Duration.seconds(30)
-    /// How often it is looked whether a provider token is due, where none was found due before.
+    /// How often the worker checks whether a provider token is due, if none was due before.
     package var tokenLook = Duration.seconds(30)
-    /// What a drain needs beyond the grace of the binary interface to end clean: silence is noticed, and what it came to is written.
+    /// The time that a drain needs beyond the grace of the binary interface to end cleanly: to notice the silence and
+    /// to write the outcomes.
     static let drainMargin = Duration.seconds(1)
-    /// How far ahead permits of a rate limit are taken: what a stalled worker holds of them is lost to the rate.
+    /// How far ahead permits of a rate limit are taken. The permits of a worker that stalls are lost to the rate.
     package var permitHorizon = Duration.milliseconds(250)
 
     /// Unanswered sends of a recipient before it is given up as `unknown`.
     package static let maximumLosses = 5
-    /// Times that a worker may be lost with a job before it is split in two.
+    /// The number of workers that may be lost with a job before it is split in two.
     package static let rescuesBeforeSplit = 2
 
     package init() {}

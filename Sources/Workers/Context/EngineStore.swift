@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The engine's way to PostgreSQL: one connection that its loops share, so that their statements travel together, and the
-/// patience to repeat what must be written.
+/// The engine's way to PostgreSQL: one connection that its loops share, so that their statements travel together, and
+/// the patience to repeat what must be written.
 ///
 /// Belongs to the engine's event loop.
 final class EngineStore {
@@ -27,8 +27,8 @@ final class EngineStore {
         try await store.current(within: .seconds(5))
     }
 
-    /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which is reported
-    /// here; the caller tries again by itself.
+    /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which
+    /// is reported here; the caller tries again by itself.
     @discardableResult
     func attempt<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
         do {
@@ -39,9 +39,10 @@ final class EngineStore {
         }
     }
 
-    /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated. Returns nil for a
-    /// refusal that repeating will not change, which is reported, and past the end of a drain. That the worker is not let in is waited
-    /// out: its password may be changed here before it is there, and what it has to write is known to nobody else.
+    /// Runs `body` until PostgreSQL has answered, with backoff. Only for writes that are harmless when repeated.
+    /// Returns nil for a refusal that repeating will not change, which is reported, and past the end of a drain. That
+    /// the worker is not let in is waited out: its password may be changed here before it is there, and what it has to
+    /// write is known to nobody else.
     @discardableResult
     func persist<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
         var attempt = 0
@@ -62,8 +63,8 @@ final class EngineStore {
     /// Whether the end of a drain has passed.
     var hasGivenUp: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
 
-    /// Reports a refusal, once: a full disk among them, which the operator has to know of. That PostgreSQL is out of reach is its
-    /// connection's to report.
+    /// Reports a refusal, once: a full disk among them, which the operator has to know of. That PostgreSQL is out of
+    /// reach is its connection's to report.
     func note(_ error: any Error) {
         if let error = error as? PostgresError, error.isPassing {
             guard case .server = error else { return }

@@ -25,7 +25,7 @@ final class Signal {
         if !isRaised {
             precondition(waiter == nil, "a signal has one waiter")
             await withCheckedContinuation { continuation in
-                // Raised on the way here: nobody would come again.
+                // It was raised meanwhile, and nobody would resume this continuation.
                 if isRaised { return continuation.resume() }
                 waiter = continuation
                 timer = loop.schedule(after: limit) { [self] in resume() }

@@ -3,8 +3,8 @@ package import PostgresStore
 package import Transport
 
 extension HTTP2Gateway.Credential {
-    /// Opens a stored credential for a command that speaks to APNs itself. Of a signing key it is the provider token that the
-    /// fleet shares: a command never mints one that workers do not know of.
+    /// Opens a stored credential for a command that speaks to APNs itself. Of a signing key it is the provider token
+    /// that the fleet shares: a command never mints one that workers do not know of.
     ///
     /// To be called on `loop`.
     package static func opening(

@@ -21,12 +21,12 @@ struct GatewayUse: Hashable {
     }
 }
 
-/// Decides which gateway serves which use: one for each secret, environment, host and number of connections, shared by all queues that
-/// use it.
+/// Decides which gateway serves which use: one for each secret, environment, host and number of connections, shared by
+/// all queues that use it.
 ///
 /// What holds at every moment (`GatewayTableExplorationTests`):
-/// - A use is served by a gateway of its own secret and version, environment, interface, host and number of connections; and equal uses
-///   by the same one.
+/// - A use is served by a gateway of its own secret and version, environment, interface, host and number of
+///   connections; and equal uses by the same one.
 /// - A gateway that is used is not dropped; one that is not is dropped in the next round, once.
 /// - A gateway that was opened is in the table, or handed back to be closed.
 /// - A credential that cannot be used is said once until it can, and is tried again no sooner than after a pause.
@@ -36,7 +36,8 @@ struct GatewayTable<Entry> {
     /// What there is for a use.
     enum Finding {
         case open(Entry)
-        /// Open the credential: ``note(secret:of:)`` and ``find(_:now:)`` again, then ``insert(_:for:)`` or ``noteUnusable(_:now:)``.
+        /// Open the credential: ``note(secret:of:)`` and ``find(_:now:)`` again, then ``insert(_:for:)`` or
+        /// ``noteUnusable(_:now:)``.
         case unopened
         /// The credential could not be used, and is not tried again yet.
         case unusable
@@ -53,8 +54,8 @@ struct GatewayTable<Entry> {
     private struct Key: Hashable {
         /// A digest of the secret: two credentials with the same one share a gateway.
         let secret: [UInt8]
-        /// Of the credential. A replaced one gets a gateway of its own, also with the same key, since APNs binds a connection to what the
-        /// key was allowed at the first push.
+        /// Of the credential. A replaced one gets a gateway of its own, also with the same key, since APNs binds a
+        /// connection to what the key was allowed at the first push.
         let version: Int32
         let environment: Environment
         let interface: GatewayKind

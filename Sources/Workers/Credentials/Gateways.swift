@@ -4,7 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The gateways of this worker, which are opened here and drained once no queue uses them. Which one serves whom, ``GatewayTable`` decides.
+/// The gateways of this worker, which are opened here and drained once no queue uses them. Which one serves whom,
+/// ``GatewayTable`` decides.
 ///
 /// Belongs to the engine's event loop.
 final class Gateways {
@@ -72,7 +73,8 @@ final class Gateways {
     }
 
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
-    /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no such host.
+    /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no
+    ///   such host.
     func gateway(for queue: QueueSettings, broadcasts: Bool = false) async -> (any PushGateway)? {
         guard let credential = queue.credential, let use = GatewayUse(queue, isForBroadcasts: broadcasts),
             !broadcasts || hasBroadcastHost(queue)
@@ -161,7 +163,8 @@ final class Gateways {
 
     // MARK: Opening
 
-    /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no broadcasts.
+    /// Whether a queue's broadcasts go to another host than its pushes to devices. The binary interface knows no
+    /// broadcasts.
     func hasBroadcastHost(_ queue: QueueSettings) -> Bool {
         settings.broadcastEndpoint != nil && queue.gateway == .http2
     }
@@ -228,7 +231,8 @@ final class Gateways {
         return gateway
     }
 
-    /// A drain that is shorter than the grace leaves everything uncertain that is in flight: said once, when it begins to matter.
+    /// A drain that is shorter than the grace leaves everything uncertain that is in flight: said once, when it begins
+    /// to matter.
     private func warnOfDrain() {
         let grace = settings.binary.grace
         guard !hasWarnedOfDrain, settings.drain < grace + EngineSettings.drainMargin else { return }

@@ -6,8 +6,8 @@ import Transport
 /// The provider token of one signer: minted by one worker of the fleet, shared through the database by all, whichever
 /// credentials hold the key.
 ///
-/// Its age is the database's to tell, and a new one takes the place of the old only if that is old enough at that moment. ``TokenRules``
-/// decides what is done with it.
+/// Its age is the database's to tell, and a new one takes the place of the old only if that is old enough at that
+/// moment. ``TokenRules`` decides what is done with it.
 ///
 /// Belongs to the engine's event loop.
 final class SharedToken {
@@ -37,8 +37,8 @@ final class SharedToken {
     }
 
     /// The token to use now; a new one if the present one is due for it.
-    /// - Parameter isRefused: APNs called the present one expired. If it is young all the same, some clock is wrong, and another
-    ///   token would be as bad.
+    /// - Parameter isRefused: APNs called the present one expired. If it is young all the same, some clock is wrong,
+    ///   and another token would be as bad.
     func current(isRefused: Bool = false) async throws -> ProviderToken {
         for _ in 0..<3 {
             let (stored, now) = try await store.connection().providerToken(of: signer.digest)

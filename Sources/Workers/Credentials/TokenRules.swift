@@ -2,8 +2,8 @@ import APNs
 
 /// What to do with the provider token that the fleet shares.
 ///
-/// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a token-based connection"),
-/// across all servers of a team.
+/// Apple wants a token refreshed no more than once in 20 minutes and no less than once in 60 ("Establishing a
+/// token-based connection"), across all servers of a team.
 enum TokenRules {
     enum Decision: Equatable {
         case use
@@ -17,8 +17,8 @@ enum TokenRules {
     ///   - age: of the stored token; nil if there is none.
     ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay.
     ///   - isRefused: whether APNs calls it expired.
-    ///   - isReadable: whether it was sealed under this worker's master key. One that was not is as good as a refused one: no other
-    ///     takes its place before APNs would take the next. Asked only where it matters.
+    ///   - isReadable: whether it was sealed under this worker's master key. One that was not is as good as a refused
+    ///     one: no other takes its place before APNs would take the next. Asked only where it matters.
     static func decide(
         age: Duration?, isKept: Bool, isRefused: Bool, isReadable: () -> Bool
     ) -> Decision {

@@ -3,8 +3,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hands recipients to the gateways. Whose turn it is, ``Turns`` decides. Runs at the end of a loop turn in which anything changed, so that
-/// a burst of answers is one round of sends.
+/// Hands recipients to the gateways. Whose turn it is, ``Turns`` decides. Runs at the end of a loop turn in which
+/// anything changed, so that a burst of answers is one round of sends.
 ///
 /// Belongs to the engine's event loop.
 final class Dispatcher {
@@ -53,7 +53,7 @@ final class Dispatcher {
         schedule()
     }
 
-    /// A job's lease was renewed or its watermark moved: what stood still may be sent.
+    /// A job's lease was renewed or its watermark moved, so the job may be sent again.
     func goOn(with job: HeldJob) {
         if job.isSendable { add(job, of: jobs.queue(of: job)) }
     }
@@ -99,7 +99,8 @@ final class Dispatcher {
                 sent += count
             }
         }
-        // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer may never come.
+        // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer
+        // may never come.
         if sent < Turns<QueueState>.quantum, queue.hasJobs { _ = queue.roomForPushes(now: now) }
         turns.note(sent: sent, inSilence: silent, at: now)
     }
@@ -143,7 +144,7 @@ final class Dispatcher {
         var alarm: ContinuousClock.Instant?
         var isShortOfPermits = false
         for queue in active where queue.mayWork && queue.settings.rate != nil && queue.unsent > 0 {
-            // One that is due already waits for room, and answers bring that.
+            // A permit that is due already waits for room, which answers make.
             if let next = queue.permits.first?.next, next > now { alarm = min(alarm ?? next, next) }
             isShortOfPermits = isShortOfPermits || queue.permitsLeft < queue.unsent
         }
@@ -179,14 +180,14 @@ final class Dispatcher {
             if let circuit { follow(circuit.noteServed(sentAt: sentAt, now: now), of: circuit, gateway) }
         case .refused(let refusal):
             let recipient = job.claim.deviceIDs[ticket.ordinal]
-            // Who was refused before and is refused again says nothing new of the gateway: at the end of a campaign only such are left,
-            // and would look like an outage.
+            // A recipient that was refused before and is refused again says nothing new about the gateway. At the end
+            // of a campaign only such recipients are left, and they would look like an outage.
             let isNews = job.claim.attempt == 1 || circuit?.spendsAttempts == false
             let change = isNews ? circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now) : nil
             let consequence = AnswerRules.refused(
                 ticket.ordinal, of: job, in: queue, refusal,
                 .init(sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true))
-            // What a replaced credential is told late says nothing about the one in its place.
+            // A late answer to a replaced credential says nothing about its replacement.
             if queue.gateway(for: job) === gateway {
                 follow(consequence, of: refusal, queue: queue, gateway)
             }

@@ -1,7 +1,7 @@
 import PostgresStore
 
-/// A worker's hold on a duty, which lasts as long as it is renewed: a duty that takes long asks between its steps whether it may go
-/// on, so that nobody else takes it over and a worker that drains is not kept.
+/// A worker's hold on a duty, which lasts as long as it is renewed: a duty that takes long asks between its steps
+/// whether it may go on, so that nobody else takes it over and a worker that drains is not kept.
 ///
 /// Belongs to the engine's event loop.
 final class DutyLease {
@@ -27,7 +27,8 @@ final class DutyLease {
         renewedAt = takenAt
     }
 
-    /// Renews the lease when a third of it is over. False when the worker is to stop, or when another worker has the duty.
+    /// Renews the lease when a third of it is over. False when the worker is to stop, or when another worker has the
+    /// duty.
     func mayGoOn() async throws(PostgresError) -> Bool {
         let now = ContinuousClock.now
         if isStopping() {

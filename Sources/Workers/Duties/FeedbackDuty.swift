@@ -6,8 +6,8 @@ import Transport
 
 /// Asks the feedback service about the queues that are sent over the binary interface, and acts on what it said.
 ///
-/// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did not live to
-/// act on is acted on by the next holder of the duty.
+/// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did
+/// not live to act on is acted on by the next holder of the duty.
 ///
 /// It runs beside the other duties: a list may take ten minutes, and a host that is gone ten seconds for each queue.
 ///
@@ -47,7 +47,8 @@ final class FeedbackDuty: Duty {
         while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() { try await act() }
     }
 
-    /// Asks about one queue that is due. False if there is none. What goes wrong with one is none of the others' concern.
+    /// Asks about one queue that is due. False if there is none. What goes wrong with one is none of the others'
+    /// concern.
     func askNext() async throws(PostgresError) -> Bool {
         let connection = try await store.connection()
         guard let queueID = try await connection.takeFeedbackPoll(lease: Self.pollLease),

@@ -1,7 +1,7 @@
 import Transport
 
-/// The engines of one process. They share nothing, but end together: if one of them cannot start or fails, the others are drained, so
-/// that the process ends with its error instead of running with less than it was asked for.
+/// The engines of one process. They share nothing, but end together: if one of them cannot start or fails, the others
+/// are drained, so that the process ends with its error instead of running with less than it was asked for.
 package struct EngineCrew: Sendable {
     private let engines: [Engine]
 

@@ -13,11 +13,11 @@ package enum EngineError: Error, CustomStringConvertible {
     }
 }
 
-/// Loops that run side by side until all of them have ended. They depend on each other, so if one ends before it is told to, the others
-/// are told to end, too.
+/// Loops that run at the same time until all of them have ended. They depend on each other: if one ends before it is
+/// told to, the others are told to end, too.
 enum LoopGroup {
-    /// Runs the loops, each as a child task that prefers the event loop as its executor: it resumes there at once, and not by way of
-    /// the global pool.
+    /// Runs the loops, each as a child task that prefers the event loop as its executor: it resumes there at once, and
+    /// not by way of the global pool.
     /// - Parameters:
     ///   - names: those of the loops, each of which runs once.
     ///   - mayEnd: whether the loops were told to end.

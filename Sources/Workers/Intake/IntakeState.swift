@@ -3,8 +3,8 @@ import QueueCore
 
 /// Decides what intake does next: look, claim, sleep, or end.
 ///
-/// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again: there are never two looks or
-/// claims under way. Notifications and the order to stop may come at any time in between.
+/// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again: there are never
+/// two looks or claims under way. Notifications and the order to stop may come at any time in between.
 struct IntakeState {
     enum Step: Equatable {
         /// Have the row taken away that makes producers notify this worker. What follows need not wait for it.

@@ -2,10 +2,11 @@ import PostgresStore
 
 /// Where looks at lanes begin while a whole look is slow.
 ///
-/// A lane's jobs are claimed from its head, and their index entries stay there until vacuum has been: for as long as any transaction on the
-/// server may still see them, such as a report of an hour. Each look then passes over all that were claimed since. So a worker remembers
-/// up to where each lane was empty, and begins there; and every few seconds it looks at all of it, for what a transaction brought late: a
-/// job's time is that of its transaction's beginning, and may lie below what was claimed before it was committed.
+/// A lane's jobs are claimed from its head, and their index entries stay there until vacuum has been: for as long as
+/// any transaction on the server may still see them, such as a report of an hour. Each look then passes over all that
+/// were claimed since. So a worker remembers up to where each lane was empty, and begins there; and every few seconds
+/// it looks at all of it, for what a transaction brought late: a job's time is that of its transaction's beginning, and
+/// may lie below what was claimed before it was committed.
 struct LaneFloors {
     /// A whole look that takes no longer is done every time, …
     private static let cheapLook = Duration.milliseconds(5)

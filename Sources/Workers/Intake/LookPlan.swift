@@ -3,14 +3,16 @@ import QueueCore
 
 /// Decides which lanes the next look comes to.
 ///
-/// Where ten thousand queues have work, a look at all of their lanes takes 50 ms and a claim from all of them takes seconds. So each look
-/// and each claim comes to a part of the lanes, and the next one begins where it ended: every lane has its turn.
+/// Where ten thousand queues have work, a look at all of their lanes takes 50 ms and a claim from all of them takes
+/// seconds. So each look and each claim comes to a part of the lanes, and the next one begins where it ended: every
+/// lane has its turn.
 struct LookPlan {
     /// How to look.
     enum Look: Equatable {
         /// At the lanes behind a place, from the beginning of each, and at no more of them than the number says.
         case lanes(after: LanePlace, atMost: Int32)
-        /// At all lanes, some of which begin at a floor. The campaigns are those that the last look without floors found.
+        /// At all lanes, some of which begin at a floor. The campaigns are those that the last look without floors
+        /// found.
         case floors([LaneHead])
     }
 
@@ -21,8 +23,8 @@ struct LookPlan {
     private var floors = LaneFloors()
     /// The next look and the next claim begin behind this lane.
     private(set) var place = LanePlace.start
-    /// Whether the next look comes to all lanes. That is so while there is nothing to claim: one statement then looks at the many lanes of
-    /// which nothing is due yet, and the worker may sleep.
+    /// Whether the next look comes to all lanes. That is so while there is nothing to claim: one statement then looks
+    /// at the many lanes of which nothing is due yet, and the worker may sleep.
     private var looksAtAll = false
     /// The campaigns that have jobs to be made, as the last look without floors found them.
     private(set) var campaigns: [ReadyWork.FanOut] = []

@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hears the notifications of producers and operators, on a connection of its own. A hint and never the truth: without it, as behind a transaction
-/// pooler, the worker still looks for work by itself.
+/// Hears the notifications of producers and operators, on a connection of its own. A hint and never the truth: without
+/// it, as behind a transaction pooler, the worker still looks for work by itself.
 ///
 /// Belongs to the engine's event loop.
 final class NotificationListener {

@@ -1,8 +1,9 @@
 /// When a worker looks for work, and when it has producers notify it.
 ///
-/// A worker that finds nothing several times in a row *falls asleep*: it writes a row that makes producers notify it, and looks less and
-/// less often. A notification makes the commit of every other transaction slower. So a worker that is notified removes its row at once and
-/// looks by itself for a while. Each time it falls asleep, it is notified at most once, however many producers commit.
+/// A worker that finds nothing several times in a row *falls asleep*: it writes a row that makes producers notify it,
+/// and looks less and less often. A notification makes the commit of every other transaction slower. So a worker that
+/// is notified removes its row at once and looks by itself for a while. Each time it falls asleep, it is notified at
+/// most once, however many producers commit.
 struct Wakefulness {
     /// What comes after a look.
     enum Step: Equatable {

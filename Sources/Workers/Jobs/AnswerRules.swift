@@ -2,8 +2,8 @@ import APNs
 import PostgresStore
 import QueueCore
 
-/// What an answer, or its absence, means for the recipient. `QueueCore.Reason` says what follows from each reason, by its `table`
-/// and by that of broadcasts; here it is done.
+/// What an answer, or its absence, means for the recipient. `QueueCore.Reason` says what follows from each reason, by
+/// its `table` and by that of broadcasts; here it is done.
 struct AnswerRules {
     /// What the engine must do beyond the job's own record.
     enum Consequence: Equatable {
@@ -19,15 +19,15 @@ struct AnswerRules {
     /// When a push was sent, and what is known beyond its answer.
     struct Circumstances {
         let sentAt: ContinuousClock.Instant
-        /// Whether passing refusals are the pushes' own. During an outage of APNs they are not, and spend no attempts.
+        /// Whether a transient refusal is about the push. During an outage of APNs it is not, and uses no attempt.
         var spendsAttempts = true
     }
 
-    /// Answers in a row that blame the message before the rest of the job is refused without being sent.
+    /// After this number of answers in a row that blame the message, the rest of the job is refused without being sent.
     private static let faultsThatRefuseAll = 3
     /// Times that a recipient goes back at once to another connection, before that counts as an attempt.
     private static let maximumReturns = 3
-    /// An update of a Live Activity that is to be sent once more comes back after so long.
+    /// The delay before an update of a Live Activity is sent again.
     private static let updateDelay = Duration.milliseconds(100)
 
     /// Records that APNs took the push.
@@ -84,7 +84,8 @@ struct AnswerRules {
         return .none
     }
 
-    /// Records that a request went out and no answer came: sent again, unless that is forbidden or has been tried enough.
+    /// Records that a request was sent and not answered. It is sent again, unless that is forbidden or was tried often
+    /// enough.
     static func unanswered(_ ordinal: Int, of job: HeldJob) {
         let losses = job.countLoss(of: ordinal)
         if job.claim.isAtMostOnce || losses >= EngineSettings.maximumLosses {
@@ -92,7 +93,7 @@ struct AnswerRules {
         } else if losses == 1 {
             sendAgain(ordinal, of: job)
         } else {
-            // Whatever loses connections must not do so again in the same company.
+            // A push that makes connections break must not be sent with the same others again.
             job.recordRetry(
                 .init(
                     deviceID: job.claim.deviceIDs[ordinal], backoff: .connection, step: losses, atLeast: .zero,
@@ -102,13 +103,13 @@ struct AnswerRules {
         }
     }
 
-    /// A request that APNs has not looked at: it goes out again as if nothing had been.
+    /// Handles a request that APNs has not processed: it is sent again as if it had not been sent.
     static func untouched(_ ordinal: Int, of job: HeldJob) {
         sendAgain(ordinal, of: job)
     }
 
-    /// Has a recipient sent to once more. An update of a Live Activity is claimed anew for that, since a newer one may have been sent
-    /// meanwhile; every claim looks for it.
+    /// Sends to a recipient again. An update of a Live Activity is claimed again first, because a newer one may have
+    /// been sent meanwhile, and every claim checks for that.
     private static func sendAgain(_ ordinal: Int, of job: HeldJob) {
         guard job.claim.message.pushType == .liveactivity else { return job.putBack(ordinal) }
         job.recordRetry(
@@ -152,8 +153,8 @@ struct AnswerRules {
         }
     }
 
-    /// What a job that is given back knows of recipients who were sent back to go over another connection would be forgotten: that spends
-    /// an attempt, or a push that ends every connection would hold up its queue for ever.
+    /// Uses an attempt of each recipient that was sent back to use another connection. A job that is given back forgets
+    /// how often that happened; without this, a push that ends every connection would block its queue for ever.
     static func spendAttemptsOfReturned(of job: HeldJob, in queue: QueueState) {
         let spendsAttempt = queue.circuit?.spendsAttempts ?? true
         for (ordinal, refusal) in job.returned {
@@ -161,7 +162,7 @@ struct AnswerRules {
         }
     }
 
-    /// Keeps the words of an answer that is final and whose reason the table does not know.
+    /// Keeps the text of a final answer if the table does not know its reason.
     private static func noteText(of refusal: Refusal, for ordinal: Int, of job: HeldJob) {
         guard [.other, .otherPassing].contains(refusal.reason), let text = refusal.text else { return }
         job.notes[ordinal] = text

@@ -1,8 +1,8 @@
 import APNs
 import QueueCore
 
-/// Carries out the ``QueueCore/Breaker`` of one gateway: how much may be sent over it, as its answers tell. Shared by all queues that use
-/// the gateway.
+/// Carries out the ``QueueCore/Breaker`` of one gateway: how much may be sent over it, as its answers tell. Shared by
+/// all queues that use the gateway.
 ///
 /// Belongs to the engine's event loop.
 final class Circuit {

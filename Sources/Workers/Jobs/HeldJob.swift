@@ -3,9 +3,10 @@ import Foundation
 import PostgresStore
 import QueueCore
 
-/// A job while this worker holds it: who has been sent to, who has answered, who is to be sent to again.
+/// The state of a job while this worker holds it: which recipients were sent to, have answered, and must be sent to
+/// again.
 ///
-/// Belongs to the engine's event loop. It has no opinion: `AnswerRules` decides what an answer means.
+/// Belongs to the engine's event loop. It only keeps the record: `AnswerRules` decides what an answer means.
 final class HeldJob {
     /// A recipient by its place in the job.
     typealias Ordinal = Int
@@ -20,22 +21,23 @@ final class HeldJob {
         case refused(Reason)
         /// It goes back to those that wait.
         case yielded(after: Duration)
-        /// Somebody else holds it: nothing may be written.
+        /// Another worker holds it: nothing may be written.
         case lost
     }
 
     /// What an answer to a broadcast said of its channel.
     enum ChannelNews {
-        /// It is used no more.
+        /// It no longer exists.
         case isGone(Reason)
-        /// What is broadcast to it meanwhile waits as long as this broadcast.
+        /// Other broadcasts to it wait as long as this one.
         case isThrottled(Reason)
     }
 
-    /// A recipient that goes on in another job.
+    /// A recipient that continues in another job.
     struct Retry {
         let deviceID: Int64
-        /// By which its delay is drawn, and after how many attempts; nil for no more than `atLeast`.
+        /// The backoff from which its delay is drawn, and the number of attempts that it counts; nil if the delay is
+        /// `atLeast`.
         let backoff: Backoff?
         let step: Int
         /// The shortest delay: what APNs asked for.
@@ -43,14 +45,14 @@ final class HeldJob {
         /// Attempts and losses to add to those of the job.
         let attempts: Int
         let losses: Int
-        /// Tells the halves of a job that is split apart.
+        /// Distinguishes the two halves of a job that is split.
         var group = 0
     }
 
     let claim: ClaimedJob
     /// Where the job stands in the table of held jobs; half of every ticket.
     let slot: Int
-    /// Past this it is not sent any more.
+    /// After this time it is not sent any more.
     let sendBy: ContinuousClock.Instant
 
     /// One byte a recipient, as in `QueueCore.Outcome`.
@@ -61,13 +63,14 @@ final class HeldJob {
     private(set) var inFlight = 0
     /// Whether there is news that no flush has written.
     var isDirty = false
-    /// It stands in its lane, to be sent from.
+    /// Whether it is in its lane, from which it is sent.
     var isQueued = false
     /// The settler has it: it is being ended or given back.
     var isSettling = false
     /// Ordinals below it may be sent: the watermark that is committed in the database.
     var watermark: Int
-    /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline is later.
+    /// When the last claim, flush or renewal that succeeded was sent. Counts from the sending: the database's deadline
+    /// is later.
     var renewedAt: ContinuousClock.Instant
 
     /// Why nothing more is sent for it, and what becomes of it once nothing is in flight; nil while it is being sent.
@@ -81,14 +84,14 @@ final class HeldJob {
     var channelNews: ChannelNews?
     /// Raw texts of reasons that the table does not know.
     var notes: [Ordinal: String] = [:]
-    /// How often sends of a recipient have stayed unanswered in this lease. Empty but after trouble.
+    /// The number of unanswered sends of each recipient in this lease. Usually empty.
     private var losses: [Ordinal: Int] = [:]
-    /// How often a recipient was sent back to go over another connection, and by what answer. Empty but after trouble.
+    /// How often a recipient was sent back to use another connection, and the answer that did so. Usually empty.
     private var returns: [Ordinal: (count: Int, refusal: Refusal)] = [:]
-    /// Answers in a row that blamed the message, and not one that took it.
+    /// The number of answers in a row that blamed the message.
     private var messageFaults = 0
 
-    /// The next recipient that has not been looked at.
+    /// The next recipient to consider.
     private var next: Ordinal = 0
     /// Recipients to be sent to again, within this lease.
     private var resend: [Ordinal] = []
@@ -114,8 +117,9 @@ final class HeldJob {
         recallReports()
     }
 
-    /// Takes up again what answers to earlier holders said of devices or the channel: only the end of a job writes that, and they did not
-    /// come to it. Nobody knows when those pushes were sent, but that it was after the message was made.
+    /// Recovers what answers to earlier holders said about devices or the channel. Only the end of a job writes that,
+    /// and the earlier holders did not reach it. Nobody knows when those pushes were sent, except that it was after the
+    /// message was made.
     private func recallReports() {
         for (ordinal, byte) in claim.outcomes.enumerated() where Outcome(rawValue: byte).kind == .rejected {
             guard let reason = Outcome(rawValue: byte).reason else { continue }
@@ -130,7 +134,7 @@ final class HeldJob {
         }
     }
 
-    /// Gives an outcome to recipients whose device is not active any more, or whose update a newer one took the place of.
+    /// Gives an outcome to recipients whose device is not active any more, or whose update was replaced by a newer one.
     private func suppressUnreachable() {
         for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
             record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
@@ -146,7 +150,8 @@ final class HeldJob {
     /// Whether nothing was sent for it under this lease, and nothing is being done with it.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
 
-    /// Recipients that may be sent to, counted roughly: those with an outcome ahead of the cursor are among them.
+    /// The approximate number of recipients that may be sent to: it includes those after the cursor that already have
+    /// an outcome.
     var unsent: Int { isClosed ? 0 : resend.count + outcomes.count - next }
 
     /// Whether sending stands still until a flush has moved the watermark.
@@ -162,11 +167,12 @@ final class HeldJob {
 
     // MARK: Sending
 
-    /// Takes the next recipient to send to: its ordinal, and where its token lies in the claim's. Nil when there is none at this moment.
+    /// Takes the next recipient to send to: its ordinal, and where its token is in the tokens of the claim. Nil if
+    /// there is none at this moment.
     func takeRecipient() -> (ordinal: Ordinal, token: Range<Int>)? {
         guard !isClosed else { return nil }
         while !resend.isEmpty {
-            // In the order of the first time. There are 500 at the most, so moving the rest up is cheap.
+            // In the order in which they were sent first. There are at most 500, so moving the rest is cheap.
             let ordinal = resend.removeFirst()
             guard outcomes[ordinal] == 0, let token = claim.tokens.range(of: ordinal) else { continue }
             return (ordinal, token)
@@ -224,8 +230,8 @@ final class HeldJob {
         returns.filter { outcomes[$0.key] == 0 }.map { ($0.key, $0.value.refusal) }.sorted { $0.0 < $1.0 }
     }
 
-    /// How often sends of a recipient stayed unanswered in this lease: it takes them into another job, or nobody there would know that
-    /// it may have been sent.
+    /// The number of unanswered sends of a recipient in this lease. A retry job inherits it, because its holder has to
+    /// know that the push may have been sent.
     func lossesInLease(of ordinal: Ordinal) -> Int { losses[ordinal] ?? 0 }
 
     /// How often sends of a recipient stayed unanswered, those of earlier holders included.
@@ -239,15 +245,15 @@ final class HeldJob {
         return messageFaults
     }
 
-    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. Of a job that workers were lost
-    /// with nobody knows any more: it may have been given back or split since, and its watermark with it.
+    /// Whether a recipient without an outcome may have been sent to, by this worker or an earlier holder. After workers
+    /// were lost with a job, its watermark does not tell any more: the job may have been given back or split since.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
         return losses[ordinal] != nil || ordinal < claim.uncertainBelow || claim.rescues > 0 && !claim.isAtMostOnce
     }
 
-    /// Moves the recipients that wait into two jobs, to find the one that costs workers. What was lost with them all counts against
-    /// none of them alone: each half begins anew as one that may be split.
+    /// Moves the recipients that wait into two jobs, to find the one that costs workers. A loss of all of them does not
+    /// count against any of them alone, so each half starts as a job that may be split.
     func splitInHalves() {
         let half = waiting / 2
         var seen = 0
@@ -268,7 +274,7 @@ final class HeldJob {
 
     // MARK: Ends
 
-    /// Sends nothing more for this job. The first reason stands, but for a loss, which overrules all.
+    /// Stops sending for this job. The first reason counts, except that a loss replaces every other reason.
     func close(_ reason: Closing) {
         if closing == nil || reason == .lost { closing = reason }
     }
@@ -293,17 +299,17 @@ final class HeldJob {
 
     /// What is known of it, with the watermark that is committed by writing this.
     ///
-    /// A recipient that is to go on in another job is written as waiting: that job comes to be only with this one's end, and
-    /// until then the next holder of this job must send to it.
+    /// A recipient that is to continue in another job is written as waiting. That job is created only by the end of
+    /// this one; until then the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
         let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).kind == .retried ? 0 : $0 }
         return LeaseProgress(key: claim.key, dispatched: watermark, outcomes: known)
     }
 
-    /// Whether it can go back as it is, and not only in parts: nothing was learned that only its end can write.
+    /// Whether the whole job can be given back: nothing was learned that only the end of a job can write.
     var canBeYielded: Bool { retries.isEmpty && reports.isEmpty && channelNews == nil && notes.isEmpty }
 
-    /// Has everybody who waits go on in another job, as if nothing had been sent.
+    /// Moves the recipients that wait to another job, as if nothing had been sent.
     func splitWaiting(after delay: Duration) {
         for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
             recordRetry(
@@ -314,8 +320,9 @@ final class HeldJob {
         }
     }
 
-    /// The job in the form in which it goes back: its watermark lowered to the first recipient without an outcome, so that a deploy
-    /// leaves nothing uncertain. Only where sends stayed unanswered does the watermark stay where sending got to.
+    /// The job in the form in which it is given back. Its watermark is lowered to the first recipient without an
+    /// outcome, so that a deploy leaves nothing uncertain. If sends stayed unanswered, the watermark is lowered only to
+    /// where sending stopped.
     func yielded(after delay: Duration) -> YieldedLease {
         precondition(inFlight == 0, "what is in flight is awaited first")
         let isUncertain = !claim.isAtMostOnce && !losses.isEmpty
@@ -345,8 +352,8 @@ final class HeldJob {
         }
     }
 
-    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL takes no text with a zero byte in it, as an answer may have that is
-    /// no JSON.
+    /// Raw texts of reasons as a JSON object; nil for none. PostgreSQL accepts no zero byte in a text, and an answer
+    /// that is not JSON may contain one.
     private var notesAsJSON: String? {
         guard !notes.isEmpty else { return nil }
         let texts = Dictionary(

@@ -1,7 +1,7 @@
 import PostgresStore
 
-/// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its job is
-/// in flight, so that a late answer cannot find the wrong job.
+/// The jobs that this worker holds, each in a slot that its tickets name. A slot is used again only when nothing of its
+/// job is in flight, so that a late answer cannot find the wrong job.
 final class HeldJobs {
     /// A job with the queue that it is of. The job itself does not know its queue, which knows its jobs.
     struct Entry {
@@ -13,7 +13,7 @@ final class HeldJobs {
     private var free: [Int] = []
     /// Jobs held.
     private(set) var count = 0
-    /// Leases that were held and could not be written at their end: what was sent for them is known to nobody.
+    /// Leases that were held and whose end could not be written: nobody knows what was sent for them.
     private var abandoned: Set<LeaseKey> = []
 
     /// Keeps the job of a queue that `make` makes for its slot.
@@ -45,10 +45,10 @@ final class HeldJobs {
         count -= 1
     }
 
-    /// Notes that the end of a job could not be written. Its lease is found as one that nobody knows of.
+    /// Notes that the end of a job could not be written. The audit finds its lease as one that is not held.
     func noteAbandoned(_ job: HeldJob) { abandoned.insert(job.claim.key) }
 
-    /// Whether a lease that is found so was ever held here; if so, that is asked once.
+    /// Whether a lease that the audit found was abandoned here. Forgets it.
     func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.remove(key) != nil }
 
     /// All of them, with their queues and without.

@@ -1,7 +1,7 @@
-/// The jobs of one lane of a queue that have somebody to send to, the oldest first.
+/// The jobs of one lane of a queue that have recipients to send to, the oldest first.
 ///
-/// A job leaves when it has nobody left to send to and comes back when it has again, so that picking the next one costs the same
-/// whether a lane holds a few jobs of 500 or thousands of one.
+/// A job leaves the lane when it has no more recipients to send to, and comes back when it has some again. So taking
+/// the next job costs the same for a few jobs of 500 recipients and for thousands of one.
 struct JobLane {
     private var jobs: [HeldJob] = []
     private var head = 0
@@ -13,7 +13,7 @@ struct JobLane {
         jobs.append(job)
     }
 
-    /// The oldest job that has somebody to send to; those before it that have not leave.
+    /// The oldest job that has recipients to send to. Jobs before it that have none leave the lane.
     mutating func next() -> HeldJob? {
         while head < jobs.count {
             let job = jobs[head]
@@ -37,6 +37,6 @@ struct JobLane {
         return count
     }
 
-    /// Whether no job is in it; some that are may have nobody left to send to.
+    /// Whether the lane contains no job. Jobs in it may have no more recipients to send to.
     var isEmpty: Bool { head == jobs.count }
 }

@@ -3,7 +3,8 @@ import QueueCore
 
 /// What becomes of a job that earlier workers were lost with.
 enum RescuedJobRules {
-    /// Settles what may not be sent again, and splits a job that has cost too many workers, down to the one recipient that does.
+    /// Gives an outcome to what may not be sent again. Splits a job that has cost too many workers, step by step, down
+    /// to the recipient at fault.
     static func apply(to job: HeldJob) {
         let claim = job.claim
         guard claim.uncertainBelow > 0 else { return }

@@ -1,10 +1,10 @@
 import PostgresStore
 import Transport
 
-/// Gives back the leases in this worker's name that it does not know of: their claim came with an answer that was lost, or their end
+/// Gives back the leases in this worker's name that it does not hold: the answer to their claim was lost, or their end
 /// could not be written.
 ///
-/// What it asks grows with what is held, so it is asked apart from what renews leases, and beside the claims.
+/// The cost of its question grows with the number of held jobs, so it uses another connection than renewals and claims.
 ///
 /// Belongs to the engine's event loop.
 final class LeaseAudit {

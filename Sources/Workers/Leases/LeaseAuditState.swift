@@ -2,8 +2,8 @@ import PostgresStore
 
 /// Decides when the leases in this worker's name are audited, and which of those that it finds are given back.
 ///
-/// Claims go on meanwhile, on another connection. What an audit finds may be what a claim brings whose answer is on its way, so nothing
-/// is given back before the claims have ended that the audit may have seen.
+/// Claims go on meanwhile, on another connection. What an audit finds may be what a claim brings whose answer is on its
+/// way, so nothing is given back before the claims have ended that the audit may have seen.
 struct LeaseAuditState {
     enum Step: Equatable {
         case wait(Duration)

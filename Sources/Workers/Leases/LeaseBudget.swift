@@ -1,20 +1,20 @@
-/// How many leases a worker may hold, so that all of them can be renewed in time whatever a renewal costs at this moment.
+/// How many leases a worker may hold, so that it can renew all of them in time at the present cost of a renewal.
 ///
-/// Jobs of one recipient are the expensive ones: 100,000 pushes are 200 leases or 100,000.
+/// Jobs with one recipient are expensive: 100,000 pushes can be 200 leases or 100,000.
 struct LeaseBudget {
-    /// The part of the time between two renewals of a lease that renewing all of them may take. The rest is for ending jobs, and for
-    /// the moments in which PostgreSQL is slower than it was.
+    /// The part of the time between two renewals of a lease that renewing all of them may take. The rest is for ending
+    /// jobs, and for the moments in which PostgreSQL is slower than it was.
     private static let share = 0.2
-    /// Fewer renewals than this tell of the way to PostgreSQL and not of their cost.
+    /// A statement that renews fewer leases than this measures the network and not the cost of a renewal.
     private static let fewest = 200
-    /// So many may be held however slow it is: they fit into one statement.
+    /// This number may always be held, however slow renewals are: one statement renews them.
     private static let least = 200
 
     /// Each lease is renewed this often.
     let interval: Duration
     /// The limit while renewals are cheap.
     let most: Int
-    /// What renewing one lease took of late.
+    /// The recent cost of renewing one lease.
     private(set) var cost = Duration.zero
 
     init(interval: Duration, most: Int) {
@@ -22,8 +22,8 @@ struct LeaseBudget {
         self.most = most
     }
 
-    /// Notes that so many leases were renewed by one statement, and how long that took. One slow statement counts for half: it may
-    /// have been the way.
+    /// Notes that so many leases were renewed by one statement, and how long that took. A single slow statement counts
+    /// for half, because the network may have been the cause.
     mutating func noteRenewal(of count: Int, took time: Duration) {
         guard count >= Self.fewest else { return }
         let latest = time / count
@@ -36,7 +36,7 @@ struct LeaseBudget {
         return max(Self.least, min(most, Int(interval * Self.share / cost)))
     }
 
-    /// Of `held` leases, how many are to be given back: none while they are a little over the limit, since giving back costs as
-    /// much as several renewals.
+    /// Of `held` leases, how many are to be given back: none while they are a little over the limit, since giving back
+    /// costs as much as several renewals.
     func excess(of held: Int) -> Int { held > limit + limit / 4 ? held - limit : 0 }
 }

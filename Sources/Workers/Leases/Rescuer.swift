@@ -13,7 +13,8 @@ final class Rescuer {
     private let mayHaveWork: Signal
     private let signal: Signal
     private var isStopping = false
-    /// Until then leases are left alone: PostgreSQL was away, and those that hold them have to be able to renew them first.
+    /// Until then leases are left alone: PostgreSQL was away, and those that hold them have to be able to renew them
+    /// first.
     private var holdUntil = ContinuousClock.now
 
     init(_ context: EngineContext) {
@@ -24,7 +25,8 @@ final class Rescuer {
         signal = Signal(loop: context.loop)
     }
 
-    /// PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long as a holder trusts its lease.
+    /// PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long as a holder
+    /// trusts its lease.
     func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
 
     func stop() {

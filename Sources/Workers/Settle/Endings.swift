@@ -3,15 +3,16 @@ import QueueCore
 
 /// Decides which jobs are ended or given back by one statement, and what becomes of them with its answer.
 ///
-/// One statement is under way at a time, and it is about a bounded number of jobs: what renews leases shares its connection and waits
-/// for one such statement at most. What PostgreSQL refuses for good, it refuses because of one job, which must not take the others with
-/// it: the halves are tried on their own, down to the job alone, and that one is abandoned.
+/// One statement is under way at a time, and it is about a bounded number of jobs: what renews leases shares its
+/// connection and waits for one such statement at most. What PostgreSQL refuses for good, it refuses because of one
+/// job, which must not take the others with it: the halves are tried on their own, down to the job alone, and that one
+/// is abandoned.
 ///
 /// A value without a clock: its owner passes the time.
 struct Endings {
     /// The maximum number of jobs of one statement. 20 to 40 cost the least per recipient (docs/performance.md).
     static let maximumJobs = 128
-    /// So many jobs do not wait for the interval to end.
+    /// This number of jobs is written without waiting for the interval to end.
     static let enoughJobs = 20
     /// A job whose lease another transaction has locked is tried again after this time.
     static let lockedPause = Duration.milliseconds(500)
@@ -51,7 +52,7 @@ struct Endings {
     enum Answer {
         /// - Parameter isRepeated: it was sent before and not answered, and may have been carried out then.
         case written(WrittenLeases, isRepeated: Bool)
-        /// PostgreSQL will not take it, however often it is repeated.
+        /// PostgreSQL refuses it, however often it is repeated.
         case refused
         /// The drain is over, and nobody knows whether it was written.
         case givenUp
@@ -59,11 +60,11 @@ struct Endings {
 
     /// What became of a batch's jobs. Those that are in neither list are tried again.
     struct Result {
-        /// Held no more: they were written, or somebody else holds them.
+        /// No longer held: they were written, or another worker holds them.
         var over: [HeldJob] = []
-        /// The number of those that somebody else holds.
+        /// The number of those that another worker holds.
         var lost = 0
-        /// Held no more, and not written: their leases are in this worker's name.
+        /// No longer held, and not written: their leases are still in this worker's name.
         var abandoned: [HeldJob] = []
     }
 
@@ -147,7 +148,7 @@ struct Endings {
                 locked.append(job)
             } else {
                 result.over.append(job)
-                // A job that was to be given back and is another worker's is where it was to go.
+                // A job that was to be given back and belongs to another worker needs nothing more.
                 if case .retire = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
             }
         }
@@ -176,8 +177,8 @@ struct Endings {
         if !back.isEmpty { batches.append(Batch(jobs: back, statement: .yield(yielded))) }
     }
 
-    /// A job as it is given back; nil for one that is ended. Where answers have come that only the end of a job can write, it is ended,
-    /// and the recipients that wait continue in another job.
+    /// A job as it is given back; nil for one that is ended. If answers have come that only the end of a job can write,
+    /// the job is ended, and the recipients that wait continue in another job.
     private func yielded(_ job: HeldJob) -> YieldedLease? {
         guard case .yielded(let delay) = job.closing, job.waiting > 0 else { return nil }
         AnswerRules.spendAttemptsOfReturned(of: job, in: jobs.queue(of: job))

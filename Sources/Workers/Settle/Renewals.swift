@@ -2,17 +2,18 @@ import PostgresStore
 
 /// Decides which leases are written and renewed, in rounds, and what becomes of their jobs with the answers.
 ///
-/// A round asks first for queues that were paused, then writes the jobs of which there is news, then renews the other leases that are
-/// due: each statement is about a bounded number of them. A statement that was refused for good is tried in halves, so that one lease that
-/// cannot be written does not keep the others from being renewed; that one is tried alone from then on, and rarely.
+/// A round asks first for queues that were paused, then writes the jobs of which there is news, then renews the other
+/// leases that are due: each statement is about a bounded number of them. A statement that was refused for good is
+/// tried in halves, so that one lease that cannot be written does not keep the others from being renewed; that one is
+/// tried alone from then on, and rarely.
 ///
 /// A value without a clock: its owner passes the time.
 struct Renewals {
     /// The maximum number of leases that one statement writes progress of, or renews without news: some 10 ms.
     static let maximumFlushed = 500
     static let maximumRenewed = 1000
-    /// The maximum number of renewals without news in one round: with many more leases than that the others have their turn in the next
-    /// ones.
+    /// The maximum number of renewals without news in one round: with many more leases than that the others have their
+    /// turn in the next ones.
     static let maximumRenewedInRound = 4000
     /// The maximum number of refused statements that are split in one round: enough to find two among 500.
     static let maximumSplits = 20
@@ -22,7 +23,7 @@ struct Renewals {
         fileprivate(set) var jobs: [HeldJob]
         /// The watermarks that are committed with the progress of the jobs; nil where leases are only renewed.
         fileprivate(set) var watermarks: [Int]?
-        /// The number of a flush; 0 for a renewal.
+        /// The number of a flush; 0 for a renewal without news.
         fileprivate(set) var number: Int64 = 0
         fileprivate(set) var sentAt: ContinuousClock.Instant
 
@@ -44,7 +45,7 @@ struct Renewals {
     /// What became of a statement, which is not repeated: the next round does.
     enum Answer {
         case kept(KeptLeases)
-        /// PostgreSQL will not take it, however often it is repeated.
+        /// PostgreSQL refuses it, however often it is repeated.
         case refused
         /// PostgreSQL cannot do it at this moment.
         case failed
@@ -56,10 +57,10 @@ struct Renewals {
     struct Result {
         /// Their leases were renewed.
         var kept: [HeldJob] = []
-        /// Somebody else holds them.
+        /// Another worker holds them.
         var lost: [HeldJob] = []
-        /// They were cancelled: each alone, or with its campaign or send. If that is news, the leases of all jobs of the same root are
-        /// renewed in the next round, which tells.
+        /// They were cancelled: each alone, or with its campaign or send. If that is news, the leases of all jobs of
+        /// the same root are renewed in the next round, which tells.
         var cancelled: [HeldJob] = []
         /// Campaigns that are paused.
         var pausedRoots: Set<Int64> = []
@@ -79,9 +80,11 @@ struct Renewals {
     /// How many leases can be renewed in time.
     private var budget: LeaseBudget
     private var round: Round?
-    /// The number of the last flush. A flush that was given up may still be carried out after its repetition: the number tells.
+    /// The number of the last flush. A flush that was given up may still be carried out after its repetition: the
+    /// number tells.
     private var flushNumber: Int64 = 0
-    /// Campaigns, sends and jobs that somebody has paused or cancelled, perhaps: the next round renews their leases, which tells.
+    /// Campaigns, sends and jobs that somebody has paused or cancelled, perhaps: the next round renews their leases,
+    /// which tells.
     private var inDoubt: Set<Int64> = []
     /// Where the next question for halts begins.
     private var haltPlace = 0
@@ -124,7 +127,8 @@ struct Renewals {
             } else if hasNews, let nextTry, now >= nextTry {
                 alone.append(job)
             } else if isDue(job, now: now) {
-                // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else must have them.
+                // Those that are being ended, too: as long as that cannot be written, as on a full disk, nobody else
+                // must have them.
                 quiet.append(job)
             }
         }
@@ -153,8 +157,8 @@ struct Renewals {
         refusedRenewals = refusedRenewals.filter { keys.contains($0.key) }
     }
 
-    /// The queues that are being sent, or as many of them as one question may have. A notification tells sooner of a pause, where there
-    /// is no pooler in between.
+    /// The queues that are being sent, or as many of them as one question may have. A notification tells sooner of a
+    /// pause, where there is no pooler in between.
     private mutating func queuesToAskFor(_ held: [HeldJob]) -> [Int32] {
         let ids = Set(held.lazy.filter { !$0.isSettling && !$0.isClosed }.map(\.claim.key.queueID)).sorted()
         if haltPlace >= ids.count { haltPlace = 0 }
@@ -234,7 +238,8 @@ struct Renewals {
         return result
     }
 
-    /// Has the halves of a refused batch tried on their own in this round, and one that was refused alone in a later one.
+    /// Has the halves of a refused batch tried on their own in this round, and one that was refused alone in a later
+    /// one.
     private mutating func split(_ batch: Batch, now: ContinuousClock.Instant) {
         guard batch.jobs.count > 1 else {
             let key = batch.jobs[0].claim.key

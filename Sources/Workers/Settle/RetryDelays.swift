@@ -1,7 +1,7 @@
 import QueueCore
 
-/// The delays of the recipients that one batch sends on in other jobs: one for each kind of retry, so that 1 % failures of many jobs
-/// become one job and not many tiny ones.
+/// The delays of the recipients that one batch sends on in other jobs: one for each kind of retry, so that 1 % failures
+/// of many jobs become one job and not many tiny ones.
 struct RetryDelays {
     private struct Kind: Hashable {
         let backoff: Backoff

@@ -1,18 +1,20 @@
 import PostgresStore
 import QueueCore
 
-/// Decides what is written of the jobs that a worker holds, and when: ``Endings`` of those that are through, ``Renewals`` of all.
-/// ``Settler`` carries it out.
+/// Decides what is written of the jobs that a worker holds, and when: ``Endings`` of those that are through,
+/// ``Renewals`` of all. ``Settler`` carries it out.
 ///
 /// What holds at every moment (`SettlementExplorationTests`):
-/// - A job is in one statement at a time that ends it or gives it back, and leaves the held jobs once: written, lost or abandoned.
+/// - A job is in one statement at a time that ends it or gives it back, and leaves the held jobs once: written, lost or
+///   abandoned.
 /// - A job is abandoned only if PostgreSQL refuses it alone, or when the drain is over.
 /// - A statement is about a bounded number of jobs, and one that ends jobs is under way at most.
 /// - What is committed as sent covers what was sent; numbers of flushes grow.
 /// - As long as a job is held, its lease is renewed in the round in which it is due, or in the next.
 /// - After a drain with a store that works, nothing is held.
 struct Settlement {
-    /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after this time.
+    /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after this
+    /// time.
     static let pausedDelay = Duration.seconds(1)
 
     /// What the owner does after an event.

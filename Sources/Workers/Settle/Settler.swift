@@ -10,11 +10,11 @@ protocol SettlerDelegate: AnyObject {
     func queueIsHalted(_ id: Int32)
 }
 
-/// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent here. What is
-/// written when, ``Settlement`` decides.
+/// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent
+/// here. What is written when, ``Settlement`` decides.
 ///
-/// Two loops share a connection of their own, so that nothing that takes its time stands between them and a lease's deadline. Each write
-/// is fenced by the lease's epoch, and harmless when repeated.
+/// Two loops share a connection of their own, so that nothing that takes its time stands between them and a lease's
+/// deadline. Each write is fenced by the lease's epoch, and harmless when repeated.
 ///
 /// Belongs to the engine's event loop.
 final class Settler {
@@ -115,8 +115,8 @@ final class Settler {
 
     // MARK: Renewals
 
-    /// Writes progress and renews leases, until everything is ended that was held at ``stop()``: whatever keeps an end from being
-    /// written, nobody else must have the job meanwhile.
+    /// Writes progress and renews leases, until everything is ended that was held at ``stop()``: whatever keeps an end
+    /// from being written, nobody else must have the job meanwhile.
     func runFlushing() async {
         while !settlement.isOver {
             await flushSignal.wait(atMost: settings.flushInterval)

@@ -76,7 +76,8 @@ struct QueueSetCommand: Command {
 
         func apply(to queue: QueueName, in store: PostgresConnection) async throws {
             if let credential { try await Self.check(credential, for: queue, in: store) }
-            // The binary interface asks for a certificate, so that has to be there first; on the way back it is the other way round.
+            // The binary interface asks for a certificate, so that has to be there first; on the way back it is the
+            // other way round.
             if change.gateway == .http2 { try await store.setQueue(queue, to: change) }
             if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
                 throw Failure.noCredential(credential, of: queue.tenant)

@@ -9,8 +9,8 @@ import Transport
 
 @testable import Workers
 
-/// A whole engine before a server that does whatever HTTP/2 and APNs allow, by chance, and a judge that knows nothing but what the server
-/// was sent and what it answered.
+/// A whole engine before a server that does whatever HTTP/2 and APNs allow, by chance, and a judge that knows nothing
+/// but what the server was sent and what it answered.
 @Suite(.timeLimit(.minutes(5))) struct `Whatever APNs does to a worker` {
     private static let devices = 400
 
@@ -57,7 +57,8 @@ import Transport
             }
             try await judge(fixture, oracle)
             let seconds = begun.duration(to: .now) / .seconds(1)
-            // Four connections of two gateways at the most, each replaced after what was done to it; five a second would be a storm.
+            // Four connections of two gateways at the most, each replaced after what was done to it; five a second
+            // would be a storm.
             #expect(Double(server.connections.count) < 40 + seconds * 5)
         }
     }

@@ -86,7 +86,8 @@ import Testing
     ) async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0
-            // One is bad, and that is told when the change has been made: what came behind it goes over the other gateway.
+            // One is bad, and that is told when the change has been made: what came behind it goes over the other
+            // gateway.
             $0.rules.latency = .milliseconds(800) ... .milliseconds(800)
             $0.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.01, times: 1)]
         } _: { _, fixture in

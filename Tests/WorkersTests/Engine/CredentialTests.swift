@@ -309,7 +309,8 @@ import Transport
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(10) ... .milliseconds(10)
             configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.05)]
-            // A hundred errors or so; few streams, since what is in flight on a connection that is left is still answered over it.
+            // A hundred errors or so; few streams, since what is in flight on a connection that is left is still
+            // answered over it.
             configuration.streamLimit = 50
             configuration.rules.connections = .init(endAfterErrors: 10, slowAfterErrors: 2)
         } _: { _, fixture in

@@ -7,10 +7,11 @@ import Transport
 
 @testable import Workers
 
-/// Everything that a producer or operator can call or lock, left open in a transaction while another tenant's pushes have to go on.
+/// Everything that a producer or operator can call or lock, left open in a transaction while another tenant's pushes
+/// have to go on.
 @Suite(.timeLimit(.minutes(5))) struct `A transaction that stays open` {
-    /// What it does. `$q` stands for the first tenant's queue, `$id` for its number, `$token` for a token of it, `$job` for a job of it that
-    /// has failed recipients.
+    /// What it does. `$q` stands for the first tenant's queue, `$id` for its number, `$token` for a token of it, `$job`
+    /// for a job of it that has failed recipients.
     struct Deed: CustomTestStringConvertible, Sendable {
         let testDescription: String
         let sql: String
@@ -98,8 +99,8 @@ import Transport
         }
     }
 
-    /// Makes what is to be locked: a running campaign of which one job has ended with failures, a paused one, a suspect that is due to be
-    /// judged, a rate, a channel, a key. Returns the deed's SQL.
+    /// Makes what is to be locked: a running campaign of which one job has ended with failures, a paused one, a suspect
+    /// that is due to be judged, a rate, a channel, a key. Returns the deed's SQL.
     private func prepare(_ acme: QueueName, for deed: Deed, in fixture: EngineFixture) async throws -> String {
         let id = try await queueID(of: acme, in: fixture)
         try await fixture.connection.runScript(
@@ -138,7 +139,8 @@ import Transport
         return try await fixture.connection.execute(push, [.text("\(queue)")]).one().int8("send")
     }
 
-    /// For how many milliseconds a worker's statement has waited for a lock by now, that of upkeep left out: nobody waits for it.
+    /// For how many milliseconds a worker's statement has waited for a lock by now, that of upkeep left out: nobody
+    /// waits for it.
     private func lockWait(_ connection: PostgresConnection) async throws -> Int {
         let statement = Statement(
             "lock_wait",

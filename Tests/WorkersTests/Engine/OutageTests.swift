@@ -87,7 +87,8 @@ import Testing
             let token = try await fixture.text("select encode(token, 'hex') from pushq.device order by id limit 1")
             await fixture.simulator.use(
                 Rules(outcomes: [OutcomeRule(.refuse(.init(.shutdown)), tokenPrefix: token)]))
-            // Connections that do not last for ten seconds count as failed attempts, and its job is given back meanwhile.
+            // Connections that do not last for ten seconds count as failed attempts, and its job is given back
+            // meanwhile.
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns(within: .seconds(90))

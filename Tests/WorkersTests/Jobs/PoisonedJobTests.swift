@@ -7,7 +7,8 @@ import Transport
 @testable import PostgresStore
 @testable import Workers
 
-/// Plays workers that die whenever they hold a certain recipient, against the real statements. Time is moved by moving what waits.
+/// Plays workers that die whenever they hold a certain recipient, against the real statements. Time is moved by moving
+/// what waits.
 @Suite(.timeLimit(.minutes(5))) struct `A recipient that kills workers` {
     private static let queue = "acme/com.acme/sandbox"
     /// What a worker claims and sends before it dies, in jobs that become due one after the other.
@@ -33,7 +34,8 @@ import Transport
             }
             #expect(try await Self.number(store, "select sum(failed) from pushq.result") == 1)
             #expect(try await Self.number(store, "select sum(delivered) from pushq.result") == 529)
-            // Twice with all of it, eight or nine times with half as many as the last time, and then alone until it has been five times.
+            // Twice with all of it, eight or nine times with half as many as the last time, and then alone until it has
+            // been five times.
             #expect((5...14).contains(course.deaths), "\(course.deaths) workers died")
             #expect(course.sends < 530 * 4 + 1000, "\(course.sends) were sent")
         }

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Workers
 
-/// A worker that claims, a PostgreSQL whose answers may be late or lost, and an audit beside them. Chance decides what happens next.
+/// A worker that claims, a PostgreSQL whose answers may be late or lost, and an audit beside them. Chance decides what
+/// happens next.
 private struct AuditWorld {
     enum Promise: String, CaseIterable {
         case keepsWhatIsHeld = "no lease is given back that is held, or will be"

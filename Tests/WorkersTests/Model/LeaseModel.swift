@@ -1,6 +1,6 @@
-/// The lease protocol of `PostgresStore/Leasing` and `Workers/Settle`, reduced to what decides whether a recipient can be lost,
-/// settled twice or, where that is forbidden, sent to twice: one job of two recipients, two workers, and everything that can
-/// happen between them in any order.
+/// The lease protocol of `PostgresStore/Leasing` and `Workers/Settle`, reduced to what decides whether a recipient can
+/// be lost, settled twice or, where that is forbidden, sent to twice: one job of two recipients, two workers, and
+/// everything that can happen between them in any order.
 ///
 /// A worker that is overtaken by a rescue keeps what it believes and goes on acting by it: that is the zombie.
 struct LeaseModel {

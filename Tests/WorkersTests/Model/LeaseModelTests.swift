@@ -64,7 +64,8 @@ import Testing
         #expect(states > 1000, "the model has become too small to find anything")
     }
 
-    /// With one flush that may come at any time, or never; fewer of the other troubles, since all together are too many states.
+    /// With one flush that may come at any time, or never; fewer of the other troubles, since all together are too many
+    /// states.
     private func explore(isAtMostOnce: Bool, ordersFlushes: Bool) -> (
         states: Int, violation: String?, everyoneCanEnd: Bool
     ) {

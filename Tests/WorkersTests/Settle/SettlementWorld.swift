@@ -97,8 +97,8 @@ struct SettlementStore {
     }
 }
 
-/// A settlement with everything around it: a store that may refuse, lose answers and carry out late, a dispatcher that sends, APNs
-/// that answers, and a clock. Chance decides what happens next; after each event the promises are checked.
+/// A settlement with everything around it: a store that may refuse, lose answers and carry out late, a dispatcher that
+/// sends, APNs that answers, and a clock. Chance decides what happens next; after each event the promises are checked.
 final class SettlementWorld {
     private static let window = 2
     private static let jobsHeld = 40
