@@ -167,8 +167,8 @@ final class Dispatcher {
 
     private func take(_ answer: Answer, from gateway: any PushGateway) {
         let ticket = Ticket(rawValue: answer.ticket)
-        guard let entry = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
-        let (job, queue) = (entry.job, entry.queue)
+        guard let holding = jobs[ticket.slot] else { preconditionFailure("an answer for a job that is not held") }
+        let (job, queue) = (holding.job, holding.queue)
         job.noteEnded()
         turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)
         let now = loop.now

@@ -12,7 +12,7 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, retiring, flushing, audit, queues, tokens, rescue, duties, feedback, presence,
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, presence,
             notifications, drain
     }
 
@@ -71,7 +71,7 @@ final class EngineParts {
         case .intake: await intake.run()
         case .fanOut: await fanOut.run()
         case .permits: await permits.run()
-        case .retiring: await settler.runRetiring()
+        case .endings: await settler.runEndings()
         case .flushing: await settler.runFlushing()
         case .audit: await audit.run()
         case .queues: await queues.run()

@@ -1,8 +1,9 @@
 import PostgresStore
 import QueueCore
 
-/// Decides how many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together no more than can
-/// be renewed in time. What there is room for is divided among tenants, and what a tenant gets among its queues.
+/// Decides how many jobs to claim of which lanes: so many that each queue holds what it can send soon, and all together
+/// no more than can be renewed in time. What there is room for is divided among tenants, and what a tenant gets among
+/// its queues.
 struct ClaimPlan {
     /// Recipients of one queue and lane held ahead, at the least and at the most.
     static let stock = 2_000...40_000
@@ -104,8 +105,8 @@ struct ClaimPlan {
         }
     }
 
-    /// Recipients of a lane to hold: what its queue sends in half a second, or what its rate allows in one, but no more than its part of
-    /// what all queues may hold.
+    /// Recipients of a lane to hold: what its queue sends in half a second, or what its rate allows in one, but no more
+    /// than its part of what all queues may hold.
     static func target(for lane: Candidate, of worker: Worker) -> Int {
         let demand = lane.demand
         let parts = max(1, worker.tenants.count) * max(1, worker.tenants[lane.tenantID]?.activeQueues ?? 1)

@@ -6,8 +6,8 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class Intake {
-    /// The settings of queues are read whose work is due so soon: of ten thousand queues with something for tomorrow, nobody has to know
-    /// them today.
+    /// The settings of queues are read whose work is due so soon: of ten thousand queues with something for tomorrow,
+    /// nobody has to know them today.
     private static let soon = Duration.seconds(10)
 
     private let loop: EventLoop
@@ -135,7 +135,8 @@ final class Intake {
             maximumLeases: settler.maximumLeases, tenants: tenants)
     }
 
-    /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next look.
+    /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next
+    /// look.
     private func candidates(in work: ReadyWork, of worker: ClaimPlan.Worker) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
@@ -168,8 +169,8 @@ final class Intake {
         }
     }
 
-    /// Has jobs that were made before their recipients were known come back for these. What fails is left to the audit, as leases that
-    /// nobody knows of.
+    /// Has jobs that were made before their recipients were known come back for these. What fails is left to the audit,
+    /// as leases that nobody knows of.
     private func findRecipients(of keys: [LeaseKey]) async {
         guard !keys.isEmpty else { return }
         let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, owner: owner) }

@@ -4,12 +4,12 @@ import PostgresStore
 /// job is in flight, so that a late answer cannot find the wrong job.
 final class HeldJobs {
     /// A job with the queue that it is of. The job itself does not know its queue, which knows its jobs.
-    struct Entry {
+    struct Holding {
         let job: HeldJob
         let queue: QueueState
     }
 
-    private var slots: [Entry?] = []
+    private var slots: [Holding?] = []
     private var free: [Int] = []
     /// Jobs held.
     private(set) var count = 0
@@ -21,19 +21,19 @@ final class HeldJobs {
         let slot = free.popLast() ?? slots.count
         if slot == slots.count { slots.append(nil) }
         let job = make(slot)
-        slots[slot] = Entry(job: job, queue: queue)
+        slots[slot] = Holding(job: job, queue: queue)
         count += 1
         queue.heldJobs += 1
         return job
     }
 
     /// The job of a ticket.
-    subscript(slot: Int) -> Entry? { slots[slot] }
+    subscript(slot: Int) -> Holding? { slots[slot] }
 
     /// The queue that a held job is of.
     func queue(of job: HeldJob) -> QueueState {
-        guard let entry = slots[job.slot], entry.job === job else { preconditionFailure("the job is not held") }
-        return entry.queue
+        guard let holding = slots[job.slot], holding.job === job else { preconditionFailure("the job is not held") }
+        return holding.queue
     }
 
     /// Forgets a job of which nothing is in flight.
@@ -52,7 +52,7 @@ final class HeldJobs {
     func wasAbandoned(_ key: LeaseKey) -> Bool { abandoned.remove(key) != nil }
 
     /// All of them, with their queues and without.
-    var entries: [Entry] { slots.compactMap { $0 } }
+    var holdings: [Holding] { slots.compactMap { $0 } }
     var all: [HeldJob] { slots.compactMap { $0?.job } }
 }
 

@@ -115,7 +115,8 @@ final class QueueState {
         return broadcastGateway === gateway ? broadcastCircuit : nil
     }
 
-    /// How long a job has to wait, because the host for broadcasts is out of reach while that for devices is not; nil if it need not.
+    /// How long a job has to wait, because the host for broadcasts is out of reach while that for devices is not; nil
+    /// if it need not.
     func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
         guard job.claim.message.isBroadcast, let broadcastGateway else { return nil }
         if case .unreachable(let outage) = broadcastGateway.state {
@@ -125,7 +126,8 @@ final class QueueState {
         return broadcastCircuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }
     }
 
-    /// How many pushes its connections take now. Asks for more of them where there are none left and somebody waits for it.
+    /// How many pushes its connections take now. Asks for more of them where there are none left and somebody waits for
+    /// it.
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
         var room = 0
         if let gateway { room = Self.room(of: gateway, circuit, isWanted: lanes.contains { !$0.isEmpty }, now: now) }
@@ -169,7 +171,8 @@ final class QueueState {
             collapseID: collapseID(of: message), payload: message.payload)
     }
 
-    /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the screen.
+    /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the
+    /// screen.
     private func collapseID(of message: StoredMessage) -> PreparedPush.CollapseID {
         if let text = message.collapseID { return .constant(text) }
         return settings.derivesCollapseID && message.pushType == .alert ? .apnsID : .none
@@ -191,8 +194,8 @@ final class QueueState {
         }
     }
 
-    /// The job to send from in `lane`: the oldest that has somebody to send to. Broadcasts to a host of their own go first while
-    /// that has room: they have one recipient each.
+    /// The job to send from in `lane`: the oldest that has somebody to send to. Broadcasts to a host of their own go
+    /// first while that has room: they have one recipient each.
     func sendableJob(in lane: Lane) -> HeldJob? {
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {

@@ -3,11 +3,12 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The queues that this worker has met, with their settings: those that have work as of a moment ago, the others as of a minute. What is
-/// read when, and which queue must not send, ``ServedQueues`` decides; here it is carried out, and each queue gets its gateways.
+/// The queues that this worker has met, with their settings: those that have work as of a moment ago, the others as of
+/// a minute. What is read when, and which queue must not send, ``ServedQueues`` decides; here it is carried out, and
+/// each queue gets its gateways.
 ///
-/// A worker may have met ten thousand, of which a few hundred have work; one that has neither work nor connections is forgotten, and
-/// after an hour without work in any case.
+/// A worker may have met ten thousand, of which a few hundred have work; one that has neither work nor connections is
+/// forgotten, and after an hour without work in any case.
 ///
 /// Belongs to the engine's event loop.
 final class Queues {
@@ -64,7 +65,8 @@ final class Queues {
         signal.raise()
     }
 
-    /// Reads the settings of these queues at once, as far as this worker knows them: somebody says that they have changed.
+    /// Reads the settings of these queues at once, as far as this worker knows them: somebody says that they have
+    /// changed.
     func hurry(_ ids: [Int32]) {
         served.doubt(ids)
         if served.hasDoubts { signal.raise() }
@@ -95,8 +97,8 @@ final class Queues {
             switch action {
             case .report(let event): report(event)
             case .yieldJobs(let queue):
-                for entry in jobs.entries where entry.queue === queue && !entry.job.isSettling {
-                    settler.close(entry.job, .yielded(after: .zero))
+                for holding in jobs.holdings where holding.queue === queue && !holding.job.isSettling {
+                    settler.close(holding.job, .yielded(after: .zero))
                 }
             case .restGateways(let queue): restGateways(of: queue)
             }
@@ -176,8 +178,8 @@ final class Queues {
         }
     }
 
-    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused certificate would end as the
-    /// one before, and count against this machine.
+    /// While none of the queues that use a gateway may send, it does not connect: each attempt with a refused
+    /// certificate would end as the one before, and count against this machine.
     private func restGateways(of queue: QueueState) {
         for gateway in [queue.gateway, queue.broadcastGateway] {
             guard let gateway, !using(gateway).contains(where: \.mayWork) else { continue }
@@ -199,7 +201,8 @@ final class Queues {
         return names.count > 3 ? "\(names[0]) and \(names.count - 1) more queues" : names.joined(separator: ", ")
     }
 
-    /// APNs has an outage, as the answers over a gateway tell: the jobs that would be sent over it wait in the database.
+    /// APNs has an outage, as the answers over a gateway tell: the jobs that would be sent over it wait in the
+    /// database.
     func noteOutage(of gateway: any PushGateway, reason: String) {
         report(.outageBegun(queue: names(using: gateway), reason: reason))
         yieldJobs(using: gateway)
@@ -213,8 +216,8 @@ final class Queues {
     /// Gives back all jobs that would be sent through a gateway.
     func yieldJobs(using gateway: any PushGateway) {
         let now = ContinuousClock.now
-        for entry in jobs.entries where !entry.job.isSettling {
-            let (job, queue) = (entry.job, entry.queue)
+        for holding in jobs.holdings where !holding.job.isSettling {
+            let (job, queue) = (holding.job, holding.queue)
             guard queue.gateway(for: job) === gateway else { continue }
             settler.close(job, .yielded(after: queue.delay(of: job, now: now) ?? .zero))
         }

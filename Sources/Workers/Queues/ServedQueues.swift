@@ -2,13 +2,14 @@ import FoundationEssentials
 import PostgresStore
 import QueueCore
 
-/// The queues that this worker serves: which of them it knows, when their settings are read, and which of them must not send.
-/// ``Queues`` carries it out.
+/// The queues that this worker serves: which of them it knows, when their settings are read, and which of them must not
+/// send. ``Queues`` carries it out.
 ///
 /// What holds at every moment (`ServedQueuesExplorationTests`):
-/// - Settings are never replaced by those of a reading that began earlier, nor by one that began before a pause was heard of.
-/// - A queue whose credential APNs refused does not send with it until settings were read that say otherwise: another credential, or no
-///   pause after the pause was written.
+/// - Settings are never replaced by those of a reading that began earlier, nor by one that began before a pause was
+///   heard of.
+/// - A queue whose credential APNs refused does not send with it until settings were read that say otherwise: another
+///   credential, or no pause after the pause was written.
 /// - A pause names the credential that was refused, and is asked for until PostgreSQL has answered.
 /// - A queue that has work is not forgotten.
 /// - What PostgreSQL says holds here after a round of readings.
@@ -20,8 +21,8 @@ struct ServedQueues {
     /// How often the settings of queues that are not in use are read.
     static let idleRefresh = Duration.seconds(60)
     static let forgottenAfter = Duration.seconds(3600)
-    /// The maximum number of queues whose settings are read by one statement the first time. Each brings its credential, and to open
-    /// thousands of them in one turn of the loop takes seconds.
+    /// The maximum number of queues whose settings are read by one statement the first time. Each brings its
+    /// credential, and to open thousands of them in one turn of the loop takes seconds.
     static let maximumLearned = 100
     /// The maximum number of those whose settings are read again by one statement.
     static let maximumReadAgain = 2000
@@ -223,8 +224,8 @@ struct ServedQueues {
         entries[change.queue.id].map { $0.queue === change.queue && $0.reading == change.reading } ?? false
     }
 
-    /// Notes that a queue has the gateways of its settings, if those are still current. Not before, what was refused is known to be
-    /// replaced.
+    /// Notes that a queue has the gateways of its settings, if those are still current. Not before, what was refused is
+    /// known to be replaced.
     mutating func noteGateways(after change: Change, now: ContinuousClock.Instant) -> [Action] {
         let queue = change.queue
         guard isCurrent(change), var entry = entries[queue.id] else { return change.news.map { [.report($0)] } ?? [] }
@@ -306,8 +307,8 @@ struct ServedQueues {
         return [.yieldJobs(queue), .restGateways(queue)]
     }
 
-    /// The pauses that are to be written now. A pause that PostgreSQL refuses to write blocks the queue in this worker, and is tried
-    /// again: to forget it would be to go on sending with that credential.
+    /// The pauses that are to be written now. A pause that PostgreSQL refuses to write blocks the queue in this worker,
+    /// and is tried again: to forget it would be to go on sending with that credential.
     func duePauses(now: ContinuousClock.Instant) -> [Pause] {
         entries.values.compactMap { entry in
             guard let fault = entry.fault, fault.writtenAfter == nil, fault.nextTry <= now else { return nil }

@@ -23,7 +23,7 @@ final class Settler {
     private let owner: Int64
     private let audit: LeaseAudit
     private let report: (EngineEvent) -> Void
-    private let retireSignal: Signal
+    private let endingSignal: Signal
     private let flushSignal: Signal
     private var settlement: Settlement
     private var generator = SystemRandomNumberGenerator()
@@ -40,20 +40,20 @@ final class Settler {
         self.audit = audit
         report = context.report
         settlement = Settlement(settings, jobs: jobs, now: .now)
-        retireSignal = Signal(loop: context.loop)
+        endingSignal = Signal(loop: context.loop)
         flushSignal = Signal(loop: context.loop)
     }
 
     /// Takes a job that is through: every recipient has an outcome, or it was closed; and nothing is in flight.
     func take(_ job: HeldJob) {
         settlement.take(job)
-        if settlement.hasEnough { retireSignal.raise() }
+        if settlement.hasEnough { endingSignal.raise() }
     }
 
     /// Closes a job, and takes it at once if nothing of it is in flight.
     func close(_ job: HeldJob, _ reason: HeldJob.Closing) {
         settlement.close(job, reason)
-        if settlement.hasEnough { retireSignal.raise() }
+        if settlement.hasEnough { endingSignal.raise() }
     }
 
     /// Says that a job ends without having been sent.
@@ -73,7 +73,7 @@ final class Settler {
     /// Ends both loops once there is nothing left to settle.
     func stop() {
         settlement.stop()
-        retireSignal.raise()
+        endingSignal.raise()
         flushSignal.raise()
     }
 
@@ -82,16 +82,16 @@ final class Settler {
         if consequences.hasAbandoned { audit.hurry() }
         for job in consequences.renewed { delegate?.mayGoOn(with: job) }
         if consequences.wantsRound { flushSignal.raise() }
-        if settlement.hasEnough { retireSignal.raise() }
+        if settlement.hasEnough { endingSignal.raise() }
     }
 
     // MARK: Endings
 
     /// Ends and gives back jobs that are through, until ``stop()``.
-    func runRetiring() async {
+    func runEndings() async {
         while true {
             switch settlement.nextEnding(now: .now, hasGivenUp: store.hasGivenUp, using: &generator) {
-            case .wait(let pause): await retireSignal.wait(atMost: pause)
+            case .wait(let pause): await endingSignal.wait(atMost: pause)
             case .end: return flushSignal.raise()
             case .write(let batch):
                 let answer = await write(batch)
@@ -121,7 +121,7 @@ final class Settler {
         while !settlement.isOver {
             await flushSignal.wait(atMost: settings.flushInterval)
             settlement.beginRound(now: .now)
-            if settlement.hasEnough { retireSignal.raise() }
+            if settlement.hasEnough { endingSignal.raise() }
             while !settlement.isOver, let step = settlement.nextRenewal(now: .now) { await carryOut(step) }
         }
     }

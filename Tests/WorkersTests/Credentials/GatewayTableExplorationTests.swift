@@ -5,7 +5,8 @@ import Testing
 @testable import PostgresStore
 @testable import Workers
 
-/// Queues whose credentials change, gateways that take time to open or cannot be opened, and rounds that drop what nobody uses.
+/// Queues whose credentials change, gateways that take time to open or cannot be opened, and rounds that drop what
+/// nobody uses.
 private struct GatewayTableWorld {
     private final class Gateway {
         let secret: UInt8

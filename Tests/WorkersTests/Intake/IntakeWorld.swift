@@ -16,8 +16,9 @@ enum IntakePromise: String, CaseIterable {
     case noRowIsLeft = "a worker that has ended has no row"
 }
 
-/// An intake with everything around it: producers that commit, other workers that take jobs, a dispatcher that ends jobs, a PostgreSQL
-/// that fails and forgets, and a clock. Chance decides what happens next; after each step the promises are checked.
+/// An intake with everything around it: producers that commit, other workers that take jobs, a dispatcher that ends
+/// jobs, a PostgreSQL that fails and forgets, and a clock. Chance decides what happens next; after each step the
+/// promises are checked.
 struct IntakeWorld {
     /// What is done wrong on purpose, to see that it is found.
     enum Sabotage: CaseIterable {
@@ -280,7 +281,8 @@ struct IntakeWorld {
     }
 
     private mutating func checkThatJobsAreSeen() {
-        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a look takes.
+        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a look
+        // takes.
         for (place, jobs) in waiting {
             if let job = jobs.first(where: { !$0.isSeen }), job.committedAt.duration(to: now) > .seconds(12) {
                 fail(.everyJobIsSeen, "job \(job.id) of \(place)")

@@ -15,8 +15,8 @@ enum JobFixture {
         return QueueState(settings: settings, now: .now)
     }
 
-    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number. The claim also brings the tokens of
-    /// `strangers`, as a range scan does.
+    /// A job for the devices 10, 20, 30 … whose tokens begin with a tenth of their number. The claim also brings the
+    /// tokens of `strangers`, as a range scan does.
     static func job(
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
         uncertainBelow: Int = 0,

@@ -5,8 +5,9 @@ import TestSupport
 @testable import PostgresStore
 @testable import Workers
 
-/// Queues in a database that operators change, a worker that serves them, and APNs that refuses some credentials. Readings and pauses
-/// are answered in any order and late; chance decides, and after each event the promises are checked.
+/// Queues in a database that operators change, a worker that serves them, and APNs that refuses some credentials.
+/// Readings and pauses are answered in any order and late; chance decides, and after each event the promises are
+/// checked.
 final class ServedQueuesWorld {
     /// What the database holds of a queue.
     private struct Row {
