@@ -59,32 +59,32 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "\(queue) has no credential; set one with: pushq-admin credential add"
         case .credentialUnreadable(let queue, let reason): "the credential of \(queue) cannot be used: \(reason)"
         case .credentialExpires(let name, let warning, let queues):
-            "the certificate \(name) of \(queues) queues \(warning); put another in its place with: "
+            "the certificate \(name) of \(queues) queues \(warning); replace it with: "
                 + "pushq-admin credential replace"
         case .clockInDoubt(let keyID, let minutes):
-            "APNs calls the provider token of key \(keyID) expired, and it is \(minutes) minutes old: look at the clock of "
+            "APNs calls the provider token of key \(keyID) expired, and it is \(minutes) minutes old: correct the clock of "
                 + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
         case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
         case .outageBegun(let queue, let reason):
-            "APNs takes no pushes of \(queue) at present, it answers \(reason): they wait without an attempt spent, and one at a "
-                + "time tries again"
+            "APNs takes no pushes of \(queue) at present, it answers \(reason): they wait, no attempt is used, and one "
+                + "push at a time tries again"
         case .outageOver(let queue): "APNs takes pushes of \(queue) again"
         case .pushesUncertain(let queue, let count, let reason):
-            "a connection of \(queue) was given up: \(reason); its \(count) pushes without an answer are sent again, or unknown where "
-                + "that is not allowed"
+            "a connection of \(queue) was given up: \(reason); its \(count) pushes without an answer are sent again, "
+                + "or are unknown if they may be sent at most once"
         case .tokenMintedAnew(let keyID):
             "the provider token of key \(keyID) was sealed under another master key, so another one was minted"
         case .deliveredTooSoon(let queue, let count, let grace):
-            "\(count) pushes of \(queue) were recorded as delivered after \(grace) of silence, and an error that came later says that "
-                + "they were not: start workers with a longer --binary-grace"
+            "\(count) pushes of \(queue) were recorded as delivered after \(grace) of silence, and a later error says that they were "
+                + "not: start workers with a longer --binary-grace"
         case .drainTooShort(let drain, let grace):
-            "a drain of \(drain) is too short for the binary interface, whose pushes are delivered after \(grace) of silence: what "
-                + "is in flight when this worker stops will be sent again; start it with --drain "
+            "a drain of \(drain) is too short for the binary interface, whose pushes count as delivered after \(grace) of silence: "
+                + "pushes in flight when this worker stops will be sent again; start it with --drain "
                 + "\(Int(((grace + EngineSettings.drainMargin) / .seconds(1)).rounded(.up)))s or more"
         case .leftInFlight(let count, let drain):
-            "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or unknown where the message says "
-                + "at most once"
+            "stopped waiting after \(drain): \(count) pushes had no answer yet, and are sent again, or are unknown if they "
+                + "may be sent at most once"
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
             "quarantined job \(job) of \(queue), nothing of it is sent: \(reason); see it with: pushq-admin job list --failed"

@@ -8,8 +8,8 @@ protocol EngineStoresDelegate: AnyObject {
     func storesAreBack()
 }
 
-/// The engine's ways to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind that takes
-/// longer.
+/// The engine's ways to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind
+/// that takes longer.
 ///
 /// Belongs to the engine's event loop.
 final class EngineStores {
@@ -45,8 +45,8 @@ final class EngineStores {
         }
     }
 
-    /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once, and so does
-    /// a schema that this worker cannot work with.
+    /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once,
+    /// and so does a schema that this worker cannot work with.
     func start() async throws -> [String] {
         let connection = try await connections[0].current(within: .seconds(10))
         try await connection.checkSchema()

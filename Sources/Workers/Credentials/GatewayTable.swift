@@ -1,12 +1,12 @@
 import PostgresStore
 import QueueCore
 
-/// What a queue needs a gateway for.
+/// The purpose for which a queue needs a gateway.
 struct GatewayUse: Hashable {
     let credential: CredentialVersion
     let environment: Environment
     let interface: GatewayKind
-    /// Whether it goes to the host that is for broadcasts alone.
+    /// Whether it is for the host that takes broadcasts only.
     let isForBroadcasts: Bool
     let connections: Int
 
@@ -29,7 +29,7 @@ struct GatewayUse: Hashable {
 ///   connections; and equal uses by the same one.
 /// - A gateway that is used is not dropped; one that is not is dropped in the next round, once.
 /// - A gateway that was opened is in the table, or handed back to be closed.
-/// - A credential that cannot be used is said once until it can, and is tried again no sooner than after a pause.
+/// - A credential that cannot be used is reported once until it can, and is tried again after a pause.
 ///
 /// A value without a clock: its owner passes the time, and chooses what an `Entry` is.
 struct GatewayTable<Entry> {
@@ -45,9 +45,9 @@ struct GatewayTable<Entry> {
 
     enum Insertion {
         case inserted
-        /// Another one was opened meanwhile. The new one is to be closed.
+        /// Another gateway was opened meanwhile. The caller closes the new one.
         case superseded(by: Entry)
-        /// The table is closed, and so is the new one to be.
+        /// The table is closed. The caller closes the new gateway.
         case tooLate
     }
 
@@ -73,7 +73,7 @@ struct GatewayTable<Entry> {
     static var pause: Duration { .seconds(60) }
 
     private var open: [Key: Entry] = [:]
-    /// Whose secret each credential is: opening it costs more than to look here.
+    /// The digest of each credential's secret, because opening a credential is expensive.
     private var secrets: [CredentialVersion: [UInt8]] = [:]
     /// Credentials that could not be used, and when they are tried again.
     private var unusable: [Attempt: ContinuousClock.Instant] = [:]

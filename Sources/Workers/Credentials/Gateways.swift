@@ -16,7 +16,7 @@ final class Gateways {
         let circuit = Circuit()
     }
 
-    /// Whose provider token is kept fresh, and where it is used.
+    /// A signer whose provider token is kept fresh, and the gateways that use it.
     private final class TokenRenewal {
         private let token: SharedToken
         private let gateway: HTTP2Gateway
@@ -28,7 +28,7 @@ final class Gateways {
             upkeep = TokenUpkeep(responseTime: responseTime)
         }
 
-        /// Has the next requests carry the token that is to be used now.
+        /// Makes the next requests carry the present token.
         func renew() async {
             let step = upkeep.next(isDue: token.nextLook <= .now)
             do {
@@ -53,13 +53,13 @@ final class Gateways {
     private let signal: Signal
     private var table = GatewayTable<Entry>()
     private var notices = OutageNotices()
-    /// Gateways that no queue uses any more and that await their last answers.
+    /// Gateways that no queue uses any more, and that wait for their last answers.
     private var replaced: [any PushGateway] = []
     private var isStopping = false
-    /// It was said that a drain cannot end clean.
+    /// Whether it was reported that a drain cannot end cleanly.
     private var hasWarnedOfDrain = false
 
-    /// Takes the answers of all gateways, and hears when one has room again.
+    /// Receives the answers of all gateways, and is told when one has room again.
     weak var handler: (any PushGatewayHandler)?
 
     init(_ context: EngineContext) {
@@ -96,7 +96,7 @@ final class Gateways {
         }
     }
 
-    /// What the answers over a gateway say of APNs; nil for one that was replaced.
+    /// What the answers over a gateway say about APNs; nil for a gateway that was replaced.
     func circuit(of gateway: any PushGateway) -> Circuit? {
         table.entries.first { $0.gateway === gateway }?.circuit
     }
@@ -111,7 +111,7 @@ final class Gateways {
         for entry in table.keepOnly(uses) { drain(entry.gateway) }
     }
 
-    /// What is to be said of the state of a gateway. Nil where nothing follows from it.
+    /// What to report about the state of a gateway; nil for nothing.
     func noteState(of gateway: any PushGateway) -> OutageNotices.News? {
         notices.note(
             gateway.state, of: ObjectIdentifier(gateway), isOutage: circuit(of: gateway)?.isClosed == false)
@@ -169,7 +169,7 @@ final class Gateways {
         settings.broadcastEndpoint != nil && queue.gateway == .http2
     }
 
-    /// Opens the credential, and makes a gateway of it unless somebody else's credential has led to the same.
+    /// Opens the credential, and creates a gateway for it unless another credential with the same secret has one.
     private func open(
         _ credential: StoredCredential, for queue: QueueSettings, _ use: GatewayUse
     ) async throws -> (any PushGateway)? {
@@ -177,7 +177,8 @@ final class Gateways {
         table.note(secret: opened.holder, of: use.credential)
         if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
         let entry = try await entry(opened, of: credential, for: queue, broadcasts: use.isForBroadcasts)
-        // Another queue may have made it, or all have been closed, while this one waited for the database.
+        // While this queue waited for the database, another one may have created the gateway, or all may have been
+        // closed.
         switch table.insert(entry, for: use) {
         case .inserted: return entry.gateway
         case .superseded(let other):
@@ -189,7 +190,7 @@ final class Gateways {
         }
     }
 
-    /// Of a certificate nothing is kept open: its gateway opens it when it connects.
+    /// A certificate is not kept open: its gateway opens it when it connects.
     private func entry(
         _ opened: OpenedCredential, of stored: StoredCredential, for queue: QueueSettings, broadcasts: Bool
     ) async throws -> Entry {
@@ -231,8 +232,8 @@ final class Gateways {
         return gateway
     }
 
-    /// A drain that is shorter than the grace leaves everything uncertain that is in flight: said once, when it begins
-    /// to matter.
+    /// A drain that is shorter than the grace leaves everything in flight uncertain. This is reported once, when the
+    /// first queue with the binary interface is served.
     private func warnOfDrain() {
         let grace = settings.binary.grace
         guard !hasWarnedOfDrain, settings.drain < grace + EngineSettings.drainMargin else { return }

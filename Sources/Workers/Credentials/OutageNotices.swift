@@ -1,20 +1,20 @@
 import APNs
 
-/// Decides when it is said that APNs is out of reach, and that it is back: once each, for each gateway.
+/// Decides when to report that APNs is out of reach, and that it is back: once each for each gateway.
 struct OutageNotices {
     enum News: Equatable {
-        /// What is held for it goes back.
+        /// Held jobs for it are given back.
         case lost(error: String)
-        /// The same, and everything has been said of it.
+        /// The same, and it was reported before.
         case stillLost
         case back
     }
 
-    /// Gateways of which it was said that they are out of reach.
+    /// Gateways that were reported as out of reach.
     private var lost: Set<ObjectIdentifier> = []
 
-    /// Notes the state of a gateway. Nil where nothing follows from it.
-    /// - Parameter isOutage: an outage that its answers told of has been said.
+    /// Notes the state of a gateway. Returns nil if nothing follows from it.
+    /// - Parameter isOutage: whether an outage that its answers showed was reported.
     mutating func note(_ state: GatewayState, of gateway: ObjectIdentifier, isOutage: @autoclosure () -> Bool) -> News?
     {
         switch state {
@@ -22,7 +22,7 @@ struct OutageNotices {
             if isOutage() { return .stillLost }
             return lost.insert(gateway).inserted ? .lost(error: outage.error) : nil
         case .open: return lost.remove(gateway) == nil ? nil : .back
-        // At rest: nobody waits for it to come back.
+        // It is at rest: nothing waits for it.
         case .idle, .closed: lost.remove(gateway)
         case .connecting: break
         }

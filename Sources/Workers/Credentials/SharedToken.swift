@@ -3,26 +3,26 @@ import Cryptography
 import PostgresStore
 import Transport
 
-/// The provider token of one signer: minted by one worker of the fleet, shared through the database by all, whichever
-/// credentials hold the key.
+/// The provider token of one signer. One worker of the fleet mints it, and all share it through the database, no matter
+/// which credentials contain the key.
 ///
-/// Its age is the database's to tell, and a new one takes the place of the old only if that is old enough at that
-/// moment. ``TokenRules`` decides what is done with it.
+/// The database's clock decides its age, and a new token replaces the old one only if the old one is old enough at that
+/// moment. ``TokenRules`` decides what to do with it.
 ///
 /// Belongs to the engine's event loop.
 final class SharedToken {
-    /// Between two looks for a token that is due and may not be replaced yet.
+    /// The time between two checks of a token that is due and may not be replaced yet.
     private let lookInterval: Duration
 
     private let store: EngineStore
     private let masterKey: MasterKey
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
-    /// Before then there is no need to look: the token that was last given is young enough.
+    /// No check is needed before this time: the token that was last returned is young enough.
     private(set) var nextLook = ContinuousClock.now
-    /// The token that was given last.
+    /// The token that was last returned.
     private(set) var last: ProviderToken?
-    /// The token of which it was said that APNs takes it for expired although it is young.
+    /// The token for which it was reported that APNs calls it expired although it is young.
     private var doubted: ProviderToken?
 
     init(
@@ -94,7 +94,7 @@ final class SharedToken {
             text: String(decoding: text, as: UTF8.self), issuedAt: now - stored.age.components.seconds)
     }
 
-    /// Says once of each token that a clock must be wrong.
+    /// Reports once for each token that a clock must be wrong.
     private func doubt(_ token: ProviderToken, age: Duration) {
         guard doubted?.text != token.text else { return }
         doubted = token

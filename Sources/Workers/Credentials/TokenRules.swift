@@ -7,7 +7,7 @@ import APNs
 enum TokenRules {
     enum Decision: Equatable {
         case use
-        /// Mint one, which takes the place of the present one unless that is younger by then.
+        /// Mint a token. It replaces the present one unless that has been replaced meanwhile.
         case mint(ifOlderThan: Duration)
         /// Another one may be minted after this time, and the present one is of no use.
         case wait(Duration)
@@ -17,8 +17,8 @@ enum TokenRules {
     ///   - age: of the stored token; nil if there is none.
     ///   - isKept: whether APNs has said that tokens are replaced too often, and the present one must stay.
     ///   - isRefused: whether APNs calls it expired.
-    ///   - isReadable: whether it was sealed under this worker's master key. One that was not is as good as a refused
-    ///     one: no other takes its place before APNs would take the next. Asked only where it matters.
+    ///   - isReadable: whether it was sealed under this worker's master key. One that was not counts as refused: it is
+    ///     replaced as soon as APNs accepts another one. Evaluated only if it matters.
     static func decide(
         age: Duration?, isKept: Bool, isRefused: Bool, isReadable: () -> Bool
     ) -> Decision {

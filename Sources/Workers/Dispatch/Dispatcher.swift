@@ -93,7 +93,7 @@ final class Dispatcher {
                 }
                 guard let gateway = queue.gateway(for: job) else { break }
                 let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
-                let count = send(from: job, of: queue, over: gateway, most: min(turn.room - sent, allowed))
+                let count = send(from: job, of: queue, over: gateway, maximum: min(turn.room - sent, allowed))
                 guard count > 0 else { break }
                 if gateway.confirmsBySilence { silent += count }
                 sent += count
@@ -108,11 +108,11 @@ final class Dispatcher {
     private static let urgent = [Lane.urgent]
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
-    private func send(from job: HeldJob, of queue: QueueState, over gateway: any PushGateway, most: Int) -> Int {
+    private func send(from job: HeldJob, of queue: QueueState, over gateway: any PushGateway, maximum: Int) -> Int {
         let push = queue.push(for: job)
         let tokens = job.claim.tokens
         var sent = 0
-        while sent < most, let recipient = job.takeRecipient() {
+        while sent < maximum, let recipient = job.takeRecipient() {
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(recipient.token),
                 apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),

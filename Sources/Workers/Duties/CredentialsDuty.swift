@@ -1,7 +1,7 @@
 import PostgresStore
 import QueueCore
 
-/// Says that certificates come to their end: 30, 14, 7 days and one day before it, and once it is there.
+/// Reports certificates that expire: 30, 14 and 7 days and one day before the end, and at the end.
 struct CredentialsDuty: Duty {
     let name = "credentials"
     let pause = Duration.seconds(600)

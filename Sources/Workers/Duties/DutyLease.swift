@@ -1,7 +1,7 @@
 import PostgresStore
 
-/// A worker's hold on a duty, which lasts as long as it is renewed: a duty that takes long asks between its steps
-/// whether it may go on, so that nobody else takes it over and a worker that drains is not kept.
+/// A worker's lease on a duty. A duty that takes long asks between its steps whether it may go on. This renews the
+/// lease, so that no other worker takes the duty over, and it lets a worker drain.
 ///
 /// Belongs to the engine's event loop.
 final class DutyLease {

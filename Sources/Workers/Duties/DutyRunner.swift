@@ -5,16 +5,17 @@ import Transport
 protocol Duty {
     /// Its row in `pushq.duty`.
     var name: String { get }
-    /// From its end until it is due again.
+    /// The time from its end until it is due again.
     var pause: Duration { get }
-    /// Does it once. What takes longer than a few statements asks `lease` between its steps whether it may go on.
+    /// Does it once. A duty that takes longer than a few statements asks `lease` between its steps whether it may go
+    /// on.
     func run(_ lease: DutyLease) async throws(PostgresError)
-    /// Comes to an end soon, if it is at work.
+    /// Ends soon, if it is running.
     func stop()
 }
 
 extension Duty {
-    /// Most take no longer than a statement does.
+    /// Most duties take one statement.
     func stop() {}
 }
 
@@ -23,7 +24,7 @@ extension Duty {
 /// Belongs to the engine's event loop.
 final class DutyRunner {
     private static let interval = Duration.seconds(5)
-    /// After so long another worker takes over what a lost one was doing. A statement takes ten seconds at the most.
+    /// After this time another worker takes over from a lost one. A statement takes at most ten seconds.
     static let lease = Duration.seconds(60)
 
     private let lease: Duration
@@ -51,7 +52,7 @@ final class DutyRunner {
         signal.raise()
     }
 
-    /// Looks for due duties, until ``stop()``.
+    /// Runs duties that are due, until ``stop()``.
     func run() async {
         while !isStopping {
             await runDue()

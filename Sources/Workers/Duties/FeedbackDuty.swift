@@ -4,21 +4,22 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Asks the feedback service about the queues that are sent over the binary interface, and acts on what it said.
+/// Queries the feedback service for the queues that use the binary interface, and acts on its lists.
 ///
-/// Reading a list clears it, so a list is written down before anything is done about it. What a worker wrote and did
-/// not live to act on is acted on by the next holder of the duty.
+/// The service clears a list when it is read, so a list is stored before the worker acts on it. If the worker is lost
+/// in between, the next holder of the duty acts on what was stored.
 ///
-/// It runs beside the other duties: a list may take ten minutes, and a host that is gone ten seconds for each queue.
+/// It runs apart from the other duties: a list may take ten minutes, and an unreachable host ten seconds for each
+/// queue.
 ///
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
     /// It looks once a minute for queues that are due; how often each is due is the queue's setting.
     let pause = Duration.seconds(60)
-    /// Queues are asked about for so long at one time; then another worker may have its turn.
+    /// The time for which one worker queries queues; then another worker may have its turn.
     private static let longest = Duration.seconds(30)
-    /// A list that is being read is nobody else's for so long.
+    /// No other worker reads a list for this time after one has begun.
     private static let pollLease = Duration.seconds(900)
 
     private let store: EngineStore
@@ -36,7 +37,7 @@ final class FeedbackDuty: Duty {
         report = context.report
     }
 
-    /// Ends a list that is being read, when what has come of it is written.
+    /// Ends a list that is being read, once what was read is stored.
     func stop() {
         service?.stop()
     }
@@ -47,8 +48,7 @@ final class FeedbackDuty: Duty {
         while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() { try await act() }
     }
 
-    /// Asks about one queue that is due. False if there is none. What goes wrong with one is none of the others'
-    /// concern.
+    /// Queries one queue that is due. Returns false if there is none. An error of one queue does not affect the others.
     func askNext() async throws(PostgresError) -> Bool {
         let connection = try await store.connection()
         guard let queueID = try await connection.takeFeedbackPoll(lease: Self.pollLease),
@@ -67,7 +67,7 @@ final class FeedbackDuty: Duty {
         return true
     }
 
-    /// Reads a queue's list and writes it down, batch by batch.
+    /// Reads a queue's list and stores it, batch by batch.
     private func read(_ queue: QueueSettings) async throws -> Int {
         guard let credential = queue.credential,
             case .certificate(let identity) = try OpenedCredential(credential, under: masterKey)
@@ -79,7 +79,7 @@ final class FeedbackDuty: Duty {
         self.service = service
         defer { self.service = nil }
         return try await service.read { records in
-            // It cannot be asked for again: tried until it is written, or the worker ends.
+            // The service has cleared it: try until it is stored, or the worker ends.
             let kept: Void? = await store.persist {
                 try await $0.keepFeedback(
                     of: queue.queueID, tokens: records.map(\.token), times: records.map { Int64($0.time) })
@@ -88,7 +88,7 @@ final class FeedbackDuty: Duty {
         }
     }
 
-    /// Acts on everything that was written down.
+    /// Acts on everything that was stored.
     private func act() async throws(PostgresError) {
         var total = (acted: 0, deactivated: 0)
         while true {
@@ -100,7 +100,7 @@ final class FeedbackDuty: Duty {
     }
 }
 
-/// Why a list of the feedback service is not all there.
+/// Why a list of the feedback service is not complete.
 enum FeedbackProblem: Error, CustomStringConvertible {
     case notKept(Int)
 

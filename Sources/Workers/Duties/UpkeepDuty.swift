@@ -1,6 +1,6 @@
 import PostgresStore
 
-/// Makes the partitions of history ahead, drops those past retention, and forgets what only they named.
+/// Creates the partitions of history ahead of time, drops those past retention, and deletes what only they referred to.
 struct UpkeepDuty: Duty {
     let name = "upkeep"
     let pause = Duration.seconds(3600)

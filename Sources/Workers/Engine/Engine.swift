@@ -4,11 +4,11 @@ package import PostgresStore
 import QueueCore
 package import Transport
 
-/// A worker: everything that runs on one event loop to take jobs from PostgreSQL and hand them to APNs. A process may run
-/// several; they share nothing but the database.
+/// A worker: everything that runs on one event loop to take jobs from PostgreSQL and hand them to APNs. A process may
+/// run several; they share nothing but the database.
 ///
-/// Its parts are plain objects on the actor's executor and call each other synchronously. What each does, in the order in which
-/// a push meets them:
+/// Its parts are plain objects on the actor's executor and call each other synchronously. What each does, in the order
+/// in which a push meets them:
 /// - `Intake` finds work and leases it, and has campaigns fan out.
 /// - `Dispatcher` hands recipients to `PushGateway`s, by lane, weight, permit and room.
 /// - `PermitTaker` takes permits from the rate limits.
@@ -51,8 +51,9 @@ package actor Engine {
     }
 
     /// Works until ``drain()`` has been called and is through.
-    /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `SchemaMismatch` if this worker and the schema do not
-    ///   suit each other then; `EngineError` if a part ended or failed before it was drained, after everything else was drained.
+    /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `SchemaMismatch` if this worker and the
+    ///   schema do not suit each other then; `EngineError` if a part ended or failed before it was drained, after
+    ///   everything else was drained.
     package func run() async throws {
         let stores = EngineStores(to: database, on: loop, report: report)
         defer { stores.close() }
@@ -67,8 +68,8 @@ package actor Engine {
         report(.stopped(sent: parts.dispatcher.sent))
     }
 
-    /// Claims nothing more, waits for what is in flight, gives the rest back with its attempt, and ends ``run()``. In flight for
-    /// longer than the settings' `drain`: uncertain.
+    /// Claims nothing more, waits for what is in flight, gives the rest back with its attempt, and ends ``run()``. In
+    /// flight for longer than the settings' `drain`: uncertain.
     package func drain() {
         guard !isDraining else { return }
         isDraining = true

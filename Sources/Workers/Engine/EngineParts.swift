@@ -5,8 +5,8 @@ import Transport
 
 /// The parts of an engine, and what connects them.
 ///
-/// A part gets the parts that it calls when it is made, so the order below is the order of the layers. A part that has something to say
-/// to a layer above it raises a signal of the context, or tells its delegate, which is this object.
+/// A part gets the parts that it calls when it is made, so the order below is the order of the layers. A part that has
+/// something to say to a layer above it raises a signal of the context, or tells its delegate, which is this object.
 ///
 /// Belongs to the engine's event loop.
 final class EngineParts {
@@ -50,7 +50,8 @@ final class EngineParts {
         rescuer = Rescuer(context)
         duties = DutyRunner(
             context, duties: [SuspectsDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
-        // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that do.
+        // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
+        // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKey != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
         presence = Presence(context, dispatcher: dispatcher, queues: queues)
@@ -85,8 +86,10 @@ final class EngineParts {
         }
     }
 
-    /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL is waited out.
-    /// - Throws: `PostgresError` if it cannot be reached; `SchemaMismatch` if this worker and its schema do not suit each other.
+    /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL
+    /// is waited out.
+    /// - Throws: `PostgresError` if it cannot be reached; `SchemaMismatch` if this worker and its schema do not suit
+    ///   each other.
     func start() async throws {
         let names = try await context.stores.start()
         let settings = context.settings

@@ -2,7 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Has campaigns make jobs, as ``FanOutPlan`` decides. It has a connection of its own, since a step takes some 25 ms.
+/// Makes campaigns create jobs, as ``FanOutPlan`` decides. It has a connection of its own, since a step takes some 25
+/// ms.
 ///
 /// Belongs to the engine's event loop.
 final class FanOut {
@@ -26,20 +27,20 @@ final class FanOut {
         signal = Signal(loop: context.loop)
     }
 
-    /// Takes the campaigns that a look found. Returns whether one of them has to make jobs now.
+    /// Takes the campaigns that a look found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
         plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Queue.init) }
         if plan.hasWork { signal.raise() }
         return plan.hasWork
     }
 
-    /// Makes no more jobs, and ends ``run()``.
+    /// Creates no more jobs, and ends ``run()``.
     func stop() {
         plan.stop()
         signal.raise()
     }
 
-    /// Makes jobs of campaigns whose queues run dry, until ``stop()``.
+    /// Creates jobs of campaigns whose queues are nearly empty, until ``stop()``.
     func run() async {
         while !plan.isStopping {
             await signal.wait(atMost: interval)

@@ -1,11 +1,12 @@
 import PostgresStore
 import QueueCore
 
-/// Decides which campaigns make jobs now: those whose lane would run dry, urgent ones before others.
+/// Decides which campaigns create jobs now: those whose lane would become empty soon, urgent ones first.
 struct FanOutPlan {
-    /// Ready jobs of a queue that a look counts, and the most that fan-out keeps ahead.
+    /// The maximum number of ready jobs of a queue that a look counts, and that fan-out keeps ahead.
     static let maximumReadyJobs = 400
-    /// The least that it keeps ahead: of a queue with a rate limit, whose jobs are of two seconds each, and of others.
+    /// The minimum that it keeps ahead: for a queue with a rate limit, whose jobs take two seconds each, and for
+    /// others.
     private static let leastPaced = 4
     private static let least = 80
 
@@ -20,7 +21,7 @@ struct FanOutPlan {
         var jobSize = [500.0, 500.0, 500.0]
     }
 
-    /// The campaigns of which a step is due, in their order.
+    /// The campaigns with a step that is due, in their order.
     private var due: [ReadyWork.FanOut] = []
     /// The step that is under way.
     private var current: LanePlace?
@@ -32,7 +33,7 @@ struct FanOutPlan {
     /// Takes what a look found. Steps that were due and are not any more are dropped.
     /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
     mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Queue?) {
-        // How many jobs are ready of the lane that has a step under way will be known after it.
+        // The number of ready jobs of a lane with a step under way is known only after the step.
         let found = campaigns.filter { campaign in
             campaign.dueIn <= .zero && campaign.place != current
                 && queue(campaign.queueID).map {
@@ -53,7 +54,7 @@ struct FanOutPlan {
     /// The step is through.
     mutating func noteDone() { current = nil }
 
-    /// Makes no more jobs.
+    /// Creates no more jobs.
     mutating func stop() { isStopping = true }
 
     /// Whether a lane's ready jobs last for less than two seconds of what the fleet sends.

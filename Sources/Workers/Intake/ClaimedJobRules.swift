@@ -1,7 +1,7 @@
 import PostgresStore
 import QueueCore
 
-/// What becomes of a job when it has been claimed.
+/// Decides what happens to a job that was claimed.
 enum ClaimedJobRules {
     enum Fate: Equatable {
         /// It is sent.
@@ -22,7 +22,7 @@ enum ClaimedJobRules {
         var delay: Duration?
     }
 
-    /// Decides over a job whose recipients are not sent to yet. Those that may not be sent to again get their outcome.
+    /// Decides about a job before anything of it is sent. Recipients that may not be sent to again get their outcome.
     static func decide(over job: HeldJob, _ circumstances: Circumstances) -> Fate {
         let claim = job.claim
         if let damage = claim.damage { return .quarantine(damage: damage) }

@@ -6,8 +6,8 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class Intake {
-    /// The settings of queues are read whose work is due so soon: of ten thousand queues with something for tomorrow,
-    /// nobody has to know them today.
+    /// The settings of a queue are read if its work is due within this time. Settings of ten thousand queues with work
+    /// for tomorrow are not needed today.
     private static let soon = Duration.seconds(10)
 
     private let loop: EventLoop
@@ -95,7 +95,7 @@ final class Intake {
         }
     }
 
-    /// What is asked next need not wait for it, since it travels before that on the same connection.
+    /// The next statement need not wait for it, because it follows on the same connection.
     private func takeRowAway() {
         loop.startTask { [self] in await store.attempt { try await $0.wakeUp(owner) } }
     }
@@ -169,8 +169,8 @@ final class Intake {
         }
     }
 
-    /// Has jobs that were made before their recipients were known come back for these. What fails is left to the audit,
-    /// as leases that nobody knows of.
+    /// Has the recipients found of jobs that were created without them; the jobs come back with their recipients. If
+    /// that fails, the audit gives the leases back.
     private func findRecipients(of keys: [LeaseKey]) async {
         guard !keys.isEmpty else { return }
         let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, owner: owner) }

@@ -7,17 +7,17 @@ import QueueCore
 /// two looks or claims under way. Notifications and the order to stop may come at any time in between.
 struct IntakeState {
     enum Step: Equatable {
-        /// Have the row taken away that makes producers notify this worker. What follows need not wait for it.
+        /// Delete the row that makes producers notify this worker. The next step need not wait for it.
         case takeRowAway
         /// Look for work. Answered by ``noteFound(_:lanes:worker:needsFanOut:now:)`` or ``noteFailed()``.
         case look(LookPlan.Look)
         /// Claim jobs. Answered by ``noteClaimed(_:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
-        /// Have the row written. Answered by ``noteRow(isWritten:)``.
+        /// Write the row. Answered by ``noteRow(isWritten:)``.
         case fallAsleep
         /// Wait for so long, or until there is a reason to look.
         case wait(Duration)
-        /// Nothing more is claimed. If the row may be there, it is taken away.
+        /// Nothing more is claimed. If the row may exist, delete it.
         case end(hasRow: Bool)
     }
 
@@ -43,7 +43,7 @@ struct IntakeState {
     private var isNotified = false
     /// The row that makes producers notify this worker may be gone.
     private var isRowInDoubt = false
-    /// The row may be there: it was asked for, with or without an answer, and not taken away since.
+    /// The row may exist: it was requested, with or without an answer, and not deleted since.
     private var mayHaveRow = false
     private(set) var isStopping = false
 
@@ -68,7 +68,8 @@ struct IntakeState {
     /// A producer says that there is work.
     mutating func noteNotified() { isNotified = true }
 
-    /// PostgreSQL was away, or nobody listened: producers may not know that this worker sleeps, nor it what they said.
+    /// PostgreSQL was out of reach, or nobody listened. Producers may not know that this worker sleeps, and it may have
+    /// missed a notification.
     mutating func noteRowInDoubt() { isRowInDoubt = true }
 
     /// Claims nothing more.

@@ -2,25 +2,27 @@ import PostgresStore
 
 /// Where looks at lanes begin while a whole look is slow.
 ///
-/// A lane's jobs are claimed from its head, and their index entries stay there until vacuum has been: for as long as
-/// any transaction on the server may still see them, such as a report of an hour. Each look then passes over all that
-/// were claimed since. So a worker remembers up to where each lane was empty, and begins there; and every few seconds
-/// it looks at all of it, for what a transaction brought late: a job's time is that of its transaction's beginning, and
-/// may lie below what was claimed before it was committed.
+/// A lane's jobs are claimed from its head. Their index entries stay until vacuum removes them, which it cannot do
+/// while any transaction on the server may still see them, such as a report that takes an hour. Until then each look
+/// passes over all entries of jobs that were claimed. So a worker remembers up to where each lane was empty, and begins
+/// there. Every few seconds it looks at the whole lane, because of late commits: a job has the time at which its
+/// transaction began, and that may be below what was claimed before the commit.
 struct LaneFloors {
-    /// A whole look that takes no longer is done every time, …
+    /// A whole look that takes at most this long is done every time, …
     private static let cheapLook = Duration.milliseconds(5)
-    /// … and so is one that takes no longer than this for each lane that it finds: many lanes are slow in another way.
+    /// … and so is one that takes at most this long for each lane that it finds, because then it is slow only because
+    /// there are many lanes.
     private static let cheapPair = Duration.microseconds(20)
-    /// Otherwise it makes a tenth of the time, within bounds.
+    /// Otherwise whole looks take a tenth of the time, within bounds.
     private static let wholeLooks = 10
     private static let interval = Duration.seconds(1)...Duration.seconds(5)
-    /// A floor is what was empty so long ago: transactions that take no longer than that are met at once.
+    /// A floor is where the lane was empty this long ago. So jobs of transactions that take at most this long are found
+    /// at once.
     private static let lag = Duration.milliseconds(250)
-    /// Floors in use, at the most: each costs a probe of its own.
+    /// The maximum number of floors in use: each costs a probe of the index.
     private static let most = 64
 
-    /// Up to where a lane is known to be empty.
+    /// The place up to which a lane is known to be empty.
     private struct Knowledge {
         /// In use.
         var floor: LaneHead
@@ -43,7 +45,7 @@ struct LaneFloors {
         return now >= wholeLookAt + pause
     }
 
-    /// Where a look begins that is not at everything: the lanes from which most was claimed, in order.
+    /// Where a look that is not at everything begins: the lanes from which most jobs were claimed, in order.
     var floors: [LaneHead] {
         lanes.values.filter { $0.claimed > 0 }.sorted { $0.claimed > $1.claimed }.prefix(Self.most).map(\.floor)
             .sorted { $0.place < $1.place }
@@ -76,6 +78,6 @@ struct LaneFloors {
         }
     }
 
-    /// Notes that jobs of a lane were claimed: their entries stay behind.
+    /// Notes that jobs of a lane were claimed: their index entries stay.
     mutating func noteClaim(of jobs: Int, from place: LanePlace) { lanes[place]?.claimed += jobs }
 }

@@ -1,30 +1,30 @@
 import PostgresStore
 import QueueCore
 
-/// Decides which lanes the next look comes to.
+/// Decides which lanes the next look covers.
 ///
-/// Where ten thousand queues have work, a look at all of their lanes takes 50 ms and a claim from all of them takes
-/// seconds. So each look and each claim comes to a part of the lanes, and the next one begins where it ended: every
-/// lane has its turn.
+/// If ten thousand queues have work, a look at all of their lanes takes 50 ms and a claim from all of them takes
+/// seconds. So each look and each claim covers a part of the lanes, and the next one begins where it ended: every lane
+/// has its turn.
 struct LookPlan {
     /// How to look.
     enum Look: Equatable {
-        /// At the lanes behind a place, from the beginning of each, and at no more of them than the number says.
+        /// At the lanes behind a place, from the beginning of each lane, and at most at this number of lanes.
         case lanes(after: LanePlace, atMost: Int32)
         /// At all lanes, some of which begin at a floor. The campaigns are those that the last look without floors
         /// found.
         case floors([LaneHead])
     }
 
-    /// Lanes that one look comes to and one claim takes from, at the most.
+    /// The maximum number of lanes that one look covers and one claim takes from.
     static let maximumLanes: Int32 = 500
 
     let maximumLanes: Int32
     private var floors = LaneFloors()
     /// The next look and the next claim begin behind this lane.
     private(set) var place = LanePlace.start
-    /// Whether the next look comes to all lanes. That is so while there is nothing to claim: one statement then looks
-    /// at the many lanes of which nothing is due yet, and the worker may sleep.
+    /// Whether the next look covers all lanes. It does while there is nothing to claim: one statement then looks at the
+    /// many lanes in which nothing is due yet, and the worker may sleep.
     private var looksAtAll = false
     /// The campaigns that have jobs to be made, as the last look without floors found them.
     private(set) var campaigns: [ReadyWork.FanOut] = []
@@ -46,7 +46,7 @@ struct LookPlan {
         switch look {
         case .floors: floors.noteLook(work.jobs.map(\.head), now: now)
         case .lanes:
-            // A look that did not come to all lanes is bounded already, and its floors would be those of a part.
+            // A look that did not cover all lanes is bounded already, and its floors would be incomplete.
             let time = work.end == nil ? begun.duration(to: now) : .zero
             floors.noteWholeLook(work.jobs.map(\.head), took: time, now: begun)
             campaigns = work.fanOuts
@@ -56,7 +56,7 @@ struct LookPlan {
     /// Notes what is claimed after a look, so that the next look begins behind it.
     /// - Parameters:
     ///   - lastServed: the last lane that is claimed from, if other lanes with work were left out behind it.
-    ///   - end: where the look ended, if it did not come to all lanes.
+    ///   - end: where the look ended, if it did not cover all lanes.
     mutating func noteClaim(isEmpty: Bool, lastServed: LanePlace?, end: LanePlace?) {
         looksAtAll = isEmpty && (looksAtAll || end != nil)
         place = lastServed ?? end ?? .start

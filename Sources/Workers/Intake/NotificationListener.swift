@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Hears the notifications of producers and operators, on a connection of its own. A hint and never the truth: without
-/// it, as behind a transaction pooler, the worker still looks for work by itself.
+/// Receives the notifications of producers and operators, on a connection of its own. A notification is only a hint:
+/// without it, as behind a transaction pooler, the worker still looks for work by itself.
 ///
 /// Belongs to the engine's event loop.
 final class NotificationListener {
@@ -57,7 +57,7 @@ final class NotificationListener {
         connection.onClose = { [self] _ in signal.raise() }
         try await connection.listen(to: Notice.channel)
         try await connection.listen(to: Notice.channel(of: owner))
-        // What was said before, nobody here has heard.
+        // Notifications before this moment were missed.
         intake.noteInterruption()
         return connection
     }

@@ -1,8 +1,8 @@
 import APNs
 import QueueCore
 
-/// Carries out the ``QueueCore/Breaker`` of one gateway: how much may be sent over it, as its answers tell. Shared by
-/// all queues that use the gateway.
+/// The ``QueueCore/Breaker`` of one gateway: its answers decide how much may be sent over it. All queues that use the
+/// gateway share it.
 ///
 /// Belongs to the engine's event loop.
 final class Circuit {
@@ -24,10 +24,10 @@ final class Circuit {
         self.breaker = breaker
     }
 
-    /// Whether a passing refusal spends an attempt of its push.
+    /// Whether a transient refusal uses an attempt of its push.
     var spendsAttempts: Bool { breaker.isClosed }
 
-    /// Whether all goes out.
+    /// Whether nothing is held back.
     var isClosed: Bool { breaker.isClosed }
 
     /// Whether nothing may be sent now.
@@ -72,7 +72,7 @@ final class Circuit {
             } because: {
                 "\(refusal.status) \(refusal.reason.text)"
             }
-        // Where a credential is to blame, nothing was served.
+        // If the credential is at fault, nothing was served.
         case .reconnectOnce, .renewToken, .pause: .none
         case .reject, .deactivate, .suspect, .retireChannel, .throttleChannel: noteServed(sentAt: sentAt, now: now)
         }

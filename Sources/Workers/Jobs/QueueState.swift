@@ -8,7 +8,7 @@ import QueueCore
 final class QueueState {
     let id: Int32
     var settings: QueueSettings
-    /// The connections of its credential; nil while there is none to be had.
+    /// The connections of its credential; nil while it has no credential that can be used.
     var gateway: (any PushGateway)?
     /// Those to the host that is for broadcasts alone; nil where there is no such host.
     var broadcastGateway: (any PushGateway)?
@@ -36,20 +36,20 @@ final class QueueState {
 
     /// Permits taken and not used, the earliest first. Empty for queues without a limit.
     var permits: [PermitRun] = []
-    /// Not before then is it asked again.
+    /// PostgreSQL is asked for permits again at this time at the earliest.
     var nextTake: ContinuousClock.Instant
 
     /// When its settings were read, and when there was last work for it.
     var readAt: ContinuousClock.Instant
     var lastWanted: ContinuousClock.Instant
 
-    /// Jobs were seen that nobody has claimed.
+    /// Whether a look found jobs that are not claimed.
     var hasMoreWaiting = false
     /// With fewer recipients held than this, it could soon send more than it holds.
     var lowWater = 0
-    /// Messages in the form in which they are sent, the few that are in use.
+    /// Recently used messages, in the form in which they are sent.
     private var pushes: [Int64: PreparedPush] = [:]
-    /// Messages kept prepared: campaigns that run at one time are few, and single pushes are sent once.
+    /// The maximum number of prepared messages. Few campaigns run at the same time, and a single push is sent once.
     private static let maximumPushes = 32
     /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
     var sentSinceMeasured = 0
@@ -91,7 +91,7 @@ final class QueueState {
     /// Whether it may send at all.
     var mayWork: Bool { !isBlocked && !settings.isPaused && gateway != nil }
 
-    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased in vain.
+    /// Whether APNs answers, as far as its gateway knows. While it does not, nothing is leased.
     func canReachAPNs(now: ContinuousClock.Instant) -> Bool {
         if case .unreachable = gateway?.state { return false }
         return circuit?.isOpen(now: now) != true
@@ -100,7 +100,7 @@ final class QueueState {
     /// How many recipients it is worth to hold, as far as its gateway takes pushes at present.
     func stock(now: ContinuousClock.Instant) -> Int {
         guard let gateway, let circuit, !circuit.isClosed else { return .max }
-        // Enough for what each answer lets out further.
+        // Enough for the pushes that each answer allows.
         return max(1, circuit.room(of: gateway, now: now)) * 2
     }
 
@@ -115,8 +115,8 @@ final class QueueState {
         return broadcastGateway === gateway ? broadcastCircuit : nil
     }
 
-    /// How long a job has to wait, because the host for broadcasts is out of reach while that for devices is not; nil
-    /// if it need not.
+    /// How long a job has to wait because the host for broadcasts is out of reach while the one for devices is not; nil
+    /// if it need not wait.
     func delay(of job: HeldJob, now: ContinuousClock.Instant) -> Duration? {
         guard job.claim.message.isBroadcast, let broadcastGateway else { return nil }
         if case .unreachable(let outage) = broadcastGateway.state {
@@ -126,8 +126,7 @@ final class QueueState {
         return broadcastCircuit.nextTry.map { max(now.duration(to: $0), .seconds(1)) }
     }
 
-    /// How many pushes its connections take now. Asks for more of them where there are none left and somebody waits for
-    /// it.
+    /// How many pushes its connections take now. Requests more connections if there is no room left and jobs wait.
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
         var room = 0
         if let gateway { room = Self.room(of: gateway, circuit, isWanted: lanes.contains { !$0.isEmpty }, now: now) }
@@ -171,8 +170,8 @@ final class QueueState {
             collapseID: collapseID(of: message), payload: message.payload)
     }
 
-    /// An alert without a collapse ID gets each recipient's apns-id as one, so that a repeat replaces its twin on the
-    /// screen.
+    /// An alert without a collapse ID gets each recipient's apns-id as its collapse ID, so that a repeated push
+    /// replaces the first one on the screen.
     private func collapseID(of message: StoredMessage) -> PreparedPush.CollapseID {
         if let text = message.collapseID { return .constant(text) }
         return settings.derivesCollapseID && message.pushType == .alert ? .apnsID : .none
@@ -194,8 +193,8 @@ final class QueueState {
         }
     }
 
-    /// The job to send from in `lane`: the oldest that has somebody to send to. Broadcasts to a host of their own go
-    /// first while that has room: they have one recipient each.
+    /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
+    /// own go first while it has room: they have one recipient each.
     func sendableJob(in lane: Lane) -> HeldJob? {
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {

@@ -1,7 +1,7 @@
 import QueueCore
 
-/// What a tenant has of a worker: its place among the tenants, and the order of its queues among one another. Fifty queues of a tenant get
-/// no more than one queue of another.
+/// What a tenant has of a worker: its place among the tenants, and the order of its queues among one another. Fifty
+/// queues of a tenant get no more than one queue of another.
 ///
 /// Belongs to the engine's event loop.
 final class TenantShare {

@@ -6,34 +6,34 @@ struct LeaseBudget {
     /// jobs, and for the moments in which PostgreSQL is slower than it was.
     private static let share = 0.2
     /// A statement that renews fewer leases than this measures the network and not the cost of a renewal.
-    private static let fewest = 200
+    private static let minimumMeasured = 200
     /// This number may always be held, however slow renewals are: one statement renews them.
-    private static let least = 200
+    private static let minimum = 200
 
     /// Each lease is renewed this often.
     let interval: Duration
     /// The limit while renewals are cheap.
-    let most: Int
+    let maximum: Int
     /// The recent cost of renewing one lease.
     private(set) var cost = Duration.zero
 
-    init(interval: Duration, most: Int) {
+    init(interval: Duration, maximum: Int) {
         self.interval = interval
-        self.most = most
+        self.maximum = maximum
     }
 
     /// Notes that so many leases were renewed by one statement, and how long that took. A single slow statement counts
     /// for half, because the network may have been the cause.
     mutating func noteRenewal(of count: Int, took time: Duration) {
-        guard count >= Self.fewest else { return }
+        guard count >= Self.minimumMeasured else { return }
         let latest = time / count
         cost = cost == .zero ? latest : (cost + latest) / 2
     }
 
     /// Leases that may be held.
     var limit: Int {
-        guard cost > .zero else { return most }
-        return max(Self.least, min(most, Int(interval * Self.share / cost)))
+        guard cost > .zero else { return maximum }
+        return max(Self.minimum, min(maximum, Int(interval * Self.share / cost)))
     }
 
     /// Of `held` leases, how many are to be given back: none while they are a little over the limit, since giving back

@@ -3,11 +3,11 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// The queues that this worker has met, with their settings: those that have work as of a moment ago, the others as of
-/// a minute. What is read when, and which queue must not send, ``ServedQueues`` decides; here it is carried out, and
-/// each queue gets its gateways.
+/// The queues that this worker knows, with their settings. Settings of queues with work are a moment old, the others up
+/// to a minute. ``ServedQueues`` decides what is read when, and which queue must not send. This type carries that out,
+/// and gives each queue its gateways.
 ///
-/// A worker may have met ten thousand, of which a few hundred have work; one that has neither work nor connections is
+/// A worker may know ten thousand queues, and a few hundred of them have work. A queue without work and connections is
 /// forgotten, and after an hour without work in any case.
 ///
 /// Belongs to the engine's event loop.
@@ -34,12 +34,12 @@ final class Queues {
         signal = Signal(loop: context.loop)
     }
 
-    /// The queue with this id, if it is this worker's to serve.
+    /// The queue with this id; nil if this worker does not serve it.
     subscript(id: Int32) -> QueueState? { served[id] }
 
     // MARK: Settings
 
-    /// Reads the settings of queues that are met for the first time, or have work again after a pause.
+    /// Reads the settings of queues that are new to this worker, or have work again after a while.
     func learn(_ ids: Set<Int32>) async throws(PostgresError) {
         try await read(served.learn(ids, now: .now))
     }
@@ -65,7 +65,7 @@ final class Queues {
         signal.raise()
     }
 
-    /// Reads the settings of these queues at once, as far as this worker knows them: somebody says that they have
+    /// Reads the settings of these queues at once, if this worker knows them: a notification says that they have
     /// changed.
     func hurry(_ ids: [Int32]) {
         served.doubt(ids)
@@ -107,7 +107,7 @@ final class Queues {
 
     // MARK: Queues that must not send
 
-    /// A queue was paused, or its tenant suspended: nothing more of it is sent from now on.
+    /// Stops sending for a queue that was paused, or whose tenant was suspended.
     func halt(_ id: Int32) {
         carryOut(served.halt(id))
         if served.hasDoubts { signal.raise() }
@@ -142,7 +142,8 @@ final class Queues {
 
     // MARK: Gateways
 
-    /// Of a replaced credential the connections are opened before those of the old one are drained.
+    /// When a credential is replaced, connections with the new one are opened before those with the old one are
+    /// drained.
     private func useGateways(after change: ServedQueues.Change) async {
         let queue = change.queue
         let settings = queue.settings
@@ -153,7 +154,7 @@ final class Queues {
             queue.broadcastGateway = broadcastGateway
             queue.broadcastCircuit = broadcastGateway.flatMap(gateways.circuit(of:))
         }
-        // Without it, broadcasts would go where they are not meant to.
+        // Without this gateway, broadcasts would go to the wrong host.
         if gateways.hasBroadcastHost(settings), queue.broadcastGateway == nil { gateway = nil }
         guard queue.gateway !== gateway else { return }
         queue.gateway = gateway
@@ -162,7 +163,7 @@ final class Queues {
         if queue.hasJobs, queue.mayWork { gateway?.requestCapacity() }
     }
 
-    /// A gateway counts for as much as the queues that use it, each of which counts for its part of its tenant.
+    /// The weight of a gateway is that of the queues that use it. Each queue has its part of the weight of its tenant.
     private func weighGateways() {
         let now = ContinuousClock.now
         let inUse = served.all.filter { $0.isInUse(since: now - ServedQueues.idleAfter) }
@@ -201,8 +202,7 @@ final class Queues {
         return names.count > 3 ? "\(names[0]) and \(names.count - 1) more queues" : names.joined(separator: ", ")
     }
 
-    /// APNs has an outage, as the answers over a gateway tell: the jobs that would be sent over it wait in the
-    /// database.
+    /// The answers over a gateway show an outage of APNs: the jobs that would be sent over it wait in the database.
     func noteOutage(of gateway: any PushGateway, reason: String) {
         report(.outageBegun(queue: names(using: gateway), reason: reason))
         yieldJobs(using: gateway)

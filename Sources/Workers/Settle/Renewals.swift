@@ -99,7 +99,7 @@ struct Renewals {
     init(interval: Duration, window: Int, maximumLeases: Int) {
         self.interval = interval
         self.window = window
-        budget = LeaseBudget(interval: interval, most: maximumLeases)
+        budget = LeaseBudget(interval: interval, maximum: maximumLeases)
     }
 
     /// The maximum number of leases that this worker may hold now.

@@ -103,7 +103,7 @@ import Transport
                 try await age(connection, by: "3 minutes")
                 #expect(try await worker.current(isRefused: true).text == first.text)
             }
-            #expect(events.all.count { $0.contains("look at the clock") } == 1)
+            #expect(events.all.count { $0.contains("correct the clock") } == 1)
             #expect(events.contains("key ABC123DEFG"))
 
             try await age(connection, by: "5 minutes")

@@ -104,7 +104,7 @@ import Transport
                 try await fixture.startCampaign(queue)
                 try await eventually("it to be said, and several connections later") {
                     let seen = await fixture.simulator.snapshot()
-                    return fixture.events.contains("look at the clock") && seen.connections >= 4
+                    return fixture.events.contains("correct the clock") && seen.connections >= 4
                 }
                 await fixture.simulator.use(Rules())
                 try await fixture.waitForCampaigns(within: .seconds(60))
@@ -112,7 +112,7 @@ import Transport
             // The simulator, as APNs, would say so to a second token.
             let seen = await fixture.simulator.snapshot()
             #expect(Set(seen.refused.keys) == ["ExpiredProviderToken"])
-            #expect(fixture.events.all.count { $0.contains("look at the clock") } == 1)
+            #expect(fixture.events.all.count { $0.contains("correct the clock") } == 1)
             #expect(try await fixture.progress()["delivered"] == 20)
         }
     }

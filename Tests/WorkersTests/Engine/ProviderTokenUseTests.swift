@@ -52,7 +52,7 @@ import Testing
             #expect(seen.connections - before.connections == 2, "one, and the one in its place")
             #expect(try await fixture.number(Self.newTokens) == 1)
             // A second renewal would find a young token, and doubt the clock.
-            #expect(!fixture.events.contains("look at the clock"))
+            #expect(!fixture.events.contains("correct the clock"))
         }
     }
 

@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct `How many leases a worker may hold` {
     private func budget(lease: Duration = .seconds(15)) -> LeaseBudget {
-        LeaseBudget(interval: lease / 3, most: 20_000)
+        LeaseBudget(interval: lease / 3, maximum: 20_000)
     }
 
     @Test func `is the setting, as long as renewing costs little`() {
