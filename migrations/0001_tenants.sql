@@ -3,8 +3,6 @@
 -- Small tables that an operator changes by hand. Every row that a tenant owns carries the tenant's or the queue's key
 -- first, so that the tables can be distributed by tenant once one server is outgrown.
 
-create schema if not exists pushq;
-
 -- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a
 -- log. apns-id has 60 bits for it.
 create sequence pushq.id maxvalue 1152921504606846975;
@@ -26,6 +24,17 @@ create table pushq.tenant (
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
   constraint tenant_history_days_range check (history_days between 1 and 3650),
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
+);
+
+-- The logins that may act for a tenant: as producers, or only to read (`pushq-admin tenant grant`). By name, so that a dump
+-- that is restored on another server still says who may.
+create table pushq.tenant_login (
+  login      text        not null,
+  tenant_id  int         not null,
+  read_only  boolean     not null default false,
+  granted_at timestamptz not null default now(),
+  constraint tenant_login_pkey primary key (login, tenant_id),
+  constraint tenant_login_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );
 
 create table pushq.app (

@@ -11,7 +11,9 @@ enum Main {
             commands: [
                 .command(MigrateCommand.self),
                 .command(StatsCommand.self),
-                .group(name: "tenant", summary: "Organisations, which own everything else.", TenantCommands.all),
+                .group(
+                    name: "tenant", summary: "Organisations, which own everything else.",
+                    TenantCommands.all + TenantLoginCommands.all),
                 .group(name: "app", summary: "Bundle IDs of a tenant.", AppCommands.all),
                 .group(
                     name: "queue", summary: "One app in one environment; has a rate and can be paused.",

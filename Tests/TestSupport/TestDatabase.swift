@@ -24,6 +24,17 @@ package final class TestDatabase {
         return connection
     }
 
+    /// A new connection of another login than the superuser, closed when the test ends.
+    package func connect(login: String) async throws -> PostgresConnection {
+        let address = try DatabaseAddress(
+            url: await TestServer.shared().connectionString(database: name)
+                .replacing("user=\(TestServer.superuser)", with: "user=\(login)"), environment: [:])
+        let connection = try await PostgresConnection.connect(
+            to: address, as: "test", on: loop, within: TestServer.patience)
+        connections.append(connection)
+        return connection
+    }
+
     func closeConnections() {
         for connection in connections { connection.close() }
     }

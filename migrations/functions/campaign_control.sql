@@ -4,7 +4,7 @@
 -- and so does everybody who claims one of its jobs: it is given back and set aside till the campaign goes on. Neither
 -- are its counts, which every job that ends needs: the caller's transaction may last.
 create or replace function pushq.pause_campaign(queue text, key text) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := pushq.queue_id(queue);
   c bigint;
@@ -32,7 +32,7 @@ end $$;
 
 -- Lets a paused campaign go on. If its time to send has passed meanwhile, it needs a new one: nothing could be sent.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q     int := pushq.queue_id(queue);
   c     bigint;
@@ -74,7 +74,7 @@ end $$;
 -- one ends it, its untouched recipients as cancelled and its uncertain ones as unknown. Recipients of a list that are
 -- in no job yet are counted as cancelled here; who else a campaign to all devices would have been for is not known.
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := pushq.queue_id(queue);
   c bigint;

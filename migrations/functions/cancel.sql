@@ -4,7 +4,7 @@
 -- and its uncertain ones as unknown. `stopped` recipients are sent to no more; `held` ones are in the hands of
 -- workers, which stop within moments, and were perhaps sent to. Doing it again changes nothing.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := pushq.queue_id(queue);
 begin
@@ -22,7 +22,7 @@ end $$;
 
 -- Cancels one job, whatever it is of.
 create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q int := pushq.queue_id(queue);
 begin

@@ -1,6 +1,6 @@
 -- Makes a channel known that was created with Apple, or brings one back that was retired here. Returns its id.
 create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q      int := pushq.queue_id(queue);
   new_id bigint;
@@ -33,10 +33,10 @@ create or replace function pushq.broadcast(
   send_by         timestamptz default null,
   key             text        default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q       int := pushq.queue_id(queue);
-  body    json := payload::text::json;
+  body    json := pushq.payload_json(payload);
   root    bigint := nextval('pushq.id');
   c       pushq.channel;
   earlier bigint;

@@ -8,7 +8,7 @@
 -- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of
 -- the queue for as long as history is kept: seconds for some millions of sends.
 create or replace function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q     int   := pushq.queue_id(queue);
   bytes bytea := pushq.token(token);

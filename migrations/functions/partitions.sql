@@ -6,6 +6,8 @@ create or replace function pushq.partitions_to_make(today date, ahead int) retur
 language sql stable as $$
   select unnest(array[
     format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent),
+    -- The worker that makes it may be another login than the one that owns the schema.
+    format('alter table pushq.%I owner to %I', name, pg_get_userbyid((select relowner from pg_class where oid = format('pushq.%I', parent)::regclass))),
     format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1)])
   from unnest(array['body', 'feedback', 'message', 'result']) parent,
        generate_series(-1, ahead) n,

@@ -6,29 +6,37 @@
 -- By the clock and not by the beginning of the caller's transaction, which may have been long ago: a report of APNs
 -- from between the two is older than the registration.
 create or replace function pushq.register_device(queue text, token text) returns bigint
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  device_id bigint;
+begin
   insert into pushq.device as d (queue_id, token, registered_at)
   values (pushq.queue_id($1), pushq.token($2), clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at, kind = null
-  returning id
-$$;
+  returning id into device_id;
+  return device_id;
+end $$;
 
--- The same, and says whose device it is: null for nobody's.
+-- The same, and sets the device's user: null for none.
 create or replace function pushq.register_device(queue text, token text, user_key text) returns bigint
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  device_id bigint;
+begin
   insert into pushq.device as d (queue_id, token, user_key, registered_at)
   values (pushq.queue_id($1), pushq.token($2), $3, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
         user_key = excluded.user_key, kind = null
-  returning id
-$$;
+  returning id into device_id;
+  return device_id;
+end $$;
 
 -- Takes a registration back when somebody logs out: the device belongs to nobody and is sent to no more, until it is
 -- registered again. Returns whether it was active; a token that is not known was not.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q          int   := pushq.queue_id(queue);
   bytes      bytea := pushq.token(token);

@@ -86,7 +86,7 @@ end $$;
 
 -- Sends again to the recipients of a job that have failed. Returns how many; 0 if there are none, or none any more.
 create or replace function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q    int := pushq.queue_id(queue);
   root bigint;
@@ -101,7 +101,7 @@ end $$;
 
 -- Sends again to the recipients of a campaign that have failed so far. Returns how many.
 create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q    int := pushq.queue_id(queue);
   root bigint;

@@ -22,10 +22,10 @@ create or replace function pushq.send(
   replace_waiting boolean  default false,
   key          text        default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q       int := pushq.queue_id(queue);
-  body    json := payload::text::json;
+  body    json := pushq.payload_json(payload);
   root    bigint := nextval('pushq.id');
   due_at  timestamptz;
   earlier bigint;

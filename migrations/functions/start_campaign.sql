@@ -84,9 +84,9 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  body json := payload::text::json;
+  body json := pushq.payload_json(payload);
 begin
   return pushq.new_campaign(pushq.queue_id(queue), key,
     sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
@@ -110,10 +110,10 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q       int := pushq.queue_id(queue);
-  body    json := payload::text::json;
+  body    json := pushq.payload_json(payload);
   known   pushq.list;
   digest  bytea;
   started bigint;
@@ -160,10 +160,10 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q     int := pushq.queue_id(queue);
-  body  json := payload::text::json;
+  body  json := pushq.payload_json(payload);
   bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
   list  bigint;
   given record;

@@ -22,9 +22,6 @@ struct DefinitionPlan {
     /// Objects of files that are gone. What a changed file made, and makes no longer, is known only once it is applied.
     let orphans: [DefinedObject]
 
-    /// Whether there is nothing to do.
-    var isEmpty: Bool { changed.isEmpty && orphans.isEmpty }
-
     init(_ definitions: [Definition], present: [DefinedObject]) {
         let made = Dictionary(grouping: present, by: \.definition)
         changed = definitions.filter { definition in

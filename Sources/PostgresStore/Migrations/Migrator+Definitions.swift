@@ -11,13 +11,18 @@ extension Migrator {
         _ = try MigrationPlan(migrations, applied: try await appliedMigrations())
         let present = try await definedObjects()
         let plan = DefinitionPlan(definitions, present: present)
-        guard !plan.isEmpty else { return ([], []) }
+        try await becomeOwner()
         // Functions name each other in their bodies, and views that come later.
         try await connection.runScript("set local check_function_bodies = off")
-        guard isDroppingFirst else { return try await apply(plan.changed, within: limit) }
-        let (drop, apply) = plan.replacing(definitions, present: present)
-        try await self.drop(drop)
-        return try await self.apply(apply, within: limit)
+        var changed = plan.changed
+        if isDroppingFirst {
+            let (drop, apply) = plan.replacing(definitions, present: present)
+            try await self.drop(drop)
+            changed = apply
+        }
+        let result = try await apply(changed, within: limit)
+        try await grantRights(within: limit)
+        return result
     }
 
     private func apply(

@@ -1,7 +1,7 @@
 import Transport
 
-/// Brings the schema `pushq` up to the version of this program: first the migrations that it lacks, then the functions and
-/// views whose text has changed.
+/// Brings the schema `pushq` up to the version of this program: the roles, then the migrations that it lacks, then the functions
+/// and views whose text has changed, and who may use them.
 ///
 /// Each migration is a transaction of its own, together with the row that records it. Whoever wants to apply one first takes a
 /// lock and then looks what is missing, so that several may be started at once, and one that was interrupted is started again.
@@ -16,6 +16,8 @@ package struct Migrator {
         package var definitions: [String] = []
         /// Functions, triggers and views that no file has any more.
         package var dropped: [String] = []
+        /// What an administrator of the server has to run, because this login may not.
+        package var advice: [String] = []
 
         /// Whether there was nothing to do.
         package var isUpToDate: Bool { applied.isEmpty && definitions.isEmpty && dropped.isEmpty }
@@ -46,6 +48,7 @@ package struct Migrator {
     package func run(within limit: Duration = .seconds(300)) async throws -> Report {
         let deadline = connection.loop.now + limit
         var report = Report()
+        report.advice = try await step(until: deadline, prepareRoles)
         while let name = try await step(until: deadline, applyNext) { report.applied.append(name) }
         do {
             (report.definitions, report.dropped) = try await step(until: deadline) {
@@ -95,6 +98,7 @@ package struct Migrator {
     private func applyNext(within limit: Duration) async throws -> String? {
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
         guard let migration = plan.pending.first else { return nil }
+        try await becomeOwner()
         try await apply(migration, within: limit)
         return migration.name
     }
@@ -150,7 +154,6 @@ package struct Migrator {
         """#
 
     private static let makeTable = #"""
-        create schema if not exists pushq;
         create table pushq.migration (
           version             int         not null,
           name                text        not null,

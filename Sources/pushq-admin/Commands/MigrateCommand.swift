@@ -33,13 +33,15 @@ struct MigrateCommand: Command {
         var lines = (report.applied + report.definitions).map { "\(dryRun ? "would apply" : "applied") \($0)" }
         lines += report.dropped.map { "\(dryRun ? "would drop" : "dropped") \($0)" }
         if report.isUpToDate { lines = ["the schema is up to date"] }
+        lines += report.advice.map { "\($0); then migrate again" }
         if let role { lines.append("\(dryRun ? "would set" : "set") what workers need for role \(role)") }
         console.show(
             lines.joined(separator: "\n"),
             json: [
                 "applied": .array(report.applied.map(JSON.string)),
                 "definitions": .array(report.definitions.map(JSON.string)),
-                "dropped": .array(report.dropped.map(JSON.string)), "dry_run": .bool(dryRun),
+                "dropped": .array(report.dropped.map(JSON.string)),
+                "advice": .array(report.advice.map(JSON.string)), "dry_run": .bool(dryRun),
                 "worker_role": role.map(JSON.string) ?? .null,
             ])
     }

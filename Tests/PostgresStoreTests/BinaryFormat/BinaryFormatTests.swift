@@ -45,7 +45,8 @@ struct `Binary format` {
             let row = try await connection.execute(
                 nulls,
                 [
-                    .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .bytea(nil), .timestamptz(nil),
+                    .bool(nil), .int2(nil), .int4(nil), .int8(nil), .float8(nil), .text(nil), .bytea(nil),
+                    .timestamptz(nil),
                     .interval(nil), .date(nil),
                 ]
             ).one()

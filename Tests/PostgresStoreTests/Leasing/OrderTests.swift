@@ -22,7 +22,8 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1)
             for minutes in [30, 20, 10] { try await send(queue, runAt: "now() - interval '\(minutes) minutes'") }
             let jobs = try await queue.claim(2, lane: .normal)
-            let times = Statement("times", "select extract(epoch from run_at)::bigint as time from pushq.lease order by run_at")
+            let times = Statement(
+                "times", "select extract(epoch from run_at)::bigint as time from pushq.lease order by run_at")
             let before = try await queue.connection.execute(times).map { $0.int8("time") }
             let progress = LeaseProgress(key: jobs[0].key, dispatched: 0, outcomes: [0])
             _ = try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
@@ -31,7 +32,8 @@ import Transport
             let settled = queue.settled(jobs[1], other: [0: .retried(.givenBack)], again: [again])
             _ = try await queue.connection.retire([settled], owner: 1)
 
-            let after = Statement("after", "select extract(epoch from run_at)::bigint as time from pushq.job order by run_at")
+            let after = Statement(
+                "after", "select extract(epoch from run_at)::bigint as time from pushq.job order by run_at")
             #expect(try await queue.connection.execute(after).prefix(2).map { $0.int8("time") } == before)
             let roots = try await queue.claim(3, lane: .normal).map(\.rootID)
             #expect(roots == roots.sorted())

@@ -36,7 +36,7 @@ struct `Migrating` {
         }
     }
 
-    @Test(arguments: [["--schema-only"], ["--inserts"]])
+    @Test(arguments: [["--schema-only"], ["--inserts"], ["--schema-only", "--no-owner", "--no-acl"]])
     func `goes on from a dump that was restored into an empty database, with or without its data`(
         options: [String]
     ) async throws {
@@ -65,6 +65,72 @@ struct `Migrating` {
             #expect(try await migrator.run().isUpToDate)
             let count = Statement("count", "select count(*) from pushq.migration")
             #expect(try await connection.execute(count).one().int8("count") == Int64(Migration.all.count + 1))
+            // Owner and rights are as after a first migration.
+            let strays = Statement(
+                "strays",
+                #"""
+                select (select count(*) from pg_proc p
+                        where p.pronamespace = 'pushq'::regnamespace
+                          and (p.proowner <> 'pushq_owner'::regrole or has_function_privilege('public', p.oid, 'execute')
+                            or p.prosecdef and not has_function_privilege('pushq_producer', p.oid, 'execute')))
+                     + (select count(*) from pg_class c
+                        where c.relnamespace = 'pushq'::regnamespace and c.relowner <> 'pushq_owner'::regrole) as count
+                """#)
+            #expect(try await connection.execute(strays).one().int8("count") == 0)
+        }
+    }
+
+    @Test func `by a login without rights on roles says what to run, works without it, and makes up for it later`()
+        async throws
+    {
+        try await withEmptyDatabase { _, database in
+            let (admin, login) = (try await database.connect(), "migrator_\(database.name)")
+            // Roles belong to the server, on which other tests run: here they are there, and this login is no member.
+            _ = try await Migrator(admin, [], []).run()
+            try await admin.runScript(
+                "drop schema pushq; create role \(login) login; grant create on database \(database.name) to \(login)")
+            let report = try await Migrator(try await database.connect(login: login)).run()
+            #expect(
+                report.advice == [
+                    "\(login) is not a member of pushq_owner, so the schema belongs to \(login). Let an administrator run: "
+                        + "grant pushq_owner to \(login)"
+                ])
+            #expect(report.applied == Migration.all.map(\.name))
+
+            func owners() async throws -> String? {
+                let owners = Statement(
+                    "owners",
+                    #"""
+                    select string_agg(distinct owner::regrole::text, ',') as owners
+                    from (
+                      select relowner as owner from pg_class where relnamespace = 'pushq'::regnamespace
+                      union all
+                      select proowner from pg_proc where pronamespace = 'pushq'::regnamespace
+                      union all
+                      select nspowner from pg_namespace where nspname = 'pushq') o
+                    """#)
+                return try await admin.execute(owners).one().optionalText("owners")
+            }
+            #expect(try await owners() == login)
+            // A producer does not need the role of owners.
+            _ = try await admin.createTenant("acme")
+            try await admin.runScript("create role producer_\(login) login")
+            try await admin.grantTenant("acme", to: "producer_\(login)", isReadOnly: false)
+            let producer = try await database.connect(login: "producer_\(login)")
+            let call = Statement("call", "select pushq.new_list('acme/com.acme/production')")
+            await #expect(throws: PostgresError.self) { try await producer.execute(call) }
+            try await admin.runScript(
+                """
+                insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
+                insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'production' from pushq.app
+                """)
+            #expect(try await producer.execute(call).first != nil)
+
+            try await admin.runScript("grant pushq_owner to \(login)")
+            let later = try await Migrator(try await database.connect(login: login)).run()
+            #expect(later == Migrator.Report())
+            #expect(try await owners() == "pushq_owner")
+            #expect(try await producer.execute(call).first != nil)
         }
     }
 

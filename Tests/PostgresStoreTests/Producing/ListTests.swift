@@ -19,7 +19,8 @@ import Transport
         -> DeviceFile
     {
         let rows = try await queue.connection.execute(
-            Statement("hex \(numbers.count)", "select encode(sha256(int8send(n)), 'hex') as hex from unnest($1::int8[]) n"),
+            Statement(
+                "hex \(numbers.count)", "select encode(sha256(int8send(n)), 'hex') as hex from unnest($1::int8[]) n"),
             [.int8Array(numbers.map(Int64.init))])
         var lines = rows.map { Array(($0.text("hex") + "\n").utf8) }
         if let broken { lines[broken] = Array("not a token\n".utf8) }

@@ -1,0 +1,87 @@
+package import FoundationEssentials
+
+extension Statement {
+    fileprivate static let grantTenant = Statement(
+        "grant_tenant",
+        #"""
+        insert into pushq.tenant_login (login, tenant_id, read_only)
+        select $login, t.id, $read_only::boolean
+        from pushq.tenant t
+        where t.name = $tenant
+        on conflict (login, tenant_id) do update set read_only = excluded.read_only, granted_at = now()
+        returning tenant_id
+        """#)
+    fileprivate static let revokeTenant = Statement(
+        "revoke_tenant",
+        #"""
+        delete from pushq.tenant_login l
+        using pushq.tenant t
+        where t.id = l.tenant_id and t.name = $tenant and l.login = $login
+        returning l.tenant_id
+        """#)
+    fileprivate static let tenantLogins = Statement(
+        "tenant_logins",
+        #"""
+        select t.name as tenant, l.login, l.read_only, l.granted_at, to_regrole(quote_ident(l.login)) is not null as exists
+        from pushq.tenant_login l
+        join pushq.tenant t on t.id = l.tenant_id
+        where $tenant::text is null or t.name = $tenant
+        order by t.name, l.login
+        """#)
+    /// The statement that makes a login a producer or reader; no row if there is no such role.
+    fileprivate static let grantRole = Statement(
+        "grant_role",
+        #"""
+        select format('grant %I to %I', case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname) as statement
+        from pg_roles
+        where rolname = $login
+        """#)
+}
+
+/// A login that may act for a tenant.
+package struct TenantLogin: Sendable {
+    package let tenant: String
+    package let login: String
+    package let isReadOnly: Bool
+    package let grantedAt: Date
+    /// Whether the server has a role of this name.
+    package let exists: Bool
+}
+
+/// Why a login was not granted to a tenant.
+package enum TenantGrantError: Error, Equatable {
+    case noTenant
+    /// The server has no role of this name.
+    case noRole
+}
+
+extension PostgresConnection {
+    /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. Nobody else uses this connection
+    /// meanwhile.
+    package func grantTenant(_ tenant: String, to login: String, isReadOnly: Bool) async throws {
+        try await transaction {
+            let readOnly = Parameter.bool(isReadOnly)
+            let grants = try await execute(.grantRole, ["login": .text(login), "read_only": readOnly])
+            guard let grant = grants.first?.text("statement") else { throw TenantGrantError.noRole }
+            let rows = try await execute(
+                .grantTenant, ["login": .text(login), "read_only": readOnly, "tenant": .text(tenant)])
+            guard !rows.isEmpty else { throw TenantGrantError.noTenant }
+            try await runScript(grant)
+        }
+    }
+
+    /// Ends what ``grantTenant(_:to:isReadOnly:)`` has begun. The login stays a member of its role, which alone gives no access to anything:
+    /// other databases of the server may need it. Returns whether it had been granted.
+    package func revokeTenant(_ tenant: String, from login: String) async throws(PostgresError) -> Bool {
+        try await !execute(.revokeTenant, ["tenant": .text(tenant), "login": .text(login)]).isEmpty
+    }
+
+    /// The logins of one tenant, or of all.
+    package func tenantLogins(of tenant: String?) async throws(PostgresError) -> [TenantLogin] {
+        try await execute(.tenantLogins, ["tenant": .text(tenant)]).map { row in
+            TenantLogin(
+                tenant: row.text("tenant"), login: row.text("login"), isReadOnly: row.bool("read_only"),
+                grantedAt: row.time("granted_at"), exists: row.bool("exists"))
+        }
+    }
+}

@@ -1,0 +1,362 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Two tenants in one database. What a login of one of them can do is tried with what belongs to the other, and with what does not
+/// exist: the answers must not differ.
+@Suite(.timeLimit(.minutes(5)))
+struct `A login of one tenant` {
+    private struct Neighbours {
+        let admin: PostgresConnection
+        let producer: PostgresConnection
+        let reader: PostgresConnection
+        let stranger: PostgresConnection
+        /// Of the other tenant: ids that exist.
+        let send: Int64
+        let list: Int64
+        let job: Int64
+    }
+
+    private static let token = String(repeating: "b1", count: 32)
+    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+
+    /// Calls `body` with two tenants, acme with logins of each kind, and beta with something of everything.
+    private func withNeighbours(
+        _ body: @escaping @Sendable (isolated LoopActor, TestDatabase, Neighbours) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let admin = try await database.connect()
+            for kind in ["producer", "reader", "stranger", "neighbour"] {
+                try await admin.runScript("create role \(kind)_\(database.name) login")
+            }
+            for tenant in ["acme", "beta"] {
+                _ = try await admin.createTenant(tenant)
+                let name = QueueName(tenant: tenant, app: "com.\(tenant)", environment: .production)
+                try await admin.runScript(
+                    """
+                    insert into pushq.app (tenant_id, bundle_id) select id, '\(name.app)' from pushq.tenant where name = '\(tenant)';
+                    insert into pushq.queue (tenant_id, app_id, environment)
+                    select tenant_id, id, 'production' from pushq.app where bundle_id = '\(name.app)'
+                    """)
+            }
+            try await admin.grantTenant("acme", to: "producer_\(database.name)", isReadOnly: false)
+            try await admin.grantTenant("acme", to: "reader_\(database.name)", isReadOnly: true)
+            try await admin.grantTenant("beta", to: "neighbour_\(database.name)", isReadOnly: false)
+            let queue = "'beta/com.beta/production'"
+            let send = try #require(
+                try await text(
+                    admin, "pushq.send(\(queue), \(Self.payload), tokens => array['\(Self.token)'], key => 'order-1')"))
+            let list = try #require(try await text(admin, "pushq.new_list(\(queue))"))
+            try await admin.runScript(
+                """
+                select pushq.start_campaign(\(queue), 'sale', \(Self.payload));
+                select pushq.register_device(\(queue), '\(Self.token)', 'anna');
+                select pushq.register_channel(\(queue), 'dGhlaXJz', 0)
+                """)
+            let job = try #require(try await text(admin, "min(id) from pushq.job"))
+            try await body(
+                actor, database,
+                Neighbours(
+                    admin: admin, producer: try await database.connect(login: "producer_\(database.name)"),
+                    reader: try await database.connect(login: "reader_\(database.name)"),
+                    stranger: try await database.connect(login: "stranger_\(database.name)"),
+                    send: try #require(Int64(send)), list: try #require(Int64(list)), job: try #require(Int64(job))))
+        }
+    }
+
+    /// The one value of a query: an expression, perhaps with `from` behind it.
+    private func text(_ connection: PostgresConnection, _ query: String) async throws -> String? {
+        let sql = "select value::text as value from (select \(query)) q(value)"
+        return try await connection.execute(Statement("probe", sql)).one().optionalText("value")
+    }
+
+    /// What a query gives, or the error.
+    private func answer(_ connection: PostgresConnection, _ query: String) async -> String {
+        do {
+            return try await text(connection, query) ?? "null"
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    // MARK: What may be touched at all
+
+    /// The objects of the schema that a role may use in any way: `function send`, `table job`, `view my_queues`, `sequence id`.
+    private static let usable = Statement(
+        "usable",
+        #"""
+        select distinct format('function %s', p.proname) as name
+        from pg_proc p
+        where p.pronamespace = 'pushq'::regnamespace and has_function_privilege($role, p.oid, 'execute')
+        union
+        select format('%s %s', case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table' end, c.relname)
+        from pg_class c
+        where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+          and case c.relkind
+              when 'S' then has_sequence_privilege($role, c.oid, 'usage, select, update')
+              else has_table_privilege($role, c.oid, 'select, insert, update, delete, truncate, references, trigger')
+                or has_any_column_privilege($role, c.oid, 'select, insert, update, references') end
+        union
+        select format('type %s', t.typname)
+        from pg_type t
+        where t.typnamespace = 'pushq'::regnamespace and t.typrelid = 0 and t.typelem = 0
+        """#)
+
+    /// Rules for messages and other calculations, which read nothing.
+    private static let pure: Set<String> = [
+        "broadcast_problem", "caller", "check_key", "content", "device_kind", "has_readable_escapes", "members_problem",
+        "message_problem", "nesting", "payload_json", "payload_kind", "payload_problem", "push_type_problem",
+        "repetition",
+        "set_digest", "token", "unknown_push_type", "value_problem",
+    ]
+
+    @Test func `may use what the probes below try, and nothing else of the schema`() async throws {
+        try await withNeighbours { _, database, _ in
+            let admin = try await database.connect()
+            func usable(_ kind: String) async throws -> Set<String> {
+                Set(
+                    try await admin.execute(Self.usable, ["role": .text("\(kind)_\(database.name)")]).map {
+                        $0.text("name")
+                    })
+            }
+            let views: Set = ["view my_queues", "view my_campaigns"]
+            let functions = Set(Self.probes(1, 1, 1).map(\.function)).union(Self.pure).map { "function \($0)" }
+            #expect(try await usable("producer") == views.union(functions))
+            #expect(try await usable("reader") == views.union(["function caller"]))
+            #expect(try await usable("stranger") == [])
+        }
+    }
+
+    @Test func `calls functions that have a fixed search path and the rights of an owner who cannot log in`()
+        async throws
+    {
+        try await withNeighbours { _, database, neighbours in
+            let unsafe = """
+                string_agg(p.oid::regprocedure::text, ', ') from pg_proc p join pg_roles r on r.oid = p.proowner \
+                where p.pronamespace = 'pushq'::regnamespace and (r.rolname <> 'pushq_owner' or r.rolsuper or r.rolcanlogin \
+                or p.prosecdef and p.proconfig @> '{"search_path=pg_catalog, pg_temp"}' is not true)
+                """
+            let found = try await text(neighbours.admin, unsafe)
+            #expect(found == nil)
+            let own = "pushq.send('acme/com.acme/production', \(Self.payload), tokens => array['\(Self.token)'])"
+            #expect(Int64(await answer(neighbours.producer, own)) != nil)
+            #expect(await answer(neighbours.reader, own).contains("permission denied for function send"))
+            #expect(await answer(neighbours.stranger, own).contains("permission denied for schema pushq"))
+            for table in ["job", "device", "tenant", "credential", "tenant_login"] {
+                #expect(await answer(neighbours.producer, "count(*) from pushq.\(table)").contains("permission denied"))
+            }
+        }
+    }
+
+    // MARK: Probes
+
+    private struct Probe {
+        let function: String
+        /// With `QUEUE` for a queue's name.
+        let query: String
+    }
+
+    /// A call of each function with what exists at the neighbour's, or with other ids.
+    private static func probes(
+        _ send: Int64, _ list: Int64, _ job: Int64, key: String = "sale", channel: String = "dGhlaXJz"
+    ) -> [Probe] {
+        [
+            Probe(
+                function: "send",
+                query: "pushq.send('QUEUE', \(payload), tokens => array['\(token)'], key => 'order-1')"),
+            Probe(function: "send", query: "pushq.send('QUEUE', \(payload), user_key => 'anna')"),
+            Probe(function: "start_campaign", query: "pushq.start_campaign('QUEUE', '\(key)', \(payload))"),
+            Probe(
+                function: "start_campaign",
+                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), tokens => array['\(token)'])"),
+            Probe(
+                function: "start_campaign",
+                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), list => \(list))"),
+            Probe(function: "new_list", query: "pushq.new_list('QUEUE')"),
+            Probe(function: "add_to_list", query: "pushq.add_to_list('QUEUE', \(list), array['\(token)'])"),
+            Probe(
+                function: "add_tokens_to_list",
+                query: "pushq.add_tokens_to_list('QUEUE', \(list), array['\\xb1'::bytea])"),
+            Probe(function: "pause_campaign", query: "pushq.pause_campaign('QUEUE', '\(key)')"),
+            Probe(function: "resume_campaign", query: "pushq.resume_campaign('QUEUE', '\(key)')"),
+            Probe(function: "cancel_campaign", query: "pushq.cancel_campaign('QUEUE', '\(key)')"),
+            Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
+            Probe(function: "cancel_job", query: "pushq.cancel_job('QUEUE', \(job))"),
+            Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
+            Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
+            Probe(function: "unregister_device", query: "pushq.unregister_device('QUEUE', '\(token)')"),
+            Probe(function: "forget_device", query: "pushq.forget_device('QUEUE', '\(token)')"),
+            Probe(
+                function: "broadcast",
+                query:
+                    #"pushq.broadcast('QUEUE', '\#(channel)', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', expiration => 0)"#
+            ),
+            Probe(function: "register_channel", query: "pushq.register_channel('QUEUE', '\(channel)', 0)"),
+            Probe(function: "retry_failed", query: "pushq.retry_failed('QUEUE', \(job))"),
+            Probe(function: "retry_failed_campaign", query: "pushq.retry_failed_campaign('QUEUE', '\(key)')"),
+        ]
+    }
+
+    @Test func `gets the same error for a neighbour's queue as for one that does not exist`() async throws {
+        try await withNeighbours { _, _, neighbours in
+            for probe in Self.probes(neighbours.send, neighbours.list, neighbours.job) {
+                var answers: [String] = []
+                for queue in ["beta/com.beta/production", "beta/com.none/production", "none/com.none/production"] {
+                    let query = probe.query.replacing("QUEUE", with: queue)
+                    answers.append(await answer(neighbours.producer, query).replacing(queue, with: "QUEUE"))
+                }
+                #expect(answers[0].contains("there is no queue “QUEUE”"), "\(probe.function): \(answers[0])")
+                #expect(Set(answers).count == 1, "\(probe.function): \(answers)")
+            }
+        }
+    }
+
+    @Test func `gets the same answer for a neighbour's ids and names in its own queue as for others that do not exist`()
+        async throws
+    {
+        try await withNeighbours { _, _, neighbours in
+            let none: Int64 = 987_654_321
+            let theirs = Self.probes(neighbours.send, neighbours.list, neighbours.job)
+            let nobodys = Self.probes(none, none, none, key: "nobodys", channel: "bm9ib2R5cw")
+            for (probe, other) in zip(theirs, nobodys) {
+                // Each in a transaction that is rolled back, so that the first does not make what the second names.
+                func tried(_ probe: Probe) async throws -> String {
+                    try await neighbours.producer.runScript("begin")
+                    let result = await answer(
+                        neighbours.producer, probe.query.replacing("QUEUE", with: "acme/com.acme/production"))
+                    try await neighbours.producer.runScript("rollback")
+                    return result.replacing(/\b(?:\d+|sale|nobodys|dGhlaXJz|bm9ib2R5cw)\b/, with: "…")
+                }
+                let answers = (try await tried(probe), try await tried(other))
+                #expect(answers.0 == answers.1, "\(probe.function)")
+            }
+            // Nothing of the neighbour's was touched.
+            let state = "count(*) from pushq.campaign where cancelled_at is null and paused_at is null and key = 'sale'"
+            #expect(try await text(neighbours.admin, state) == "1")
+            #expect(try await text(neighbours.admin, "count(*) from pushq.cancelled") == "0")
+            #expect(
+                try await text(neighbours.admin, "count(*) from pushq.device where user_key = 'anna' and active") == "1"
+            )
+        }
+    }
+
+    @Test func `sees its own queues and campaigns in the views, also where a function of its own looks first`()
+        async throws
+    {
+        try await withNeighbours { _, _, neighbours in
+            let start = "pushq.start_campaign('acme/com.acme/production', 'own', \(Self.payload))"
+            _ = try await text(neighbours.producer, start)
+            // The cheapest of functions would be called for every row, if the view let it.
+            let spy = """
+                create function pg_temp.spy(seen text) returns boolean language plpgsql cost 0.000001 as $$
+                begin
+                  raise warning '%', seen;
+                  if seen like 'beta%' then raise exception 'seen %', seen; end if;
+                  return true;
+                end $$
+                """
+            for login in [neighbours.producer, neighbours.reader] {
+                try await login.runScript(spy)
+                let queues = "string_agg(queue, ',') from pushq.my_queues where pg_temp.spy(queue)"
+                #expect(await answer(login, queues) == "acme/com.acme/production")
+                let campaigns = "string_agg(key, ',') from pushq.my_campaigns where pg_temp.spy(queue)"
+                #expect(await answer(login, campaigns) == "own")
+            }
+        }
+    }
+
+    @Test func `cannot have a cast of its own run with the owner's rights`() async throws {
+        try await withNeighbours { _, _, neighbours in
+            try await neighbours.producer.runScript(
+                """
+                create temp table bait (n int);
+                create function pg_temp.bite(bait) returns text language plpgsql as $$
+                begin
+                  return (select '{"aps":{"alert":"' || count(*) || '"}}' from pushq.credential);
+                end $$;
+                create cast (bait as text) with function pg_temp.bite(bait)
+                """)
+            let queue = "'acme/com.acme/production'"
+            for call in [
+                "pushq.send(\(queue), row(1)::bait, tokens => array['\(Self.token)'])",
+                "pushq.start_campaign(\(queue), 'k', row(1)::bait)",
+                "pushq.start_campaign(\(queue), 'k', row(1)::bait, list => 1)",
+                "pushq.start_campaign(\(queue), 'k', row(1)::bait, tokens => array['\(Self.token)'])",
+                "pushq.broadcast(\(queue), 'dGhlaXJz', row(1)::bait, expiration => 0)",
+            ] {
+                let result = await answer(neighbours.producer, call)
+                #expect(result.contains("the payload is of type bait: use json, jsonb or text"), "\(call): \(result)")
+            }
+        }
+    }
+
+    // MARK: Whom a call is made for
+
+    @Test func `acts as the role that it has set, as behind a pooler, and as the login otherwise`() async throws {
+        try await withNeighbours { _, database, neighbours in
+            let pool = "pool_\(database.name)"
+            try await neighbours.admin.runScript(
+                "create role \(pool) login; grant producer_\(database.name), neighbour_\(database.name) to \(pool)")
+            let connection = try await database.connect(login: pool)
+            func may(_ tenant: String) async -> Bool {
+                await answer(connection, "pushq.new_list('\(tenant)/com.\(tenant)/production')").allSatisfy(\.isNumber)
+            }
+            // Membership alone acts for nobody.
+            #expect(await !may("acme"))
+            try await connection.runScript("set role producer_\(database.name)")
+            #expect(await may("acme"))
+            #expect(await !may("beta"))
+            try await connection.runScript("set role neighbour_\(database.name)")
+            #expect(await !may("acme"))
+            #expect(await may("beta"))
+        }
+    }
+
+    @Test func `loses its rights when they are revoked, in sessions that are open, too`() async throws {
+        try await withNeighbours { _, database, neighbours in
+            let call = "pushq.new_list('acme/com.acme/production')"
+            #expect(Int64(await answer(neighbours.producer, call)) != nil)
+            let login = "producer_\(database.name)"
+            let logins = try await neighbours.admin.tenantLogins(of: "acme").map(\.login)
+            #expect(logins.contains(login))
+            let revoked = try await neighbours.admin.revokeTenant("acme", from: login)
+            let revokedAgain = try await neighbours.admin.revokeTenant("acme", from: login)
+            #expect(revoked && !revokedAgain)
+            #expect(await answer(neighbours.producer, call).contains("there is no queue"))
+            #expect(await answer(neighbours.producer, "count(*) from pushq.my_queues") == "0")
+        }
+    }
+
+    @Test func `has no rights in another installation of the server, though roles are shared`() async throws {
+        try await withNeighbours { _, database, _ in
+            let login = "producer_\(database.name)"
+            try await withDatabase { _, other in
+                let admin = try await other.connect()
+                _ = try await admin.createTenant("acme")
+                try await admin.runScript(
+                    """
+                    insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme' from pushq.tenant;
+                    insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'production' from pushq.app
+                    """)
+                let connection = try await other.connect(login: login)
+                let result = await answer(connection, "pushq.new_list('acme/com.acme/production')")
+                #expect(result.contains("there is no queue"))
+                #expect(await answer(connection, "count(*) from pushq.my_queues") == "0")
+            }
+        }
+    }
+
+    @Test func `cannot be granted a tenant that does not exist, nor be a role that does not`() async throws {
+        try await withNeighbours { _, database, neighbours in
+            await #expect(throws: TenantGrantError.noTenant) {
+                try await neighbours.admin.grantTenant("none", to: "producer_\(database.name)", isReadOnly: false)
+            }
+            await #expect(throws: TenantGrantError.noRole) {
+                try await neighbours.admin.grantTenant("acme", to: "nobody", isReadOnly: false)
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+-- Run first by every `migrate`, with the rights of its login: makes the roles and the schema, and gives the schema to
+-- its owner.
+--
+-- Roles belong to the whole server. Installations in several of its databases share them: what a role may do, and for
+-- which tenant, is written in each database. Without the right to create roles this does what it can, and `migrate`
+-- says what is missing.
+do $$
+declare
+  thing record;
+begin
+  for thing in select name from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name where to_regrole(name) is null loop
+    begin
+      execute format('create role %I nologin', thing.name);
+    exception
+      when insufficient_privilege then null;
+      -- An installation in another database does the same at this moment.
+      when duplicate_object or unique_violation then null;
+    end;
+  end loop;
+
+  if to_regnamespace('pushq') is null then
+    create schema pushq;
+  end if;
+  if not exists (select from pg_roles where rolname = 'pushq_owner' and pg_has_role(oid, 'usage')) then
+    begin
+      grant pushq_owner to current_user;
+    exception
+      when insufficient_privilege or undefined_object then return;
+    end;
+  end if;
+  -- What this login has made before there was an owner: a dump that was restored without owners, or a first migration
+  -- without roles. The schema first, so that the owner may have objects in it.
+  if (select nspowner from pg_namespace where nspname = 'pushq') = current_user::regrole then
+    alter schema pushq owner to pushq_owner;
+  end if;
+  for thing in
+    select format('table %s', c.oid::regclass) as name
+    from pg_class c
+    where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') and c.relowner = current_user::regrole
+      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i')
+                                                and d.refclassid = 'pg_class'::regclass and c.relkind = 'S')
+    union all
+    -- Not those that somebody else has put into the schema: pushq's are marked, or used by columns.
+    select format('routine %s', p.oid::regprocedure)
+    from pg_proc p
+    where p.pronamespace = 'pushq'::regnamespace and p.proowner = current_user::regrole
+      and (p.proname in ('today', 'device_kind') or obj_description(p.oid, 'pg_proc') ~ '^functions/')
+  loop
+    execute format('alter %s owner to pushq_owner', thing.name);
+  end loop;
+end $$;

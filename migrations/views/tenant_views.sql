@@ -1,0 +1,23 @@
+-- What producers and readers see: of the tenants that they were granted. Views are made in the order of their files' names, and
+-- these use the others.
+
+-- The queues of the tenants that the caller was granted, for producers and readers. The schema's owner has no rows
+-- here.
+create or replace view pushq.my_queues with (security_barrier) as
+select n.name as queue, n.tenant, n.app, n.environment, not l.read_only as may_send, q.paused_at, q.paused_reason, t.suspended_at,
+       p.rate, p.burst
+from pushq.tenant_login l
+join pushq.queue_name n on n.tenant_id = l.tenant_id
+join pushq.queue q on q.id = n.queue_id
+join pushq.tenant t on t.id = l.tenant_id
+left join pushq.pace p on p.queue_id = n.queue_id
+where l.login = pushq.caller();
+
+-- The campaigns of the tenants that the caller was granted, with their counts.
+create or replace view pushq.my_campaigns with (security_barrier) as
+select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered, c.rejected, c.failed,
+       c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished
+from pushq.tenant_login l
+join pushq.queue_name n on n.tenant_id = l.tenant_id
+join pushq.campaign_progress c on c.queue_id = n.queue_id
+where l.login = pushq.caller();
