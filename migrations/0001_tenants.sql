@@ -15,12 +15,14 @@ language sql stable parallel safe as $$ select (now() at time zone 'UTC')::date 
 create table pushq.tenant (
   id            int         generated always as identity,
   name          text        not null,
+  weight        real        not null default 1,           -- its share of a worker, against other tenants
   suspended_at  timestamptz,                              -- set: nothing of this tenant is sent
   created_at    timestamptz not null default now(),
   history_days  int,                                      -- of results, recipients, messages; null: the default
   feedback_days int,                                      -- the same for feedback
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
+  constraint tenant_weight_range check (weight between 0.001 and 1000),
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
   constraint tenant_history_days_range check (history_days between 1 and 3650),
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
@@ -94,7 +96,7 @@ create table pushq.queue (
   app_id                    int         not null,
   environment               text        not null,
   credential_id             int,
-  weight                    real        not null default 1,    -- its share of a worker, against other queues
+  weight                    real        not null default 1,    -- its share of what its tenant has of a worker
   connections               smallint    not null default 4,    -- the maximum for one worker
   max_attempts              smallint    not null default 10,   -- answers per recipient before it has failed
   gateway                   text        not null default 'http2', -- the interface of APNs that it is sent over
@@ -129,6 +131,17 @@ create table pushq.pace (
   constraint pace_pkey primary key (queue_id),
   constraint pace_rate_positive check (rate between 0.0001 and 1000000),
   constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
+) with (fillfactor = 50);
+
+-- The same for all queues of a tenant together: each push takes a permit of its queue's limit and one of its tenant's.
+create table pushq.tenant_pace (
+  tenant_id int         not null,
+  rate      float8      not null,                          -- permits per second
+  burst     float8      not null,                          -- permits that may be used at once after a quiet time
+  tat       timestamptz not null default now(),
+  constraint tenant_pace_pkey primary key (tenant_id),
+  constraint tenant_pace_rate_positive check (rate between 0.0001 and 1000000),
+  constraint tenant_pace_burst_positive check (burst >= 1 and burst <= 1000000)
 ) with (fillfactor = 50);
 
 -- Queues of apps that were removed. Nothing is accepted for them or sent any more. What they held may be millions of

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 import re
 
 from .books import KINDS
@@ -258,7 +259,11 @@ class Judge:
         (end,) = ends
         told = [a for a in arrivals if a.status and a.status not in PASSING]
         passing = [a for a in arrivals if a.status in PASSING]
-        complaint = getattr(self, f"not_{end.kind}")(sending, target, end, arrivals, told, passing)
+        # An earlier end tells of what was sent until then: that of a failure that somebody had sent again.
+        given_up = max((entry.ended_at for entry in entries if entry.sent_again), default=-math.inf)
+        recent = [a for a in arrivals if a.at > given_up]
+        concerned = recent if end.kind in ("suppressed", "expired", "cancelled") else arrivals
+        complaint = getattr(self, f"not_{end.kind}")(sending, target, end, concerned, told, passing)
         if complaint is None and end.kind not in ("delivered", "rejected"):
             certain = [a for a in told if not self.is_excused(sending, target, a)]
             if certain:

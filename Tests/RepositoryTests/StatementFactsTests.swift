@@ -62,7 +62,7 @@ import Testing
     @Test func `agree on how many recipients a job may have`() throws {
         let text = try statements().map(\.text).joined()
         let allowed = try #require(text.firstMatch(of: /recipient_count between 1 and (\d+)/)?.output.1)
-        let fanOut = try #require(text.firstMatch(of: /least\((\d+), greatest\(1, \(rate/)?.output.1)
+        let fanOut = try #require(text.firstMatch(of: /least\((\d+), greatest\(1, coalesce/)?.output.1)
         let retries = try #require(text.firstMatch(of: /\) - 1\) \/ (\d+) as chunk/)?.output.1)
         #expect(fanOut == allowed, "a campaign's jobs have as many recipients as a job may have")
         #expect(retries == allowed, "retries are divided into jobs of as many recipients as a job may have")

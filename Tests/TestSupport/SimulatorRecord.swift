@@ -30,6 +30,11 @@ package struct SimulatorRecord {
     /// The times of arrivals, ascending, in microseconds since 1970.
     package var arrivals: [Int] { events.filter { $0.event == "arrived" }.map(\.at).sorted() }
 
+    /// The times of arrivals for one topic, ascending, in microseconds since 1970.
+    package func arrivals(of topic: String) -> [Int] {
+        events.filter { $0.event == "arrived" && $0.topic == topic }.map(\.at).sorted()
+    }
+
     /// The most arrivals within any second.
     package var maximumPerSecond: Int { Self.maximumCount(of: arrivals[...], within: 1_000_000) }
 

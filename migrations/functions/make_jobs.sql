@@ -1,11 +1,16 @@
 -- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries (PostgresStore/Settling).
 
--- The recipients of one job of this queue: what its rate sends in two seconds, so that a slow queue does not hold tokens
--- for minutes.
+-- The recipients of one job of this queue: what its rate, or its tenant's, sends in two seconds, so that a slow queue does not hold
+-- tokens for minutes.
 create or replace function pushq.job_size(queue_id int) returns int
 language plpgsql stable as $$
 begin
-  return coalesce((select least(500, greatest(1, (rate * 2)::int)) from pushq.pace p where p.queue_id = $1), 500);
+  return (
+    select least(500, greatest(1, coalesce((least(p.rate, t.rate) * 2)::int, 500)))
+    from pushq.queue q
+    left join pushq.pace p on p.queue_id = q.id
+    left join pushq.tenant_pace t on t.tenant_id = q.tenant_id
+    where q.id = $1);
 end $$;
 
 -- Makes the jobs of a message for these devices, or for a channel. Today must have a copy of the message

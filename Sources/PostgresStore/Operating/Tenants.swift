@@ -15,8 +15,9 @@ extension Statement {
                (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
                t.suspended_at is not null as is_suspended,
                t.created_at,
-               t.history_days, t.feedback_days
+               t.history_days, t.feedback_days, t.weight::float8, p.rate, p.burst
         from pushq.tenant t
+        left join pushq.tenant_pace p on p.tenant_id = t.id
         order by t.name
         """#)
 
@@ -28,15 +29,37 @@ extension Statement {
         returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
 
-    /// Days; null for what stays, 0 for what is usual.
-    static let setTenantRetention = Statement(
-        "set_tenant_retention",
+    /// What is null stays; 0 days are what is usual.
+    static let setTenant = Statement(
+        "set_tenant",
         #"""
         update pushq.tenant
         set history_days = case when $history_days::int is null then history_days else nullif($history_days, 0) end,
-            feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end
+            feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end,
+            weight = coalesce($weight::float8::real, weight)
         where name = $name
-        returning id
+        returning pushq.tell('tenant', id)::text
+        """#)
+
+    /// The burst is by default as of a queue.
+    static let setTenantRate = Statement(
+        "set_tenant_rate",
+        #"""
+        insert into pushq.tenant_pace as p (tenant_id, rate, burst)
+        select t.id, $rate::float8, coalesce($burst::float8, greatest(1, ceil($rate::float8 / 10)))
+        from pushq.tenant t
+        where t.name = $name
+        on conflict on constraint tenant_pace_pkey do update set rate = excluded.rate, burst = excluded.burst
+        returning pushq.tell('tenant', tenant_id)::text
+        """#)
+
+    static let liftTenantRate = Statement(
+        "lift_tenant_rate",
+        #"""
+        delete from pushq.tenant_pace p
+        using pushq.tenant t
+        where t.name = $name and p.tenant_id = t.id
+        returning pushq.tell('tenant', t.id)::text
         """#)
 }
 
@@ -51,6 +74,11 @@ package struct TenantSummary: Sendable {
     /// Days that its results, recipients and messages are kept, and its feedback; nil: as long as is usual.
     package let historyDays: Int?
     package let feedbackDays: Int?
+    /// Its share of a worker, against other tenants.
+    package let weight: Double
+    /// Pushes per second of all its queues together, and how many at once after a quiet time; nil: no limit.
+    package let rate: Double?
+    package let burst: Double?
 }
 
 /// For how long something of a tenant is kept.
@@ -68,6 +96,29 @@ package enum RetentionDays: Equatable, Sendable {
     }
 }
 
+/// What `tenant set` may change; nil leaves a setting as it is.
+package struct TenantChange: Sendable {
+    /// The rate limit of all its queues together.
+    package enum Rate: Sendable {
+        /// So many pushes per second, and so many at once after a quiet time: nil for a tenth of a second's.
+        case limit(Double, burst: Double?)
+        case noLimit
+    }
+
+    /// For how long its results, recipients and messages are kept, and its feedback.
+    package var history: RetentionDays?
+    package var feedback: RetentionDays?
+    /// Its share of a worker, against other tenants: 0.001 to 1000.
+    package var weight: Double?
+    package var rate: Rate?
+
+    /// No change.
+    package init() {}
+
+    /// Whether it changes nothing.
+    package var isEmpty: Bool { history == nil && feedback == nil && weight == nil && rate == nil }
+}
+
 extension PostgresConnection {
     /// Makes a tenant. False if there is one of that name.
     package func createTenant(_ name: String) async throws(PostgresError) -> Bool {
@@ -82,7 +133,8 @@ extension PostgresConnection {
                 credentialCount: row.count("credentials"), isSuspended: row.bool("is_suspended"),
                 createdAt: row.time("created_at"),
                 historyDays: row.optionalInt4("history_days").map(Int.init),
-                feedbackDays: row.optionalInt4("feedback_days").map(Int.init))
+                feedbackDays: row.optionalInt4("feedback_days").map(Int.init), weight: row.float8("weight"),
+                rate: row.optionalFloat8("rate"), burst: row.optionalFloat8("burst"))
         }
     }
 
@@ -91,13 +143,20 @@ extension PostgresConnection {
         try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).count > 0
     }
 
-    /// Sets for how long a tenant's history and feedback are kept; nil leaves a setting as it is. False if there is no such tenant.
-    package func setRetention(
-        ofTenant name: String, history: RetentionDays?, feedback: RetentionDays?
-    ) async throws(PostgresError) -> Bool {
-        try await execute(
-            .setTenantRetention,
-            ["name": .text(name), "history_days": .int4(history?.stored), "feedback_days": .int4(feedback?.stored)]
-        ).count > 0
+    /// Changes settings of a tenant. False if there is no such tenant.
+    package func setTenant(_ name: String, to change: TenantChange) async throws(PostgresError) -> Bool {
+        let parameters: Parameters = [
+            "name": .text(name), "history_days": .int4(change.history?.stored),
+            "feedback_days": .int4(change.feedback?.stored), "weight": .float8(change.weight),
+        ]
+        guard try await execute(.setTenant, parameters).count > 0 else { return false }
+        switch change.rate {
+        case nil: break
+        case .limit(let rate, let burst)?:
+            _ = try await execute(
+                .setTenantRate, ["name": .text(name), "rate": .float8(rate), "burst": .float8(burst)])
+        case .noLimit?: _ = try await execute(.liftTenantRate, ["name": .text(name)])
+        }
+        return true
     }
 }

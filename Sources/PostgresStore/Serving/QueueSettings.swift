@@ -7,13 +7,15 @@ extension Statement {
         "queue_settings",
         #"""
         select q.id as queue_id, n.tenant, n.app, n.environment, q.weight::float8, q.connections, q.max_attempts, q.gateway,
-               q.derive_collapse_id, p.rate, q.paused_at is not null or t.suspended_at is not null as paused,
+               q.derive_collapse_id, p.rate, tp.rate as tenant_rate, t.weight::float8 as tenant_weight,
+               q.paused_at is not null or t.suspended_at is not null as paused,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.queue_name n on n.queue_id = q.id
         left join pushq.pace p on p.queue_id = q.id
+        left join pushq.tenant_pace tp on tp.tenant_id = q.tenant_id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.id = any ($queue_ids::int[])
         """#)
@@ -62,8 +64,9 @@ package struct QueueSettings: Sendable {
     package let queueID: Int32
     package let tenantID: Int32
     package let name: QueueName
-    /// Its share of a worker, against other queues.
+    /// Its share of what its tenant has of a worker, and the share of that tenant.
     package let weight: Double
+    package let tenantWeight: Double
     /// Connections of one worker, at the most.
     package let connections: Int
     /// Answers for each recipient before it has failed.
@@ -72,8 +75,9 @@ package struct QueueSettings: Sendable {
     package let gateway: GatewayKind
     /// Whether an alert without a collapse ID gets its recipient's apns-id as one.
     package let derivesCollapseID: Bool
-    /// Pushes a second; nil: no limit.
+    /// Pushes per second, of the queue and of all queues of its tenant together; nil: no limit.
     package let rate: Double?
+    package let tenantRate: Double?
     /// Paused, or its tenant is suspended.
     package var isPaused: Bool
     /// What APNs knows it by; nil: none was set.
@@ -149,10 +153,12 @@ extension QueueSettings {
         guard let name = QueueName(row) else { return nil }
         self.init(
             queueID: row.int4("queue_id"), tenantID: row.int4("tenant_id"), name: name, weight: row.float8("weight"),
-            connections: Int(row.int2("connections")), maxAttempts: Int(row.int2("max_attempts")),
+            tenantWeight: row.float8("tenant_weight"), connections: Int(row.int2("connections")),
+            maxAttempts: Int(row.int2("max_attempts")),
             gateway: GatewayKind(rawValue: row.text("gateway")) ?? .http2,
             derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),
-            isPaused: row.bool("paused"), credential: StoredCredential(row))
+            tenantRate: row.optionalFloat8("tenant_rate"), isPaused: row.bool("paused"),
+            credential: StoredCredential(row))
     }
 }
 

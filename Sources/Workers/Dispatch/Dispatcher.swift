@@ -143,10 +143,10 @@ final class Dispatcher {
     private func askForMore(now: ContinuousClock.Instant) {
         var alarm: ContinuousClock.Instant?
         var isShortOfPermits = false
-        for queue in active where queue.mayWork && queue.settings.rate != nil && queue.unsent > 0 {
+        for queue in active where queue.mayWork && queue.isPaced && queue.unsent > 0 {
             // A permit that is due already waits for room, which answers make.
-            if let next = queue.permits.first?.next, next > now { alarm = min(alarm ?? next, next) }
-            isShortOfPermits = isShortOfPermits || queue.permitsLeft < queue.unsent
+            if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+            isShortOfPermits = isShortOfPermits || queue.isShortOfPermits
         }
         if isShortOfPermits { lacksPermits.raise() }
         permitTimer?.cancel()

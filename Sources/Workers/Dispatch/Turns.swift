@@ -28,8 +28,8 @@ protocol Contender: AnyObject {
 ///
 /// What holds at every moment (`TurnsExplorationTests`):
 /// - No more is in flight than there is room for, over all and for each queue; and no more is sent than there are permits.
-/// - Tenants that have enough to send are served alike, however many queues they have; the queues of a tenant in proportion to their
-///   weights.
+/// - Tenants that have enough to send are served in proportion to their weights, however many queues they have, and so are the queues of
+///   each.
 /// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send at all and nothing
 ///   of its tenant is in flight.
 /// - Urgent pushes bring a tenant no further ahead of its share than a bound, and a queue no further ahead of the tenant's others.
@@ -58,8 +58,9 @@ struct Turns<Queue: Contender> {
     /// Requests that may be in flight, those that await nothing but silence not counted: their connections bound them, and they would
     /// keep others from being sent.
     private let limit: Int
-    /// The order among tenants.
+    /// The order among tenants, and the largest weight among those with active queues.
     private var tenants = FairShare()
+    private var heaviest = 1.0
     /// Queues of which jobs are held.
     private(set) var active: [Queue] = []
     /// Requests in flight, and those of them that await nothing but silence.
@@ -93,12 +94,14 @@ struct Turns<Queue: Contender> {
 
     /// Begins a round. Queues that have nothing to send and nothing in flight leave.
     mutating func beginRound(now: ContinuousClock.Instant) {
+        heaviest = 0.001
         for queue in active { queue.tenant.heaviest = 0.001 }
         active.removeAll { queue in
             queue.isActive = queue.inFlight > 0 || queue.hasJobs
             let tenant = queue.tenant
             if queue.isActive {
                 tenant.heaviest = max(tenant.heaviest, queue.turn.weight)
+                heaviest = max(heaviest, tenant.turn.weight)
             } else {
                 tenant.activeQueues -= 1
             }
@@ -143,7 +146,8 @@ struct Turns<Queue: Contender> {
 
     private func room(of queue: Queue, now: ContinuousClock.Instant) -> Int {
         let tenant = queue.tenant
-        var share = SharedRoom.more(having: tenant.inFlight - tenant.inSilence, free: free, weight: 1, heaviest: 1)
+        var share = SharedRoom.more(
+            having: tenant.inFlight - tenant.inSilence, free: free, weight: tenant.turn.weight, heaviest: heaviest)
         if tenant.activeQueues > 1 {
             share = SharedRoom.more(
                 having: queue.inFlight - queue.inSilence, free: share, weight: queue.turn.weight,

@@ -29,7 +29,7 @@ final class FanOut {
 
     /// Takes the campaigns that a look found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
-        plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Queue.init) }
+        plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Demand.init) }
         if plan.hasWork { signal.raise() }
         return plan.hasWork
     }
@@ -60,10 +60,10 @@ final class FanOut {
     }
 }
 
-extension FanOutPlan.Queue {
+extension FanOutPlan.Demand {
     init(_ queue: QueueState) {
         maySend = queue.mayWork
-        isPaced = queue.settings.rate != nil
+        isPaced = queue.isPaced
         sendRate = queue.sendRate
         jobSize = queue.jobSize
     }

@@ -11,7 +11,7 @@ struct FanOutPlan {
     private static let least = 80
 
     /// What the worker knows of a campaign's queue.
-    struct Queue {
+    struct Demand {
         /// Whether the queue may send.
         var maySend = true
         var isPaced = false
@@ -32,7 +32,7 @@ struct FanOutPlan {
 
     /// Takes what a look found. Steps that were due and are not any more are dropped.
     /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
-    mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Queue?) {
+    mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Demand?) {
         // The number of ready jobs of a lane with a step under way is known only after the step.
         let found = campaigns.filter { campaign in
             campaign.dueIn <= .zero && campaign.place != current
@@ -58,7 +58,7 @@ struct FanOutPlan {
     mutating func stop() { isStopping = true }
 
     /// Whether a lane's ready jobs last for less than two seconds of what the fleet sends.
-    static func runsDry(_ queue: Queue, _ lane: Lane, readyJobs: Int) -> Bool {
+    static func runsDry(_ queue: Demand, _ lane: Lane, readyJobs: Int) -> Bool {
         guard queue.maySend else { return false }
         let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize[Int(lane.rawValue)], 1))
         let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), maximumReadyJobs)

@@ -54,6 +54,7 @@ struct ClaimPlan {
         /// Whether the queue has a connection, so that what is claimed is sent soon.
         var isConnected = true
         var weight = 1.0
+        var tenantWeight = 1.0
         var demand = Demand()
         /// Jobs of the queue that are held, and recipients of this lane that are held and not sent to.
         var heldJobs = 0
@@ -79,6 +80,7 @@ struct ClaimPlan {
         var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
         for (id, tenant) in worker.tenants { tenants[id]?.heldJobs = tenant.heldJobs }
         let ofTenant = Self.maximumClaimed / max(1, tenants.count)
+        let heaviest = tenants.values.reduce(0.001) { max($0, $1.weight) }
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
         let isFull = worker.unsent >= worker.maximumHeld * 4
         var freeLeases = worker.maximumLeases - worker.leases
@@ -89,7 +91,7 @@ struct ClaimPlan {
             let part = max(1, ofTenant / tenant.lanes)
             let missing = Double(min(Self.target(for: lane, of: worker) - lane.unsent, part))
             guard missing > 0 else { continue }
-            let leases = tenant.leases(for: lane, free: freeLeases)
+            let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
             guard leases > 0, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
@@ -120,17 +122,19 @@ struct ClaimPlan {
         private(set) var lanes = 0
         private var queues: Set<Int32> = []
         private var heaviest = 0.001
+        private(set) var weight = 1.0
         var heldJobs = 0
 
         mutating func add(_ lane: Candidate) {
             lanes += 1
             queues.insert(lane.place.queueID)
             heaviest = max(heaviest, lane.weight)
+            weight = lane.tenantWeight
         }
 
         /// Leases that a lane may get: its part of what its tenant may, of those that are free.
-        func leases(for lane: Candidate, free: Int) -> Int {
-            let part = SharedRoom.more(having: heldJobs, free: free, weight: 1, heaviest: 1)
+        func leases(for lane: Candidate, free: Int, heaviest tenant: Double) -> Int {
+            let part = SharedRoom.more(having: heldJobs, free: free, weight: weight, heaviest: tenant)
             guard queues.count > 1 else { return part }
             return SharedRoom.more(having: lane.heldJobs, free: part, weight: lane.weight, heaviest: heaviest)
         }

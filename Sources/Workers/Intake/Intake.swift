@@ -203,8 +203,8 @@ extension ClaimPlan.Candidate {
         self.init(
             tenantID: queue.settings.tenantID, place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
-            weight: queue.turn.weight,
-            demand: .init(rate: queue.settings.rate, sendRate: queue.sendRate, stock: queue.stock(now: now)),
+            weight: queue.turn.weight, tenantWeight: queue.tenant.turn.weight,
+            demand: .init(rate: queue.maximumRate, sendRate: queue.sendRate, stock: queue.stock(now: now)),
             heldJobs: queue.heldJobs, unsent: queue.unsent(in: lane.lane),
             jobSize: queue.jobSize[Int(lane.lane.rawValue)])
     }

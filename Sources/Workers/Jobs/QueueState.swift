@@ -34,10 +34,8 @@ final class QueueState {
     /// Set while this worker will not send for it, whatever its settings say: see ``ServedQueues``.
     var isBlocked = false
 
-    /// Permits taken and not used, the earliest first. Empty for queues without a limit.
-    var permits: [PermitRun] = []
-    /// PostgreSQL is asked for permits again at this time at the earliest.
-    var nextTake: ContinuousClock.Instant
+    /// Its own limit, beside that of its tenant.
+    var limit: RateLimit
 
     /// When its settings were read, and when there was last work for it.
     var readAt: ContinuousClock.Instant
@@ -62,7 +60,7 @@ final class QueueState {
         self.tenant = tenant
         self.settings = settings
         turn = FairShare.Turn(weight: settings.weight)
-        nextTake = now
+        limit = RateLimit(rate: settings.rate, now: now)
         readAt = now
         lastWanted = now
     }
@@ -216,34 +214,35 @@ final class QueueState {
     /// Whether jobs wait that it could soon send.
     var runsLow: Bool { hasMoreWaiting && mayWork && unsent < lowWater }
 
-    /// The pushes that its rate limit allows now.
-    func allowance(at now: ContinuousClock.Instant) -> Int { settings.rate == nil ? .max : permits(at: now) }
+    /// Whether it, or its tenant, has a rate limit.
+    var isPaced: Bool { limit.rate != nil || tenant.limit.rate != nil }
+
+    /// Pushes per second that its limits allow; nil: no limit.
+    var maximumRate: Double? {
+        guard let rate = limit.rate, let ofTenant = tenant.limit.rate else { return limit.rate ?? tenant.limit.rate }
+        return min(rate, ofTenant)
+    }
+
+    /// When the next permits may be used, its own and its tenant's; nil if none were taken.
+    var nextPermit: ContinuousClock.Instant? {
+        guard let own = limit.nextPermit, let ofTenant = tenant.limit.nextPermit else {
+            return limit.nextPermit ?? tenant.limit.nextPermit
+        }
+        return max(own, ofTenant)
+    }
+
+    /// Whether fewer permits were taken than there are recipients.
+    var isShortOfPermits: Bool { limit.isShort(of: unsent) || tenant.limit.isShort(of: unsent) }
+
+    /// The pushes that its rate limits allow now.
+    func allowance(at now: ContinuousClock.Instant) -> Int {
+        min(limit.allowance(at: now), tenant.limit.allowance(at: now))
+    }
 
     /// Counts pushes that were sent, and uses their permits.
     func noteSent(_ count: Int, at now: ContinuousClock.Instant) {
-        if settings.rate != nil { usePermits(count, at: now) }
+        limit.use(count, at: now)
+        tenant.limit.use(count, at: now)
         sentSinceMeasured += count
     }
-
-    /// Permits that may be used at `now`; lapsed ones are dropped.
-    func permits(at now: ContinuousClock.Instant) -> Int {
-        var available = 0
-        for index in permits.indices { available += permits[index].available(at: now) }
-        permits.removeAll { $0.isSpent }
-        return available
-    }
-
-    /// Uses permits that are available, the earliest first.
-    func usePermits(_ count: Int, at now: ContinuousClock.Instant) {
-        var left = count
-        for index in permits.indices where left > 0 {
-            let used = min(left, permits[index].available(at: now))
-            permits[index].use(used)
-            left -= used
-        }
-        permits.removeAll { $0.isSpent }
-    }
-
-    /// Permits taken and not used, due or not.
-    var permitsLeft: Int { permits.reduce(0) { $0 + $1.count - $1.spent } }
 }

@@ -6,7 +6,9 @@ import QueueCore
 /// Belongs to the engine's event loop.
 final class TenantShare {
     /// Its place in the order among the tenants of this worker.
-    var turn = FairShare.Turn(weight: 1)
+    var turn: FairShare.Turn
+    /// The limit of all its queues together.
+    var limit: RateLimit
     /// The order among its queues.
     var queues = FairShare()
     /// Its queues that take turns, and the largest weight among them.
@@ -15,4 +17,9 @@ final class TenantShare {
     /// Requests in flight of all its queues, and those of them that await nothing but silence.
     var inFlight = 0
     var inSilence = 0
+
+    init(weight: Double = 1, rate: Double? = nil, now: ContinuousClock.Instant = .now) {
+        turn = FairShare.Turn(weight: weight)
+        limit = RateLimit(rate: rate, now: now)
+    }
 }

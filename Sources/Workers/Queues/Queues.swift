@@ -173,7 +173,7 @@ final class Queues {
             for gateway in [queue.gateway, queue.broadcastGateway] {
                 guard let gateway else { continue }
                 weights[ObjectIdentifier(gateway), default: 0] +=
-                    queue.settings.weight / ofTenant[queue.settings.tenantID]!
+                    queue.settings.tenantWeight * queue.settings.weight / ofTenant[queue.settings.tenantID]!
                 gateway.weight = weights[ObjectIdentifier(gateway)] ?? 1
             }
         }

@@ -198,8 +198,9 @@ struct ServedQueues {
         }
         guard var entry = entries[id] else {
             guard reading.number > lastForgotten else { return nil }
-            let tenant = tenants[new.tenantID] ?? TenantShare()
+            let tenant = tenants[new.tenantID] ?? TenantShare(weight: new.tenantWeight, rate: new.tenantRate, now: now)
             tenants[new.tenantID] = tenant
+            take(new, for: tenant)
             let queue = QueueState(settings: new, of: tenant, now: now)
             entries[id] = Entry(queue: queue, reading: reading.number)
             return Change(queue: queue, reading: reading.number, isNew: true, didWork: false, news: nil)
@@ -211,12 +212,20 @@ struct ServedQueues {
         queue.settings = new
         queue.readAt = now
         queue.turn.weight = new.weight
+        queue.limit.rate = new.rate
+        take(new, for: queue.tenant)
         entries[id] = entry
         let news: EngineEvent? =
             if new.isPaused == wasPaused { nil } else if new.isPaused { .queueIsPaused(queue: "\(new.name)") } else {
                 .queueResumed(queue: "\(new.name)")
             }
         return Change(queue: queue, reading: reading.number, isNew: false, didWork: didWork, news: news)
+    }
+
+    /// Takes over what a tenant's queues have in common.
+    private func take(_ new: QueueSettings, for tenant: TenantShare) {
+        tenant.turn.weight = new.tenantWeight
+        tenant.limit.rate = new.tenantRate
     }
 
     /// Whether settings are still the last that were taken over. Others may have come while gateways were opened.

@@ -57,7 +57,7 @@ enum QueueCommands {
                 try await database.session { store in try await store.queues(of: tenant) },
                 columns: [
                     Column("queue") { .text("\($0.name)") },
-                    Column("rate") { .decimal($0.rate, places: $0.rate.map { $0 == $0.rounded() } ?? true ? 0 : 3) },
+                    Column("rate") { .rate($0.rate) },
                     Column("burst") { .decimal($0.burst, places: 0) },
                     Column("weight") { .decimal($0.weight, places: 1) },
                     Column("connections") { .count($0.connections) },
@@ -98,5 +98,12 @@ enum QueueCommands {
             try await database.session { store in try await store.resumeQueue(queue) }
             console.show("resumed \(queue)", json: ["queue": .string("\(queue)")])
         }
+    }
+}
+
+extension Cell {
+    /// Pushes per second, with as many places as a fraction needs.
+    static func rate(_ rate: Double?) -> Cell {
+        .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 3)
     }
 }

@@ -47,9 +47,9 @@ struct QueueSetCommand: Command {
             burst = command.burst
             liftsRate = command.noRate
             credential = command.credential
-            change.weight = try Self.bounded(command.weight, 0.001...1000, "--weight")
-            change.connections = try Self.bounded(command.connections, 1...100, "--connections")
-            change.maxAttempts = try Self.bounded(command.attempts, 1...100, "--attempts")
+            change.weight = try command.weight.bounded(0.001...1000, "--weight")
+            change.connections = try command.connections.bounded(1...100, "--connections")
+            change.maxAttempts = try command.attempts.bounded(1...100, "--attempts")
             change.derivesCollapseID = command.deriveCollapseId.map { $0 == .on }
             change.gateway = command.gateway
             change.feedbackEvery = command.feedbackEvery
@@ -59,20 +59,13 @@ struct QueueSetCommand: Command {
             guard !liftsRate || (rate == nil && burst == nil) else {
                 throw UsageError("--no-rate does not go with --rate or --burst")
             }
-            _ = try Self.bounded(burst, 1...1_000_000, "--burst")
+            _ = try burst.bounded(1...1_000_000, "--burst")
             guard rate != nil || burst != nil || liftsRate || credential != nil || !change.isEmpty else {
                 throw UsageError("there is nothing to set")
             }
         }
 
         private static let feedbackIntervals = Duration.seconds(60) ... .seconds(30 * 86_400)
-
-        private static func bounded<Value>(
-            _ value: Value?, _ range: ClosedRange<Value>, _ option: String
-        ) throws(UsageError) -> Value? {
-            guard let value, !range.contains(value) else { return value }
-            throw UsageError("\(option) \(value) is not between \(range.lowerBound) and \(range.upperBound)")
-        }
 
         func apply(to queue: QueueName, in store: PostgresConnection) async throws {
             if let credential { try await Self.check(credential, for: queue, in: store) }
@@ -100,6 +93,15 @@ struct QueueSetCommand: Command {
             }
             try stored.scope.check(credential, for: [queue], at: await store.time())
         }
+    }
+}
+
+extension Optional where Wrapped: Comparable {
+    /// The value, if one was given.
+    /// - Throws: if it is outside of `range`, an error that names the option.
+    func bounded(_ range: ClosedRange<Wrapped>, _ option: String) throws(UsageError) -> Self {
+        guard let value = self, !range.contains(value) else { return self }
+        throw UsageError("\(option) \(value) is not between \(range.lowerBound) and \(range.upperBound)")
     }
 }
 

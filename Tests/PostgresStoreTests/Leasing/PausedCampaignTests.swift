@@ -221,8 +221,8 @@ import Transport
             let other = try await database.connect()
             try await other.runScript("begin; update pushq.pace set rate = 5 where queue_id = \(queue.id)")
             let granted = try await queue.connection.takePermits(
-                [(queueID: queue.id, permits: 3), (queueID: 9999, permits: 3)], horizon: .milliseconds(250))
-            #expect(granted.map(\.queueID) == [9999])
+                [(owner: .queue(queue.id), permits: 3), (owner: .queue(9999), permits: 3)], horizon: .milliseconds(250))
+            #expect(granted.map(\.owner) == [.queue(9999)])
             try await other.runScript("rollback")
         }
     }

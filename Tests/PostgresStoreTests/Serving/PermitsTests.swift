@@ -18,7 +18,7 @@ import Transport
     private func take(_ permits: Int, of queue: QueueFixture, horizon: Duration = .milliseconds(250)) async throws
         -> GrantedPermits
     {
-        try await queue.connection.takePermits([(queueID: queue.id, permits: permits)], horizon: horizon)[0]
+        try await queue.connection.takePermits([(owner: .queue(queue.id), permits: permits)], horizon: horizon)[0]
     }
 
     @Test func `grants the burst at once after a quiet time, then what the rate brings within the horizon`()
@@ -56,11 +56,29 @@ import Transport
         }
     }
 
-    @Test func `says nothing of queues without a limit`() async throws {
+    @Test func `grants a tenant's permits beside those of its queues, each by its own limit`() async throws {
+        try await withRate(100, burst: 10) { queue in
+            try await queue.run(
+                """
+                insert into pushq.tenant_pace (tenant_id, rate, burst) select id, 1000, 100 from pushq.tenant;
+                update pushq.pace set tat = now() + interval '1 hour';
+                update pushq.tenant_pace set tat = clock_timestamp()
+                """)
+            let tenant = Int32(try await queue.number("select id from pushq.tenant"))
+            let granted = try await queue.connection.takePermits(
+                [(owner: .queue(queue.id), permits: 5), (owner: .tenant(tenant), permits: 5)],
+                horizon: .milliseconds(250))
+            #expect(granted.map(\.owner) == [.queue(queue.id), .tenant(tenant)])
+            #expect(granted.map(\.count) == [0, 5])
+            #expect(granted.map(\.rate) == [100, 1000])
+        }
+    }
+
+    @Test func `says nothing of queues and tenants without a limit`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let granted = try await queue.connection.takePermits(
-                [(queueID: queue.id, permits: 5)], horizon: .seconds(1))
+                [(owner: .queue(queue.id), permits: 5), (owner: .tenant(1), permits: 5)], horizon: .seconds(1))
             #expect(granted.isEmpty)
         }
     }

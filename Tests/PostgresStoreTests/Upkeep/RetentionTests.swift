@@ -176,8 +176,8 @@ import Transport
             _ = try await store.createTenant("other")
             _ = try await store.createApp("com.other", of: "other")
             _ = try await store.createQueue(QueueName(parsing: others))
-            #expect(try await store.setRetention(ofTenant: "acme", history: .days(2), feedback: .days(40)))
-            #expect(try await !store.setRetention(ofTenant: "nobody", history: .days(2), feedback: nil))
+            #expect(try await setRetention("acme", .days(2), .days(40), in: store))
+            #expect(try await !setRetention("nobody", .days(2), nil, in: store))
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
             try await Self.writeHistory(queue, inQueue: others, token: "bb")
             // What waits needs its recipients and its message, however old they are.
@@ -194,7 +194,7 @@ import Transport
             }
             #expect(try await queue.claim(lane: .normal).map(\.damage) == [nil])
             #expect(try await store.tenants().map(\.historyDays) == [2, nil])
-            #expect(try await store.setRetention(ofTenant: "acme", history: .usual, feedback: nil))
+            #expect(try await setRetention("acme", .usual, nil, in: store))
             #expect(try await store.tenants().map(\.feedbackDays) == [40, nil])
             #expect(try await store.tenants().map(\.historyDays) == [nil, nil])
         }
@@ -264,5 +264,13 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.fan_out") == 0)
         }
+    }
+
+    private func setRetention(
+        _ tenant: String, _ history: RetentionDays?, _ feedback: RetentionDays?, in store: PostgresConnection
+    ) async throws -> Bool {
+        var change = TenantChange()
+        (change.history, change.feedback) = (history, feedback)
+        return try await store.setTenant(tenant, to: change)
     }
 }

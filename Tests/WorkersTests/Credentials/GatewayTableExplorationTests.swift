@@ -46,9 +46,9 @@ private struct GatewayTableWorld {
             name: QueueName(
                 tenant: "acme", app: "com.acme.n\(id)",
                 environment: Bool.random(using: &generator) ? .sandbox : .production),
-            weight: 1, connections: .random(in: 1...2, using: &generator), maxAttempts: 3,
+            weight: 1, tenantWeight: 1, connections: .random(in: 1...2, using: &generator), maxAttempts: 3,
             gateway: Int.random(in: 0...4, using: &generator) == 0 ? .binary : .http2, derivesCollapseID: true,
-            rate: nil,
+            rate: nil, tenantRate: nil,
             isPaused: false,
             credential: StoredCredential(
                 id: credential.id, tenantID: 1, version: credential.version, kind: .certificate, sealed: [],

@@ -11,8 +11,9 @@ private func settings(
 ) -> QueueSettings {
     QueueSettings(
         queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment),
-        weight: 1,
+        weight: 1, tenantWeight: 1,
         connections: connections, maxAttempts: 3, gateway: interface, derivesCollapseID: true, rate: nil,
+        tenantRate: nil,
         isPaused: false,
         credential: credential.map {
             StoredCredential(

@@ -41,6 +41,59 @@ import Transport
         }
     }
 
+    @Test func `holds within that of its tenant, which all of the tenant's queues share and no other's`() async throws {
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { [file] configuration in
+            configuration.recordFile = file
+            var passing = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+            passing.share = 0.05
+            passing.times = 1
+            configuration.rules.outcomes = [passing]
+        } _: { [file] _, fixture in
+            let apps = ["com.paced", "com.one", "com.two"]
+            for app in apps { _ = try await fixture.makeQueue(app: app, devices: 1500) }
+            let other = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 1500)
+            try await fixture.connection.runScript(
+                """
+                insert into pushq.tenant_pace (tenant_id, rate, burst) select id, 200.5, 10 from pushq.tenant where name = 'acme';
+                insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('acme/com.paced/sandbox'), 30.5, 2)
+                """)
+            try await run(2, in: fixture) {
+                for app in apps {
+                    try await fixture.startCampaign(QueueName(tenant: "acme", app: app, environment: .sandbox))
+                }
+                try await fixture.startCampaign(other)
+                try await eventually("twelve hundred to be sent", within: .seconds(60)) {
+                    let topics = await fixture.simulator.snapshot().topics
+                    return apps.reduce(0) { $0 + (topics[$1] ?? 0) } >= 1200 && topics["com.other"] ?? 0 >= 1500
+                }
+            }
+            await fixture.simulator.flushRecord()
+            let record = try SimulatorRecord(path: file)
+            let ofTenant = apps.flatMap(record.arrivals).sorted()
+            let paced = record.arrivals(of: "com.paced")
+            // Permits may be used 100 ms late, and on a busy machine an arrival be noted as late.
+            expect(200.5, burst: 10, by: ofTenant)
+            expect(30.5, burst: 2, by: paced)
+            let others = apps.dropFirst().map { record.arrivals(of: $0).count }
+            #expect(others.min()! * 10 > others.max()! * 8, "the other two share what is left: \(others)")
+            let unlimited = record.arrivals(of: "com.other")[...]
+            #expect(SimulatorRecord.maximumCount(of: unlimited, within: 1_000_000) > 300)
+        }
+    }
+
+    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted as late. A worker that a
+    /// busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three seconds after the burst.
+    private func expect(_ rate: Double, burst: Double, by times: [Int]) {
+        let late = rate / 5
+        let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
+        #expect(Double(second) <= rate + burst + late, "a second went over rate and burst")
+        let all = Double(times.last! - times[0]) / 1e6
+        #expect(Double(times.count) <= rate * all + burst + late, "all together went over rate and burst")
+        let best = SimulatorRecord.maximumCount(of: times[(times.count / 10)...], within: 3_000_000)
+        #expect(Double(best) >= 3 * rate * 0.95 - 1, "\(best) in three seconds")
+    }
+
     /// Runs `body` with several engines.
     private func run(
         _ workers: Int, in fixture: EngineFixture, _ body: () async throws -> Void

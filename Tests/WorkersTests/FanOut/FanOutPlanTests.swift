@@ -11,7 +11,7 @@ import Testing
         .init(place: LanePlace(queue, lane), campaignID: Int64(queue), readyJobs: readyJobs, dueIn: dueIn)
     }
 
-    private let queue = FanOutPlan.Queue()
+    private let queue = FanOutPlan.Demand()
 
     @Test func `is when what is ready lasts for less than two seconds`() {
         var fast = queue

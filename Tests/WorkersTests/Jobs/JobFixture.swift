@@ -8,9 +8,10 @@ enum JobFixture {
     static func queue(id: Int32 = 1, maxAttempts: Int = 10) -> QueueState {
         let settings = QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox),
-            weight: 1,
+            weight: 1, tenantWeight: 1,
             connections: 4,
-            maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: false,
+            maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, tenantRate: nil,
+            isPaused: false,
             credential: nil)
         return QueueState(settings: settings, now: .now)
     }

@@ -1,3 +1,4 @@
+import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
@@ -29,7 +30,7 @@ private struct PermitWorld {
     }
 
     private struct Queue {
-        var state: PermitPlan.Queue
+        var state: PermitPlan.Limit
         var runs: [PermitRun] = []
         var sent = 0
         /// When the next permit of its rate limit is due.
@@ -55,7 +56,7 @@ private struct PermitWorld {
         for id: Int32 in 1...4 {
             let rate = [0.5, 3, 50, 2000].randomElement(using: &chance)!
             queues[id] = Queue(
-                state: .init(id: id, unsent: 0, permits: 0, rate: rate, nextTake: start), nextPermit: start)
+                state: .init(owner: .queue(id), unsent: 0, permits: 0, rate: rate, nextTake: start), nextPermit: start)
         }
     }
 
@@ -91,7 +92,7 @@ private struct PermitWorld {
     }
 
     private mutating func step() {
-        var asked = queues.values.map(\.state).sorted { $0.id < $1.id }
+        var asked = queues.sorted { $0.key < $1.key }.map(\.value.state)
         if sabotage == .asksForAll { for index in asked.indices { asked[index].permits = 0 } }
         if sabotage == .asksAtOnce { for index in asked.indices { asked[index].nextTake = start } }
         if sabotage == .forgetsAQueue { asked.removeFirst() }
@@ -106,7 +107,7 @@ private struct PermitWorld {
         let askedAt = now
         now += .milliseconds(Int.random(in: 1...20, using: &chance))
         for request in requests {
-            var queue = queues[request.queueID]!
+            guard case .queue(let id) = request.owner, var queue = queues[id] else { continue }
             let rate = queue.state.rate
             let most = max(1, Int(rate * (Self.horizon / .seconds(1))))
             if request.permits > min(queue.state.unsent - queue.state.permits, most) { broken = .noMoreThanFit }
@@ -124,7 +125,7 @@ private struct PermitWorld {
                 queue.state.permits += count
                 queue.state.nextTake = plan.nextTake(after: grant, now: now)
             }
-            queues[request.queueID] = queue
+            queues[id] = queue
         }
     }
 

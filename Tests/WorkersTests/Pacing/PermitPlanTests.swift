@@ -1,3 +1,4 @@
+import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
@@ -8,22 +9,22 @@ import Testing
     private let start = ContinuousClock.now
     private let plan = PermitPlan(horizon: .milliseconds(250))
 
-    private func queue(_ id: Int32 = 1, unsent: Int = 1000, permits: Int = 0, rate: Double = 100) -> PermitPlan.Queue {
-        .init(id: id, unsent: unsent, permits: permits, rate: rate, nextTake: start)
+    private func queue(_ id: Int32 = 1, unsent: Int = 1000, permits: Int = 0, rate: Double = 100) -> PermitPlan.Limit {
+        .init(owner: .queue(id), unsent: unsent, permits: permits, rate: rate, nextTake: start)
     }
 
     @Test func `asks for as many as the rate has within the horizon, for all queues at once`() {
         let step = plan.next([queue(), queue(2, rate: 4000)], now: start)
-        #expect(step == .take([.init(queueID: 1, permits: 25), .init(queueID: 2, permits: 1000)]))
+        #expect(step == .take([.init(owner: .queue(1), permits: 25), .init(owner: .queue(2), permits: 1000)]))
     }
 
     @Test func `asks for no more than there are recipients without one`() {
         let step = plan.next([queue(unsent: 30, permits: 20), queue(2, unsent: 20, permits: 20)], now: start)
-        #expect(step == .take([.init(queueID: 1, permits: 10)]))
+        #expect(step == .take([.init(owner: .queue(1), permits: 10)]))
     }
 
     @Test func `asks for one at a time below four a second`() {
-        #expect(plan.next([queue(rate: 0.5)], now: start) == .take([.init(queueID: 1, permits: 1)]))
+        #expect(plan.next([queue(rate: 0.5)], now: start) == .take([.init(owner: .queue(1), permits: 1)]))
     }
 
     @Test func `waits for the first queue that may be asked for again, and for a second at the most`() {

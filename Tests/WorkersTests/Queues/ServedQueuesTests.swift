@@ -28,8 +28,9 @@ private final class Dialogue {
     ) -> QueueSettings {
         QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox),
-            weight: 2,
-            connections: 4, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil, isPaused: isPaused,
+            weight: 2, tenantWeight: 1,
+            connections: 4, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil, tenantRate: nil,
+            isPaused: isPaused,
             credential: credential.map {
                 StoredCredential(
                     id: $0.id, tenantID: 9, version: $0.version, kind: .certificate, sealed: [], expiredAt: expiredAt)

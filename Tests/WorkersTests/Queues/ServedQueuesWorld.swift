@@ -89,8 +89,9 @@ final class ServedQueuesWorld {
     private func settings(_ id: Int32, _ row: Row) -> QueueSettings {
         QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox),
-            weight: 1,
+            weight: 1, tenantWeight: 1,
             connections: 4, maxAttempts: row.revision, gateway: .http2, derivesCollapseID: true, rate: nil,
+            tenantRate: nil,
             isPaused: row.isPaused,
             credential: row.credential.map {
                 StoredCredential(

@@ -1,0 +1,49 @@
+import QueueCore
+
+/// A rate limit as this worker holds it: what it is, and the permits that were taken from it and not used.
+struct RateLimit {
+    /// Pushes per second; nil: no limit.
+    var rate: Double?
+    /// Permits taken and not used, the earliest first. Empty where there is no limit.
+    private(set) var permits: [PermitRun] = []
+    /// PostgreSQL is asked for permits again at this time at the earliest.
+    var nextTake: ContinuousClock.Instant
+
+    init(rate: Double?, now: ContinuousClock.Instant) {
+        self.rate = rate
+        nextTake = now
+    }
+
+    /// Permits taken and not used, due or not.
+    var permitsLeft: Int { permits.reduce(0) { $0 + $1.count - $1.spent } }
+
+    /// When the next permit may be used; nil if none was taken.
+    var nextPermit: ContinuousClock.Instant? { permits.first?.next }
+
+    /// Whether fewer permits were taken than there are recipients.
+    func isShort(of recipients: Int) -> Bool { rate != nil && permitsLeft < recipients }
+
+    /// Keeps permits that were granted.
+    mutating func add(_ run: PermitRun) { permits.append(run) }
+
+    /// The pushes that it allows at `now`; permits that have lapsed are dropped.
+    mutating func allowance(at now: ContinuousClock.Instant) -> Int {
+        guard rate != nil else { return .max }
+        var available = 0
+        for index in permits.indices { available += permits[index].available(at: now) }
+        permits.removeAll { $0.isSpent }
+        return available
+    }
+
+    /// Uses permits that are available, the earliest first.
+    mutating func use(_ count: Int, at now: ContinuousClock.Instant) {
+        guard rate != nil else { return }
+        var left = count
+        for index in permits.indices where left > 0 {
+            let used = min(left, permits[index].available(at: now))
+            permits[index].use(used)
+            left -= used
+        }
+        permits.removeAll { $0.isSpent }
+    }
+}

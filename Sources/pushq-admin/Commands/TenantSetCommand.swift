@@ -1,0 +1,75 @@
+import PostgresStore
+import Terminal
+
+struct TenantSetCommand: Command {
+    static let name = "set"
+    static let summary = "Changes settings of a tenant; workers apply them within seconds."
+    static let discussion = """
+        The rate is that of all queues of the tenant together, beside the rates that its queues may have of their own. The weight is its \
+        share of a worker that has more to send than it can: tenants share it by their weights, however many queues each has, and what a \
+        tenant gets is shared among its queues by theirs.
+
+        History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
+        Upkeep deletes what is older within an hour. Days are stored together: if one tenant keeps them longer than is usual, \
+        the rows of the others are deleted one by one, which costs more than dropping a day.
+        """
+    static let examples = [
+        "tenant set acme --rate 500 --burst 50", "tenant set acme --no-rate --weight 2",
+        "tenant set acme --history-days 3 --feedback-days 90", "tenant set acme --history-days usual",
+    ]
+
+    @Positional("Its name.") var tenant: TenantName
+    @Option("Maximum number of pushes per second, over all its queues and all workers; may be a fraction.") var rate:
+        Rate?
+    @Option("Maximum number of pushes at once after a quiet time, with --rate. By default a tenth of the rate.")
+    var burst: Double?
+    @Flag("Remove the limit.") var noRate
+    @Option("Its share of a worker, relative to other tenants: 0.001 to 1000.") var weight: Double?
+    @Option("Days that history is kept after the day it was written: 1 to 3650, or usual.") var historyDays:
+        RetentionArgument?
+    @Option("The same for feedback.") var feedbackDays: RetentionArgument?
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (name, change) = (tenant.text, try change())
+        guard try await database.session({ store in try await store.setTenant(name, to: change) }) else {
+            throw Failure.noTenant(name)
+        }
+        console.show("set \(name)", json: ["tenant": .string(name)])
+    }
+
+    private func change() throws(UsageError) -> TenantChange {
+        var change = TenantChange()
+        change.history = historyDays?.retention
+        change.feedback = feedbackDays?.retention
+        change.weight = try weight.bounded(0.001...1000, "--weight")
+        guard burst == nil || rate != nil else { throw UsageError("--burst belongs to a --rate") }
+        guard !noRate || rate == nil else { throw UsageError("--no-rate does not go with --rate") }
+        if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
+        if noRate { change.rate = .noLimit }
+        guard !change.isEmpty else { throw UsageError("there is nothing to set") }
+        return change
+    }
+}
+
+/// For how long something is kept: a number of days, or `usual`.
+struct RetentionArgument: ArgumentValue {
+    let retention: RetentionDays
+
+    static let placeholder = "DAYS"
+
+    var shown: String {
+        switch retention {
+        case .usual: "usual"
+        case .days(let count): "\(count)"
+        }
+    }
+
+    static func parse(_ text: String) throws(InvalidValue) -> RetentionArgument {
+        if text == "usual" { return RetentionArgument(retention: .usual) }
+        guard let count = Int(text), (1...3650).contains(count) else {
+            throw InvalidValue("is neither 1 to 3650 nor usual")
+        }
+        return RetentionArgument(retention: .days(count))
+    }
+}
