@@ -149,7 +149,7 @@ struct NamedCampaign: ParameterGroup {
             (try await store.order(order, campaign: campaign.key, ofQueue: "\(campaign.queue)"), campaign)
         }
         if !wasDone, campaign.isCancelled, order != .cancel {
-            throw Failure("campaign \(key) was cancelled, which is for good: start another one under a new key")
+            throw Failure("campaign \(key) was cancelled, which cannot be undone: start another one under a new key")
         }
         // Scripts may give an order twice.
         let isAlready = done == "resumed" ? "is not paused" : "is already \(done)"

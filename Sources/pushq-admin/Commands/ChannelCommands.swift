@@ -34,7 +34,7 @@ enum ChannelCommands {
                 }
             } catch {
                 throw Failure(
-                    "Apple has created channel \(channel), and it could not be kept (\(error)); take it in with: "
+                    "Apple has created channel \(channel), but it could not be registered here (\(error)); register it with: "
                         + "pushq-admin channel list \(queue) --reconcile")
             }
             console.show([

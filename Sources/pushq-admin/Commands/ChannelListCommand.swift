@@ -28,7 +28,7 @@ struct ChannelListCommand: Command {
     }
 
     func run(_ console: Console) async throws {
-        guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored do not go together") }
+        guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
         let atApple = stored ? nil : try await channelsAtApple()
         console.show(
             Self.lines(try await storedChannels(), atApple: atApple),

@@ -23,7 +23,7 @@ struct ChannelManagement: ParameterGroup {
         let settings = try await database.session { store in try await store.queueSettings(named: "\(queue)") }
         guard let credential = settings?.credential else {
             throw Failure(
-                "\(queue) has no credential; give it one with: pushq-admin queue set \(queue) --credential NAME")
+                "\(queue) has no credential; set one with: pushq-admin queue set \(queue) --credential NAME")
         }
         let loop = EventLoop(name: "channels")
         defer { loop.shutDown() }
@@ -41,7 +41,7 @@ struct ChannelManagement: ParameterGroup {
     }
 
     private func endpoint(_ environment: Environment) throws -> Endpoint {
-        guard ca == nil || management != nil else { throw UsageError("--ca belongs to a --management") }
+        guard ca == nil || management != nil else { throw UsageError("--ca needs --management") }
         guard let management else { return Endpoint(channelsOf: environment) }
         return Endpoint(host: management.host, port: management.port, authorities: try ca?.authorities())
     }

@@ -52,7 +52,7 @@ struct CredentialAddCommand: Command {
         let sealed = try parsed.sealed(under: masterKey, for: place.id)
         guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {
             throw Failure(
-                "\(tenant) has a credential \(name) already; put another one in its place with: "
+                "\(tenant) has a credential \(name) already; replace it with: "
                     + "pushq-admin credential replace \(tenant) \(name)")
         }
         guard !queues.isEmpty else { return try await store.useCredentialWhereNone(place.id) }

@@ -52,7 +52,7 @@ enum CredentialCommands {
             case 0: console.show("removed \(name)", json: ["tenant": .string(tenant), "credential": .string(name)])
             case let count?:
                 throw Failure(
-                    "\(count) queues are sent with \(name); give them another one first with: "
+                    "\(count) queues use \(name); set another one for them first with: "
                         + "pushq-admin queue set QUEUE --credential NAME")
             }
         }

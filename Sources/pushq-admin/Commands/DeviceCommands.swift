@@ -25,7 +25,9 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            guard userKey == nil || !noUser else { throw UsageError("--user-key and --no-user do not go together") }
+            guard userKey == nil || !noUser else {
+                throw UsageError("--user-key and --no-user cannot be used together")
+            }
             let (queue, saysWhose) = ("\(queue)", userKey != nil || noUser)
             let id = try await database.session { store in
                 if saysWhose { return try await store.registerDevice(token, userKey: userKey, inQueue: queue) }

@@ -26,7 +26,7 @@ enum QueueCommands {
 
         func run(_ console: Console) async throws {
             let rate = rate?.perSecond
-            guard burst == nil || rate != nil else { throw UsageError("--burst belongs to a --rate") }
+            guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
             let creation = try await database.session { store in
                 let creation = try await store.createQueue(queue)
                 if creation == .created, let rate { try await store.setRate(rate, burst: burst, of: queue) }

@@ -57,7 +57,7 @@ struct QueueSetCommand: Command {
                 throw UsageError("--feedback-every \(interval.shown) is not between 1m and 30d")
             }
             guard !liftsRate || (rate == nil && burst == nil) else {
-                throw UsageError("--no-rate does not go with --rate or --burst")
+                throw UsageError("--no-rate cannot be used with --rate or --burst")
             }
             _ = try burst.bounded(1...1_000_000, "--burst")
             guard rate != nil || burst != nil || liftsRate || credential != nil || !change.isEmpty else {

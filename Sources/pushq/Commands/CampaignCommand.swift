@@ -38,7 +38,7 @@ struct CampaignCommand: Command {
         guard (tokens == nil) != (audience == nil) else {
             throw UsageError(
                 tokens == nil
-                    ? "--tokens FILE or --audience all is missing" : "--tokens and --audience do not go together")
+                    ? "--tokens FILE or --audience all is missing" : "--tokens and --audience cannot be used together")
         }
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")

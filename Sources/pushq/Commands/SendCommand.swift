@@ -66,7 +66,7 @@ struct SendCommand: Command {
         case (true, let file?, nil): return .tokens(try file.tokens())
         case (true, nil, let user?): return .user(user)
         case (true, nil, nil): throw UsageError("--token HEX, --tokens FILE or --user KEY is missing")
-        default: throw UsageError("--token, --tokens and --user do not go together")
+        default: throw UsageError("--token, --tokens and --user cannot be used together")
         }
     }
 
@@ -75,7 +75,7 @@ struct SendCommand: Command {
         case (let text?, nil): return Payload(alert: text)
         case (nil, let file?): return try Payload(file)
         case (nil, nil): throw UsageError("--alert TEXT or --payload FILE is missing")
-        case (_?, _?): throw UsageError("--alert and --payload do not go together")
+        case (_?, _?): throw UsageError("--alert and --payload cannot be used together")
         }
     }
 

@@ -70,7 +70,7 @@ struct WorkCommand: Terminal.Command {
     private func settings() throws -> EngineSettings {
         guard ca == nil || gateway != nil || broadcastGateway != nil || binaryGateway != nil || feedbackService != nil
         else {
-            throw UsageError("--ca belongs to a --gateway")
+            throw UsageError("--ca needs a --gateway")
         }
         guard binaryGrace >= .milliseconds(100) else {
             throw UsageError("--binary-grace \(binaryGrace.shown) is less than 100ms")

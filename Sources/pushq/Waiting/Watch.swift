@@ -91,6 +91,6 @@ struct WaitOptions: ParameterGroup {
 
     /// - Throws: ``UsageError`` if only the time is given.
     func check() throws(UsageError) {
-        guard timeout == nil || wait else { throw UsageError("--timeout belongs to --wait") }
+        guard timeout == nil || wait else { throw UsageError("--timeout needs --wait") }
     }
 }

@@ -136,7 +136,7 @@ import Testing
             let bare = try await shop.admin("channel", "list", Shop.queue)
             expectFailure(bare, code: 1, saying: "has no credential", "--credential NAME")
             let both = try await shop.admin("channel", "list", Shop.queue, "--stored", "--reconcile")
-            expectFailure(both, code: 2, saying: "do not go together")
+            expectFailure(both, code: 2, saying: "cannot be used together")
             let channel = try await shop.admin("channel", "show", Shop.queue, "a b")
             expectFailure(channel, code: 2, saying: "CHANNEL 'a b' is not a channel ID")
             let unknown = try await shop.pushq(

@@ -81,7 +81,7 @@ import Testing
             }
             expectFailure(
                 try await shop.admin("campaign", "pause", Shop.queue, "k"), code: 1,
-                saying: "campaign k was cancelled, which is for good")
+                saying: "campaign k was cancelled, which cannot be undone")
         }
     }
 

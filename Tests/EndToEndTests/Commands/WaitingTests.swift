@@ -160,7 +160,7 @@ import Testing
     @Test func `takes no time without --wait`() async throws {
         try await Shop.open { shop in
             let ended = try await shop.pushq("send", Shop.queue, "--token", "ab", "--alert", "hi", "--timeout", "3s")
-            expectFailure(ended, code: 2, saying: "--timeout belongs to --wait")
+            expectFailure(ended, code: 2, saying: "--timeout needs --wait")
         }
     }
 }
