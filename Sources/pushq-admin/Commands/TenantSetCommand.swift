@@ -43,7 +43,7 @@ struct TenantSetCommand: Command {
         change.history = historyDays?.retention
         change.feedback = feedbackDays?.retention
         change.weight = try weight.bounded(0.001...1000, "--weight")
-        guard burst == nil || rate != nil else { throw UsageError("--burst belongs to a --rate") }
+        guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
         guard !noRate || rate == nil else { throw UsageError("--no-rate does not go with --rate") }
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
         if noRate { change.rate = .noLimit }
