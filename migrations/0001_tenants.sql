@@ -28,8 +28,8 @@ create table pushq.tenant (
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
 );
 
--- The logins that may act for a tenant: as producers, or only to read (`pushq-admin tenant grant`). By name, so that a dump
--- that is restored on another server still says who may.
+-- The logins that may act for a tenant: as producers, or only to read (`pushq-admin tenant grant`). By name, so
+-- that a dump that is restored on another server still says who may.
 create table pushq.tenant_login (
   login      text        not null,
   tenant_id  int         not null,

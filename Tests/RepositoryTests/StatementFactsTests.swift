@@ -69,6 +69,16 @@ import Testing
     }
 }
 
+@Suite struct `Comments in SQL files` {
+    @Test func `fit into 120 columns`() throws {
+        for file in try Repository().files(in: "migrations", endings: [".sql"]) {
+            for (index, line) in file.lines.enumerated() where line.contains("--") {
+                #expect(line.count <= 120, "\(file.path):\(index + 1)")
+            }
+        }
+    }
+}
+
 /// Files that the migrator applies anew whenever their text changes.
 @Suite struct `Files of functions and views` {
     @Test func `can be applied again, and no object is made by two of them`() throws {

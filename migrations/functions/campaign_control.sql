@@ -1,8 +1,8 @@
 -- Pausing, resuming and cancelling a campaign.
 
--- Pauses a campaign. Its jobs are not touched here: the campaign is marked, workers are told and look at the mark,
--- and so does everybody who claims one of its jobs: it is given back and set aside till the campaign goes on. Neither
--- are its counts, which every job that ends needs: the caller's transaction may last.
+-- Pauses a campaign. This marks the campaign and tells workers, which give its jobs back. A worker that claims one
+-- of its jobs later sees the mark and sets the job aside. Neither its jobs nor its counts are locked here, because
+-- the caller's transaction may last and every job that ends needs the counts.
 create or replace function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -17,8 +17,8 @@ begin
   return true;
 end $$;
 
--- Refuses to look for what workers have set aside with a snapshot from before they did: some of it would be left
--- where it is.
+-- Refuses a transaction whose snapshot is older than its statement: it would not see jobs that workers have set
+-- aside since.
 create or replace function pushq.check_isolation() returns void
 language plpgsql stable as $$
 begin
@@ -30,7 +30,7 @@ begin
   end if;
 end $$;
 
--- Lets a paused campaign go on. If its time to send has passed meanwhile, it needs a new one: nothing could be sent.
+-- Resumes a paused campaign. If its send_by has passed meanwhile, it needs a new one, or nothing could be sent.
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -70,9 +70,9 @@ begin
   return true;
 end $$;
 
--- Cancels a campaign for good: no more jobs are made; those that wait are due at once, and whoever claims or holds
--- one ends it, its untouched recipients as cancelled and its uncertain ones as unknown. Recipients of a list that are
--- in no job yet are counted as cancelled here; who else a campaign to all devices would have been for is not known.
+-- Cancels a campaign permanently: no more jobs are made, and those that wait are due at once. The worker that
+-- claims or holds one ends it: untouched recipients as cancelled, uncertain ones as unknown. Recipients of a list
+-- that are in no job yet are counted as cancelled here. Of a campaign to all devices nobody knows them.
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -84,7 +84,7 @@ begin
   update pushq.campaign k set cancelled_at = now(), paused_at = null
   where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
   if c is null then return false; end if;
-  -- After the step that somebody may be at.
+  -- Waits for a step of fan-out that is under way.
   select o.* into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = c for no key update;
   update pushq.fan_out o
   set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',

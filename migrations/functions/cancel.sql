@@ -1,8 +1,8 @@
 -- Cancelling a send, a broadcast or a job.
 
--- Cancels a send or a broadcast: whoever claims or holds a job of it ends it, its untouched recipients as cancelled
--- and its uncertain ones as unknown. `stopped` recipients are sent to no more; `held` ones are in the hands of
--- workers, which stop within moments, and were perhaps sent to. Doing it again changes nothing.
+-- Cancels a send or a broadcast. The worker that claims or holds a job of it ends the job: untouched recipients as
+-- cancelled, uncertain ones as unknown. `stopped` recipients will not be sent to. `held` ones are in jobs that
+-- workers hold; these stop within moments, but may have sent to some. Cancelling again changes nothing.
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -35,12 +35,12 @@ begin
   select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
 end $$;
 
--- Notes that `id` is cancelled and has those of its jobs that wait claimed at once.
+-- Records that `id` is cancelled, and makes its waiting jobs due at once.
 create or replace function pushq.stop_jobs(q int, id bigint, jobs bigint[], out stopped bigint, out held bigint)
 language plpgsql as $$
 begin
   insert into pushq.cancelled (queue_id, id) values (q, stop_jobs.id) on conflict do nothing;
-  -- Below the mark, what has no outcome was perhaps sent by an earlier holder.
+  -- A recipient below the watermark without an outcome may have been sent to by an earlier holder.
   with due as (
     update pushq.job j
     set run_at = least(j.run_at, now())

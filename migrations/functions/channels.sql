@@ -1,4 +1,4 @@
--- Makes a channel known that was created with Apple, or brings one back that was retired here. Returns its id.
+-- Registers a channel that was created with Apple, or reactivates one that was retired here. Returns its id.
 create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -18,9 +18,9 @@ begin
   return new_id;
 end $$;
 
--- Sends an update or the end of a Live Activity to everybody who follows a channel. Returns the root, from which its
--- apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it takes the place of older ones
--- that still wait for the channel. With `key`, a repeated call returns the first one's root, and the same key for
+-- Sends an update or the end of a Live Activity to everybody who follows a channel. Returns the root, from which
+-- its apns-request-id derives. `payload` is json, jsonb or text. With `replace_waiting` it replaces older ones that
+-- still wait for the channel. With `key`, a repeated call returns the first one's root, and the same key for
 -- something else is an error.
 create or replace function pushq.broadcast(
   queue           text,

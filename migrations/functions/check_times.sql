@@ -1,4 +1,4 @@
--- Refuses times between which nothing could be sent. `start` is called `start_name` in the call.
+-- Refuses times between which nothing could be sent. Errors call `start` by the name `start_name`.
 create or replace function pushq.check_times(start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
 begin

@@ -1,10 +1,10 @@
--- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless; it
--- cuts whole jobs and keeps what is left with the cursor, committed together with the jobs. Returns how many jobs it
--- made, or null when there is nothing to do or somebody else is at it.
+-- One step of a campaign's fan-out: bounded by the rows it scans, so that a rare audience cannot make it endless;
+-- it cuts whole jobs and keeps what is left with the cursor, committed together with the jobs. Returns how many
+-- jobs it made; null if there is nothing to do, or if another worker is doing it.
 --
 -- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the
--- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. Among workers
--- the advisory lock sees to it that they do not go on with the next one while the first is being worked on.
+-- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The advisory
+-- lock keeps other workers from starting the next one while a step of the first is under way.
 create or replace function pushq.fan_out_step(queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare

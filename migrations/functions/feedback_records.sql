@@ -1,11 +1,10 @@
 -- Acts on up to `most` records: a device that has not registered again since its token was reported is deactivated,
--- as after a 410, and the producer gets a row of feedback for every known device. Tokens that nobody knows are passed
--- over. `reason` is the code of Unregistered. Returns how many records were acted on, and how many devices
--- deactivated.
+-- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored.
+-- `reason` is the code of Unregistered. Returns how many records were acted on, and how many devices deactivated.
 create or replace function pushq.act_on_feedback(reason smallint, most int) returns table (acted bigint, deactivated bigint)
 language plpgsql as $$
 begin
-  -- As nearly always. The statement below would lock more than it needs.
+  -- The usual case. The statement below would lock more than is necessary.
   if not exists (select from pushq.feedback_record) then
     return query select 0::bigint, 0::bigint;
     return;
@@ -31,7 +30,7 @@ begin
     where ctid = any (array(
       select spot
       from due
-      -- A device that somebody is writing in a transaction of their own keeps its record for the next time.
+      -- A device that another transaction is writing keeps its record for the next round.
       where not exists (
         select from known k
         where k.queue_id = due.queue_id and k.token = due.token

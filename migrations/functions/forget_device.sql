@@ -1,9 +1,8 @@
 -- Erasure of a device, for a person who wants to be forgotten.
 
--- Removes a device with what APNs reported of it, and every send whose recipients are all gone with it: the message,
--- who it was for and what became of it. A campaign's lists keep a number that leads nowhere, since the device under
--- it, with its token and its user, is no more. A send that a worker holds at this moment is cancelled, and goes with
--- its day.
+-- Erases a device, APNs' reports about it, and every send that has no other recipient left: its message, recipients
+-- and results. The recipients of campaigns keep the device's id, which leads nowhere, because its token and user
+-- are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day.
 --
 -- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of
 -- the queue for as long as history is kept: seconds for some millions of sends.
@@ -38,7 +37,7 @@ begin
       cross join unnest(o.device_ids) i
       join pushq.device d on d.queue_id = q and d.id = i
       where o.queue_id = q and o.root_id = b.root_id);
-  -- What waits goes at once. What is held is left to its holder, which hears of it with the next flush.
+  -- Waiting jobs are deleted at once. The holder of a job hears of it with its next flush.
   delete from pushq.job j
   using pushq.body b
   where b.queue_id = q and b.root_id = any (roots) and j.queue_id = q and j.id = b.job_id;

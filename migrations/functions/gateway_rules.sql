@@ -2,7 +2,7 @@
 --
 -- Apple's own servers no longer speak it (switched off 31 March 2021); a queue of a compatible service is set to it.
 
--- A certificate is all that the binary interface knows a sender by, so whoever sets the interface or the credential
+-- The binary interface authenticates by certificate only. So an operator who sets another interface or credential
 -- is told at once.
 create or replace function pushq.check_gateway() returns trigger
 language plpgsql as $$
@@ -20,8 +20,8 @@ end $$;
 create or replace trigger queue_gateway_fits before insert or update of gateway, credential_id on pushq.queue
 for each row when (new.gateway = 'binary') execute function pushq.check_gateway();
 
--- What is wrong with a message for this queue because of its interface, or null. The queue is looked up only for
--- messages that could not be carried by the binary interface: others pay nothing.
+-- What is wrong with a message for this queue because of its interface, or null. Only messages that the binary
+-- interface cannot carry look up the queue: others cost nothing more.
 create or replace function pushq.gateway_problem(
   queue_id int, payload json, push_type text, priority int, collapse_id text
 ) returns text

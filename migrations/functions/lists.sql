@@ -1,15 +1,13 @@
 -- Lists of tokens for campaigns: loaded in parts, and deleted when nobody needs them any more.
 
--- What tells a set of tokens from any other, in whatever order they come: their SHA-256 hashes, xored. `tokens` are
--- different ones.
+-- Identifies a set of tokens, whatever their order: the xor of their SHA-256 hashes. `tokens` has no duplicates.
 create or replace function pushq.set_digest(tokens bytea[]) returns bit(256)
 language sql immutable as $$
   select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
 $$;
 
--- Begins a list of a queue for a campaign of this push type, which says what devices unknown tokens become. Returns
--- its id, to add tokens to and then start a campaign with. One that no campaign is started with is deleted a day
--- after its last part came.
+-- Creates a list for a campaign of this push type, which decides the kind of unknown tokens. Returns its id. A list
+-- without a campaign is deleted a day after its last part was loaded.
 create or replace function pushq.new_list(queue text, push_type text default 'alert') returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -23,9 +21,9 @@ begin
   return new_id;
 end $$;
 
--- Adds tokens in hexadecimal to a list: some ten thousand in one call are best. They become devices; an inactive one
--- stays inactive. Those that are on the list already are passed over, so that a part may be repeated. Returns how many
--- were not. Parts of one list come one after the other: commit soon.
+-- Adds hexadecimal tokens to a list: some ten thousand per call are best. Unknown tokens become devices; an
+-- inactive device stays inactive. Tokens that are already on the list are skipped, so that a part can be repeated.
+-- Returns how many were added. Calls for one list wait for each other's commit.
 create or replace function pushq.add_to_list(queue text, list bigint, tokens text[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -82,12 +80,12 @@ begin
   return added;
 end $$;
 
--- The lists of which nobody needs the members any more: their campaign has fanned out or has another list, or none was
--- started with them within a day.
+-- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have
+-- had no campaign for a day.
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
 language plpgsql as $$
 begin
-  -- Marked first: nobody adds to a list, or starts it, of which some members are gone.
+  -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone.
   update pushq.list l set abandoned = true
   where l.campaign_id is null and not l.abandoned and l.loaded_at < now() - interval '1 day';
   return query

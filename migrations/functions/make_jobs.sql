@@ -1,7 +1,8 @@
--- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries (PostgresStore/Settling).
+-- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries
+-- (PostgresStore/Settling).
 
--- The recipients of one job of this queue: what its rate, or its tenant's, sends in two seconds, so that a slow queue does not hold
--- tokens for minutes.
+-- The recipients of one job of this queue: what its rate, or its tenant's, sends in two seconds, so that a slow queue
+-- does not hold tokens for minutes.
 create or replace function pushq.job_size(queue_id int) returns int
 language plpgsql stable as $$
 begin

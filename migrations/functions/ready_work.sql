@@ -4,7 +4,7 @@
 --
 -- A loose scan of `job_ready`, one probe a pair: 0.9 ms for 150 pairs among 10,000 queues, where probing every queue
 -- and lane took 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`:
--- whoever has it begin where it ended the last time comes by all of them in turns. So it is with campaigns, of which
+-- a caller that begins where the last call ended gets all of them in turn. So it is with campaigns, of which
 -- there may be thousands: each pair's first, as many as pairs. In plpgsql, so that plans are looked after before they
 -- are used.
 create or replace function pushq.ready_work(after_queue int, after_lane smallint, pairs int, count_to int)
@@ -43,7 +43,7 @@ begin
       limit pairs;
     get diagnostics seen = row_count;
     pairs := pairs - seen;
-    -- Once around is enough.
+    -- It has been around once.
     exit when pairs <= 0 or from_queue < 0;
     to_queue := after_queue;
     to_lane := after_lane;
@@ -90,10 +90,10 @@ begin
   end loop;
 end $$;
 
--- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. What was claimed there
--- is passed over by no look then, though its index entries stay for as long as anybody's snapshot may see them.
--- `ready` counts the ready jobs of those lanes that are to be counted. The floors are in the order of queue and lane;
--- what lies between them is scanned as above.
+-- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. So no poll reads the
+-- index entries of claimed jobs again, which stay for as long as an open snapshot may see them. `ready` counts the
+-- ready jobs of those lanes that are to be counted. The floors are in the order of queue and lane; what lies
+-- between them is scanned as above.
 create or replace function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
                                  count_to int)
 returns table (queue_id int, lane smallint, run_at timestamptz, id bigint, ready int, due_in bigint)

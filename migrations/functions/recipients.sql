@@ -22,9 +22,9 @@ begin
     else format('user “%s” has no device in this queue', user_key) end;
 end $$;
 
--- Finds the recipients of jobs that a worker has claimed before anybody knew them: sends to a user that were for
--- later. Each becomes jobs for the devices that the user has now, at the place that it had among those that wait; or
--- a note that there are none. Leases that are not `holder`'s any more, or are locked, are passed over.
+-- Finds the recipients of claimed jobs that had none: scheduled sends to a user. Each becomes jobs for the devices
+-- that the user has now, with the same place in the queue, or a record that there are none. Leases that are locked,
+-- or not `holder`'s any more, are skipped.
 create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], holder bigint) returns void
 language plpgsql as $$
 declare

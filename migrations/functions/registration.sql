@@ -1,10 +1,10 @@
 -- What an app reports about its tokens.
 
--- Registers a token when the app reports it: makes the device, or brings it back if it was inactive. Whose it is
--- stays as it was. Returns its id.
+-- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns
+-- its id.
 --
--- By the clock and not by the beginning of the caller's transaction, which may have been long ago: a report of APNs
--- from between the two is older than the registration.
+-- The time is that of the call, not of the beginning of the caller's transaction, which may have been long ago: a
+-- report of APNs from between the two is older than the registration.
 create or replace function pushq.register_device(queue text, token text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -33,8 +33,8 @@ begin
   return device_id;
 end $$;
 
--- Takes a registration back when somebody logs out: the device belongs to nobody and is sent to no more, until it is
--- registered again. Returns whether it was active; a token that is not known was not.
+-- Removes a registration when a user logs out: the device has no user and receives nothing until it is registered
+-- again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

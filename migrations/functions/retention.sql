@@ -1,13 +1,14 @@
 -- What is deleted from days that other tenants keep, and what moves out of days that are dropped.
 
--- For how many days partitions have to be kept: as long as any tenant wants, and no shorter than is usual.
+-- For how many days partitions must be kept: as long as any tenant wants, and at least as long as the default.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
 language sql stable as $$
   select greatest($1, max(history_days)), greatest($2, max(feedback_days)) from pushq.tenant
 $$;
 
--- Days whose partitions are kept for other tenants, with the queues of those who keep them no longer. `keep` and
--- `keep_feedback` are what is usual. Recipients come before messages, which go when none of theirs is left.
+-- Days whose partitions are kept for some tenants, with the queues of the tenants that do not keep them. `keep` and
+-- `keep_feedback` are the defaults. Recipients come before messages, which are deleted when no recipients of theirs
+-- are left.
 create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int) returns table (parent text, day date, queues int[])
 language sql stable as $$
   select p.parent, p.day, array_agg(q.id order by q.id)
@@ -63,10 +64,10 @@ language sql stable as $$
       and to_date(right(c.relname, 8), 'YYYYMMDD') < $1 - $2)
 $$;
 
--- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is scheduled
--- for next year would keep its day that long, and every claim looks at all days. It goes to `today`. Looks at `step`
--- jobs behind the job (after_queue, after_job), and returns the last of them, null when there was none. What somebody
--- else holds is left to the next round.
+-- Moves what still waits out of the days that are past retention, so that they can be dropped: a job that is
+-- scheduled for next year would keep its day that long, and every claim looks at all days. It goes to `today`.
+-- Looks at `step` jobs behind the job (after_queue, after_job), and returns the last of them, null when there was
+-- none. Locked jobs are left to the next round.
 create or replace function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )

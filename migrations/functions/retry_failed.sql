@@ -19,8 +19,8 @@ begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
   end if;
-  -- Two callers come one after the other. And nobody resumes the campaign meanwhile, who would not see what is set
-  -- aside here. Workers never wait for this row.
+  -- Two callers wait for each other. And nobody can resume the campaign meanwhile, since that would miss the jobs
+  -- that are set aside here. Workers never wait for this row.
   select c.* into campaign
   from pushq.campaign c
   where c.queue_id = q and c.id = root

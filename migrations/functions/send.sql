@@ -1,11 +1,11 @@
--- Sends one message to some tokens, or to all devices of a user; a device that another user has registered by the
--- time it is sent gets nothing. If it is for a user and for later, it goes to the devices that the user has then.
--- Returns the root of the send, from which each recipient's apns-id derives; if there is no recipient, that is noted,
--- and nothing else is done. With `key`, a repeated call returns the first one's root, and the same key for something
--- else is an error. With `replace_waiting`, an update of a Live Activity takes the place of those that still wait for
--- the same token.
+-- Sends one message to some tokens, or to all devices of a user. A device that another user has registered by the
+-- time of sending gets nothing. A scheduled send to a user goes to the devices that the user has then. Returns the
+-- root of the send, from which each recipient's apns-id derives; if there is no recipient, only that is recorded.
+-- With `key`, a repeated call returns the first one's root, and the same key for something else is an error. With
+-- `replace_waiting`, an update of a Live Activity replaces those that still wait for the same token.
 --
--- `payload` is json, jsonb or text: of a polymorphic type, since a literal would fit several functions equally well.
+-- `payload` is json, jsonb or text: of a polymorphic type, since a literal would fit several functions equally
+-- well.
 create or replace function pushq.send(
   queue        text,
   payload      anycompatible,
@@ -44,8 +44,7 @@ begin
   end if;
 
   if key is not null then
-    -- Times are no part of what was asked for: a repetition counts them from its own now, or comes when they have
-    -- passed.
+    -- Times are not compared: a repeated call may count them anew, or come when they have passed.
     earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
       row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
       'UTF8')), due_at);
@@ -58,7 +57,7 @@ begin
   message := pushq.new_message(
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at);
   if tokens is not null then
-    -- A token sent to is a device, of the kind that the message is for. Sending never brings an inactive one back.
+    -- An unknown token becomes a device of the message's kind. Sending never reactivates an inactive device.
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
     insert into pushq.device (queue_id, token, kind) select q, t, pushq.device_kind(push_type) from unnest(parsed) t
     on conflict do nothing;

@@ -1,6 +1,6 @@
 -- Idempotency keys of sends, and what they stand for.
 
--- Refuses a key that cannot be kept.
+-- Refuses a key that cannot be stored.
 create or replace function pushq.check_key(key text) returns void
 language plpgsql immutable as $$
 begin
@@ -12,17 +12,17 @@ begin
   end if;
 end $$;
 
--- A payload as a key stands for it: the same however its JSON was written. An escape or an exponent may be more than
--- jsonb can hold; such a payload is taken as it was written.
+-- The content of a payload, the same however its JSON is written. jsonb cannot hold every escape and exponent: a
+-- payload with one of these is compared as it was written.
 create or replace function pushq.content(payload json) returns text
 language plpgsql immutable as $$
 begin
   return case when payload::text ~ '\\u|[0-9][eE]' then payload::text else payload::jsonb::text end;
 end $$;
 
--- The root of the send that was made under this key before, or null for the first one, which is noted. `digest` is of
--- what was asked for: the same key for something else is an error. A send that was cancelled is no error, since the
--- transaction of a producer that repeats itself must not fail for that; it is a warning.
+-- The root of the earlier send with this key; null for the first one, which is recorded. `digest` is of what was
+-- asked for: the same key for something else is an error. A cancelled send is a warning and not an error, because a
+-- repeated transaction must not fail for it.
 create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz) returns bigint
 language plpgsql as $$
 declare

@@ -1,7 +1,7 @@
 -- Starting a campaign: for all devices, for a list, and for an array of tokens.
 
--- The campaign that was started under this key before, or null. `digest` is of what was asked for: the same key for
--- something else is an error, and so is that of a campaign that was cancelled, which does not start again.
+-- The earlier campaign with this key, or null. `digest` is of what was asked for: the same key for
+-- something else is an error, and so is the key of a cancelled campaign, which does not start again.
 create or replace function pushq.earlier_campaign(q int, key text, digest bytea) returns bigint
 language plpgsql as $$
 declare
@@ -44,7 +44,7 @@ begin
   values (q, root, new_campaign.key, new_campaign.digest, message)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
-    -- Somebody started it at the same moment.
+    -- Another transaction started it at the same moment.
     delete from pushq.message m where m.day = pushq.today() and m.queue_id = q and m.id = message;
     return pushq.earlier_campaign(q, key, digest);
   end if;
@@ -53,14 +53,14 @@ begin
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
          coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
          case when urgent then 0 else 2 end,
-         -- Of one that starts later the audience is who is there then.
+         -- A scheduled campaign goes to the devices that exist when it starts.
          case when new_campaign.start_at <= now()
               then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
   perform pushq.wake(q);
   return root;
 end $$;
 
--- What a campaign for a list was asked to be. The same however the list was given.
+-- Identifies the content of a campaign for a list, in whatever form the list was given.
 create or replace function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean,
   urgent boolean

@@ -1,5 +1,5 @@
--- Lets a message take the place of those that are due before it for the same recipients, as soon as it is due itself.
--- Rows that say less than this one go, but for those that somebody is writing.
+-- Lets a message replace those that are due before it for the same recipients, as soon as it is due itself. Deletes
+-- rows that this one makes unnecessary, except those that another transaction is writing.
 create or replace function pushq.supersede(q int, recipients bigint[], message bigint, due_at timestamptz) returns void
 language plpgsql as $$
 begin

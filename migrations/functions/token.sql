@@ -1,4 +1,4 @@
--- Reads a token in hexadecimal of either case, angle brackets and spaces passed over.
+-- Reads a hexadecimal token in upper or lower case; ignores angle brackets and spaces.
 create or replace function pushq.token(hex text) returns bytea
 language plpgsql immutable as $$
 declare

@@ -1,8 +1,8 @@
 -- Telling workers that there is work, or that something was stopped.
 
--- Wakes the workers that sleep and serve this queue; with null, all that sleep. Called last by everything that makes
--- work. Each listens to a channel of its own, and takes its row away at once: so many commits in one moment notify
--- it, and none after that.
+-- Wakes the workers that sleep and serve this queue; with null, all that sleep. Every function that makes work
+-- calls this last. Each worker listens to a channel of its own, and deletes its row as soon as it wakes. So only
+-- the commits of that moment notify it.
 --
 -- In plpgsql, as are all functions on the way of a single push: the plans of a function in SQL that is not inlined
 -- are made anew with each call (70 to 150 µs; PostgreSQL 15).
@@ -26,8 +26,8 @@ begin
   end loop;
 end $$;
 
--- Tells all workers that something was stopped or changed, so that those who hold something of it look at once:
--- `queue`, `tenant` or `root` (a campaign or send), and its number. Seldom called; nothing depends on its being
--- heard.
+-- Tells all workers that a `queue`, `tenant` or `root` (a campaign or send) with this number was stopped or
+-- changed, so that those that hold jobs of it look at once. Nothing depends on it: workers also find out by
+-- themselves.
 create or replace function pushq.tell(what text, number bigint) returns void
 language sql as $$ select pg_notify('pushq', what || ' ' || number) $$;

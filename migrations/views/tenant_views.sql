@@ -1,5 +1,5 @@
--- What producers and readers see: of the tenants that they were granted. Views are made in the order of their files' names, and
--- these use the others.
+-- What producers and readers see: of the tenants that they were granted. Views are made in the order of their
+-- files' names, and these use the others.
 
 -- The queues of the tenants that the caller was granted, for producers and readers. The schema's owner has no rows
 -- here.
