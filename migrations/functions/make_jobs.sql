@@ -6,12 +6,12 @@
 create or replace function pushq.job_size(queue_id int) returns int
 language plpgsql stable as $$
 begin
-  return (
+  return coalesce((
     select least(500, greatest(1, coalesce((least(p.rate, t.rate) * 2)::int, 500)))
     from pushq.queue q
     left join pushq.pace p on p.queue_id = q.id
     left join pushq.tenant_pace t on t.tenant_id = q.tenant_id
-    where q.id = $1);
+    where q.id = $1), 500);
 end $$;
 
 -- Makes the jobs of a message for these devices, or for a channel. Today must have a copy of the message
