@@ -82,7 +82,7 @@ final class BenchStack: Sendable {
             topics: [name.app], fingerprint: [0], notAfter: identity.certificate.notAfter)
         let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
         _ = try await store.addCredential(credential, name: "bench", as: place.id)
-        _ = try await store.useCredential("bench", forQueue: name.description)
+        _ = try await store.useCredential("bench", forQueue: name)
     }
 
     /// Runs `body` with a connection of its own.

@@ -12,7 +12,7 @@ struct StatementCosts {
     private static let owner: Int64 = 1
 
     private let store: PostgresConnection
-    private let queue: String
+    private let queue: QueueName
     private let queueID: Int32
 
     /// - Parameter scale: multiplies everything.
@@ -24,7 +24,7 @@ struct StatementCosts {
             try await seed(store, scale: scale)
             let queueID = try await store.execute(Statement("queue", "select pushq.queue_id('\(name)')"))[0].int4(
                 "queue_id")
-            let bench = StatementCosts(store: store, queue: "\(name)", queueID: queueID)
+            let bench = StatementCosts(store: store, queue: name, queueID: queueID)
             print(
                 """
                 \(queues * scale) queues, \(devices * scale) devices, \(waiting * scale) jobs waiting, \(results * scale) results and \
@@ -116,7 +116,7 @@ struct StatementCosts {
     }
 
     private func measureOperators() async throws {
-        for (what, name) in [("all queues", nil), ("one queue", queue)] as [(String, String?)] {
+        for (what, name) in [("all queues", nil), ("one queue", queue)] as [(String, QueueName?)] {
             try await time("job list, \(what)", limit: 100) { _ = try await store.jobs(ofQueue: name, limit: 50) }
             try await time("campaign list, \(what)", limit: 100) {
                 _ = try await store.campaigns(ofQueue: name, limit: 50)

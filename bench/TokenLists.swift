@@ -18,7 +18,7 @@ enum TokenLists {
             try await stack.withStore { store in
                 _ = try await store.startCampaign(
                     MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), toDevicesIn: file(of: tokens), key: "\(round)",
-                    inQueue: "\(queue)"
+                    inQueue: queue
                 ) { _ in }
             }
             let seconds = start.duration(to: .now) / .seconds(1)

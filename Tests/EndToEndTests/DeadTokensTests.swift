@@ -28,7 +28,7 @@ extension `Real processes` {
                 try await rig.run("update pushq.duty set next_at = now() + interval '1 hour' where name = 'feedback'")
                 try rig.startWorker()
                 let store = try await rig.store.current()
-                let queue = "\(rig.queue)"
+                let queue = rig.queue
                 let token = { (name: String) in try DeviceToken(hex: Self.hex(name)) }
                 let pieces = Locked([Array(Self.hex("01").utf8)])
                 let file = DeviceFile(name: "devices.csv") { pieces.withLock { $0.popLast() } }

@@ -1,5 +1,5 @@
-/// Reads an array of one dimension without nulls: the number of dimensions, whether there are nulls, the type of the elements, for
-/// each dimension its length and first index; then the elements, each behind its length (`array_send`).
+/// Reads an array of one dimension without nulls: the number of dimensions, whether there are nulls, the type of the
+/// elements, for each dimension its length and first index; then the elements, each behind its length (`array_send`).
 @safe struct ArrayDecoder {
     let count: Int
     private let elements: UnsafeRawBufferPointer
@@ -16,7 +16,8 @@
     /// What its elements take without their lengths.
     var elementBytes: Int { unsafe elements.count - 4 * count }
 
-    /// Integers; nil if there are nulls. Elements of one width stand at equal distances, so that they are read in one pass.
+    /// Integers; nil if there are nulls. Elements of one width stand at equal distances, so that they are read in one
+    /// pass.
     func integers<Integer: FixedWidthInteger>(as: Integer.Type = Integer.self) -> [Integer]? {
         let width = MemoryLayout<Integer>.size
         guard elementBytes == count * width else { return nil }

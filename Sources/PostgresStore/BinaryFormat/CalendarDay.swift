@@ -26,8 +26,8 @@ extension CalendarDay: LosslessStringConvertible {
         return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))"
     }
 
-    // Years are counted from March, so that the leap day is the last of its year, and in eras of 400 years, which all have the
-    // same number of days (the Gregorian calendar's rule).
+    // Years are counted from March, so that the leap day is the last of its year, and in eras of 400 years, which all
+    // have the same number of days (the Gregorian calendar's rule).
 
     private static let daysPerEra: Int32 = 146_097
     /// From the first of March of year 0 to the first of January 2000.

@@ -1,7 +1,7 @@
 /// Rows for a `COPY … FROM STDIN (FORMAT binary)`, gathered into pieces of the right size.
 ///
-/// Each row is started with its number of columns, and each column added in order, in the very type of the table's column:
-/// COPY converts nothing.
+/// Each row is started with its number of columns, and each column added in order, in the very type of the table's
+/// column: COPY converts nothing.
 package struct CopyRows {
     /// Large enough that a system call costs nothing per row, small enough to stay in the processor's cache.
     package static let chunkBytes = 64 * 1024

@@ -1,5 +1,5 @@
-/// A value to bind to a statement. It goes to the server in binary, with its type told, so that the server converts where the
-/// statement wants another type of the same kind.
+/// A value to bind to a statement. It goes to the server in binary, with its type told, so that the server converts
+/// where the statement wants another type of the same kind.
 ///
 /// Nil is SQL's null. Times are microseconds since 1970, `Int64.max` and `Int64.min` PostgreSQL's infinities.
 package enum Parameter: Sendable {

@@ -1,5 +1,5 @@
-/// Writes parameters in PostgreSQL's binary format (the types' `…recv` functions) into one buffer, which a connection reuses for
-/// all its statements.
+/// Writes parameters in PostgreSQL's binary format (the types' `…recv` functions) into one buffer, which a connection
+/// reuses for all its statements.
 struct ParameterEncoder {
     private(set) var bytes: [UInt8] = []
     /// Where each parameter starts in `bytes`; -1 for null.
@@ -74,7 +74,8 @@ struct ParameterEncoder {
 
     // MARK: Arrays
 
-    /// Number of dimensions, whether there are nulls, type of the elements; then each dimension's length and first index.
+    /// Number of dimensions, whether there are nulls, type of the elements; then each dimension's length and first
+    /// index.
     private mutating func writeArrayHeader(_ type: UInt32, count: Int, hasNulls: Bool) {
         write(count == 0 ? 0 : 1 as Int32)
         write(hasNulls ? 1 : 0 as Int32)

@@ -1,7 +1,8 @@
-/// The values for a statement's parameters, each with the name that the statement knows it by: `["queue": .text(name)]`.
+/// The values for a statement's parameters, each with the name that the statement knows it by: `["queue":
+/// .queue(name)]`.
 ///
-/// The order is free. A list without names is for statements that number their parameters themselves, `$1` and so on; only tests
-/// have such.
+/// The order is free. A list without names is for statements that number their parameters themselves, `$1` and so on;
+/// only tests have such.
 package struct Parameters: Sendable, ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral {
     let pairs: [(name: String, value: Parameter)]
 

@@ -13,7 +13,8 @@ enum TypeID {
     static let interval: UInt32 = 1186
     static let jsonb: UInt32 = 3802
 
-    /// Whether a type's binary form is the text itself: `text`, `json`, `"char"`, `name`, `char(n)`, `varchar`, `unknown`.
+    /// Whether a type's binary form is the text itself: `text`, `json`, `"char"`, `name`, `char(n)`, `varchar`,
+    /// `unknown`.
     static func isTextual(_ type: UInt32) -> Bool {
         switch type {
         case text, json, 18, 19, 1042, 1043, 705: true

@@ -13,7 +13,8 @@ final class Call {
     var awaitsPreparation = false
     /// It was sent by name and the server did not know the name: it goes as text.
     var isUnprepared = false
-    /// This connection has not seen the statement's result yet, or does not remember: the names of its columns are checked.
+    /// This connection has not seen the statement's result yet, or does not remember: the names of its columns are
+    /// checked.
     var checksNames = false
     var rows: Rows?
     var failure: ServerError?
@@ -28,7 +29,7 @@ final class Call {
         self.continuation = continuation
     }
 
-    /// Tells the caller. Once only: whoever calls it has just taken the call off its list.
+    /// Tells the caller, once only: the call is taken off its list first.
     func finish(_ answer: Result<Rows, PostgresError>) {
         timer?.cancel()
         continuation.resume(returning: answer)

@@ -14,7 +14,8 @@ struct Connecting {
     func open() async throws(PostgresError) -> OpaquePointer {
         let parameters = address.libpqParameters(hosts: try await lookUpHosts(), applicationName: applicationName)
         guard let session = unsafe start(parameters) else { throw failure("out of memory") }
-        // The only way to learn the SQLSTATE of a refusal: libpq keeps it to itself and writes it into the message when verbose.
+        // The only way to learn the SQLSTATE of a refusal: libpq keeps it to itself and writes it into the message when
+        // verbose.
         unsafe PQsetErrorVerbosity(session, PQERRORS_VERBOSE)
         do throws(PostgresError) {
             try await unsafe finish(session)

@@ -1,8 +1,8 @@
 import CPostgres
 import Foundation
 
-/// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by itself in
-/// `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
+/// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by
+/// itself in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
 package struct DatabaseAddress: Sendable {
     /// libpq's connection parameters, as far as they were given or come from the environment.
     private let parameters: [String: String]
@@ -70,8 +70,8 @@ package struct DatabaseAddress: Sendable {
         return all.merging(Self.usual) { given, _ in given }
     }
 
-    /// Unless they are given: a peer that vanished without a word is noticed within a minute, although nothing is sent (probes)
-    /// or although something is (unacknowledged for so many milliseconds).
+    /// Unless they are given: a peer that vanished without a word is noticed within a minute, although nothing is sent
+    /// (probes) or although something is (unacknowledged for so many milliseconds).
     private static let usual = [
         "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
         "tcp_user_timeout": "30000",

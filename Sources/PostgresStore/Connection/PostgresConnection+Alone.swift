@@ -10,7 +10,8 @@ extension PostgresConnection {
         let deadline: ContinuousClock.Instant
     }
 
-    /// Waits until nothing is under way, and leaves the pipeline. Whoever called it calls ``giveBack()``, whatever happens.
+    /// Waits until nothing is under way, and leaves the pipeline. The caller calls ``giveBack()`` afterwards,
+    /// after an error too.
     func takeAlone(_ task: String, within limit: Duration) async throws(PostgresError) -> Solo {
         loop.checkIsolated()
         let solo = Solo(task: task, limit: limit, deadline: loop.now + limit)
@@ -38,8 +39,8 @@ extension PostgresConnection {
         return tag
     }
 
-    /// Waits for the next result, which the caller owns; nil when there is none left. A server that ends the session ends it
-    /// here.
+    /// Waits for the next result, which the caller owns; nil when there is none left. A server that ends the session
+    /// ends it here.
     func nextResult(_ solo: Solo) async throws(PostgresError) -> OpaquePointer? {
         try await drain(solo)
         while true {

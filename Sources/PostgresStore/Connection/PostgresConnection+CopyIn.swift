@@ -6,8 +6,8 @@ package struct CopyWriter {
     fileprivate let connection: PostgresConnection
     fileprivate let solo: PostgresConnection.Solo
 
-    /// Sends bytes; a row may be cut anywhere. Returns when the kernel has taken them, so that a source that is faster than the
-    /// server waits and nothing piles up. Pieces of about ``CopyRows/chunkBytes`` are best.
+    /// Sends bytes; a row may be cut anywhere. Returns when the kernel has taken them, so that a source that is faster
+    /// than the server waits and nothing piles up. Pieces of about ``CopyRows/chunkBytes`` are best.
     package func write(_ bytes: [UInt8]) async throws(PostgresError) {
         guard !bytes.isEmpty else { return }
         while true {
@@ -25,7 +25,8 @@ package struct CopyWriter {
 }
 
 extension PostgresConnection {
-    /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was copied.
+    /// Runs `COPY … FROM STDIN`; `body` writes the rows. All of it is one statement: if `body` throws, nothing was
+    /// copied.
     /// - Parameter limit: for the whole of it, reading the source included.
     /// - Returns: how many rows the server took.
     package func copyIn(

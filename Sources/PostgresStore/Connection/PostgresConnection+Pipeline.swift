@@ -6,7 +6,8 @@ extension PostgresConnection {
     ///
     /// A statement is a transaction of its own, unless it is run inside ``transaction(_:)``.
     /// - Parameter limit: how long it may take, waiting included. Past it the connection is lost.
-    /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried out.
+    /// - Throws: what the server said, or that the connection is lost and whether the statement may have been carried
+    ///   out.
     package func execute(
         _ statement: Statement, _ parameters: Parameters = [:], within limit: Duration = usualLimit
     ) async throws(PostgresError) -> Rows {
@@ -101,8 +102,8 @@ extension PostgresConnection {
 
     // MARK: Receiving
 
-    /// Takes results as far as they have arrived in full. For each statement libpq gives its results, a null at the end, and then
-    /// the mark of the sync, without a null (manual, "Pipeline Mode").
+    /// Takes results as far as they have arrived in full. For each statement libpq gives its results, a null at the
+    /// end, and then the mark of the sync, without a null (manual, "Pipeline Mode").
     func takeResults() {
         var nullsInRow = 0
         while let session = unsafe session, let call = inFlight.first, unsafe PQisBusy(session) == 0 {
@@ -176,8 +177,8 @@ extension PostgresConnection {
         case .duplicatePreparedStatement:
             preparesStatements = false
         case .invalidStatementName:
-            // Known to be prepared, but not there: a pooler stands between, and this is another server connection. Otherwise the
-            // preparation failed for the call before, and as text this one will say why.
+            // Known to be prepared, but not there: a pooler stands between, and this is another server connection.
+            // Otherwise the preparation failed for the call before, and as text this one will say why.
             if preparations[name] == .ready { preparesStatements = false }
         case .featureNotSupported where preparations[name] == .ready:
             // "cached plan must not change result type"

@@ -1,21 +1,21 @@
 extension PostgresConnection {
-    /// Runs a text of one or several statements, without parameters and without looking at their rows. As long as it says nothing
-    /// else, all of it is one transaction.
+    /// Runs a text of one or several statements, without parameters and without looking at their rows. As long as it
+    /// says nothing else, all of it is one transaction.
     package func runScript(_ sql: String, within limit: Duration = usualLimit) async throws(PostgresError) {
         _ = try await command(sql, task: "a script", within: limit)
     }
 
-    /// Asks for notifications of a channel, which come to ``onNotification``. The connection is to be kept for this: behind a
-    /// transaction pooler LISTEN succeeds and nothing ever comes.
+    /// Asks for notifications of a channel, which come to ``onNotification``. The connection is to be kept for this:
+    /// behind a transaction pooler LISTEN succeeds and nothing ever comes.
     package func listen(to channel: String) async throws(PostgresError) {
         let name = channel.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
         _ = try await command("listen \"\(name)\"", task: "listen", within: Self.usualLimit)
     }
 
-    /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. The connection must not be used by
-    /// anybody else meanwhile, or their statements are part of it.
-    /// - Throws: what `body` throws; or a ``PostgresError`` of the begin or the commit. Of a commit without an answer nobody
-    ///   knows whether it was done, and the error says so.
+    /// Runs `body` in a transaction: committed when it returns, rolled back when it throws. The connection must not be
+    /// used by anybody else meanwhile, or their statements are part of it.
+    /// - Throws: what `body` throws; or a ``PostgresError`` of the begin or the commit. Of a commit without an answer
+    ///   nobody knows whether it was done, and the error says so.
     package func transaction<Success>(
         within limit: Duration = usualLimit, _ body: () async throws -> Success
     ) async throws -> Success {

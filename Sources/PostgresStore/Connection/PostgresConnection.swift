@@ -4,16 +4,17 @@ package import Transport
 
 /// A connection to PostgreSQL, served by an event loop. It belongs to that loop: all its methods are called there.
 ///
-/// **Statements are pipelined.** ``execute(_:_:within:)`` sends without waiting for earlier answers, and what several tasks ask in
-/// one turn of the loop is one round trip. Each statement ends in a sync of its own, so that one failing aborts no other.
-/// Each is prepared on first use.
+/// **Statements are pipelined.** ``execute(_:_:within:)`` sends without waiting for earlier answers, and what several
+/// tasks ask in one turn of the loop is one round trip. Each statement ends in a sync of its own, so that one failing
+/// aborts no other. Each is prepared on first use.
 ///
-/// **Scripts, COPY and transactions** take the connection for themselves: what is under way is awaited, and statements of other
-/// tasks wait. They are better given a connection of their own; LISTEN needs one.
+/// **Scripts, COPY and transactions** take the connection for themselves: what is under way is awaited, and statements
+/// of other tasks wait. They are better given a connection of their own; LISTEN needs one.
 ///
-/// **Every call has a time limit.** Past it the connection is dropped and not cancelled: a cancel request needs a second
-/// connection, which in that situation hangs just as well. The server ends its side by `client_connection_check_interval`.
-/// All calls that were under way fail, and their errors say whether they may have been carried out.
+/// **Every call has a time limit.** Past it the connection is dropped and not cancelled: a cancel request needs a
+/// second connection, which in that situation hangs just as well. The server ends its side by
+/// `client_connection_check_interval`. All calls that were under way fail, and their errors say whether they may have
+/// been carried out.
 ///
 /// A connection that is lost stays lost; ``StoreConnection`` opens a new one.
 @safe package final class PostgresConnection {
@@ -34,8 +35,8 @@ package import Transport
     package let loop: EventLoop
     /// libpq's connection; nil once it is closed.
     var session: OpaquePointer?
-    /// A duplicate of libpq's socket, which libpq closes in the middle of a call when the connection breaks: the loop watches one
-    /// that stays open until ``end(_:)``.
+    /// A duplicate of libpq's socket, which libpq closes in the middle of a call when the connection breaks: the loop
+    /// watches one that stays open until ``end(_:)``.
     let descriptor: CInt
 
     /// Not sent yet, the oldest first.
@@ -46,8 +47,8 @@ package import Transport
     var preparations: [String: Preparation] = [:]
     /// False behind a transaction pooler, which gives each transaction another server connection.
     var preparesStatements = true
-    /// Inside ``transaction(within:_:)`` nothing is sent by name: behind a pooler the name may be unknown, and that would abort the
-    /// transaction before the statement could go as text.
+    /// Inside ``transaction(within:_:)`` nothing is sent by name: behind a pooler the name may be unknown, and that
+    /// would abort the transaction before the statement could go as text.
     var isInTransaction = false
     var isPumpPlanned = false
 
@@ -164,8 +165,8 @@ extension PostgresConnection: ReadinessHandler {
         planPump()
     }
 
-    /// Sends what libpq holds back, and waits for room where the kernel takes no more. Reading goes on meanwhile: server and
-    /// client would otherwise wait for each other when both have much to say.
+    /// Sends what libpq holds back, and waits for room where the kernel takes no more. Reading goes on meanwhile:
+    /// server and client would otherwise wait for each other when both have much to say.
     func flush() {
         guard let session = unsafe session else { return }
         switch unsafe PQflush(session) {
@@ -185,8 +186,8 @@ extension PostgresConnection: ReadinessHandler {
     }
 }
 
-/// Takes notices in place of libpq's own receiver, which prints them. An error that comes unasked is one of them: the server
-/// tells an idle client why it closes.
+/// Takes notices in place of libpq's own receiver, which prints them. An error that comes unasked is one of them: the
+/// server tells an idle client why it closes.
 private func noteNotice(_ connection: UnsafeMutableRawPointer?, _ notice: OpaquePointer?) {
     guard let connection = unsafe connection, let notice = unsafe notice else { return }
     let error = unsafe ServerError(notice, task: "waiting")

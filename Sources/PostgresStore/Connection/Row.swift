@@ -2,9 +2,9 @@ package import FoundationEssentials
 
 /// One row of a result. Columns are read by the names that the statement gives them, in any order.
 ///
-/// To ask for a column that the statement does not return, for another type than it has, or for a null without `optional…`, is a
-/// mistake in this program, not in the data: statement and reader stand beside each other. It ends the program with a sentence that
-/// names the statement and the column.
+/// To ask for a column that the statement does not return, for another type than it has, or for a null without
+/// `optional…`, is a mistake in this program, not in the data: statement and reader stand beside each other. It ends
+/// the program with a sentence that names the statement and the column.
 package struct Row {
     let rows: Rows
     let index: Int

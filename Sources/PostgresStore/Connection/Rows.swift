@@ -4,16 +4,16 @@ import Synchronization
 
 /// What a statement returned, in binary.
 ///
-/// `@unchecked Sendable` is sound: libpq never changes a result once it is handed over ("PGresult objects are normally read-only
-/// after creation, and so can be passed around freely between threads", manual, "Behavior in Threaded Programs"), the functions
-/// called here only read it, and it is freed by the last owner.
+/// `@unchecked Sendable` is sound: libpq never changes a result once it is handed over ("PGresult objects are normally
+/// read-only after creation, and so can be passed around freely between threads", manual, "Behavior in Threaded
+/// Programs"), the functions called here only read it, and it is freed by the last owner.
 @safe package final class Rows: @unchecked Sendable {
     private let result: OpaquePointer
     /// The statement, for the texts of failed preconditions.
     let task: String
-    /// For each column the address of the literal by which it was last asked for, and which column that was last. Thousands of rows are
-    /// read by the same literals: their addresses are compared, and texts only at the first row. Atomic since rows may be read
-    /// anywhere; whatever is found here is a hint that is checked.
+    /// For each column the address of the literal by which it was last asked for, and which column that was last.
+    /// Thousands of rows are read by the same literals: their addresses are compared, and texts only at the first row.
+    /// Atomic since rows may be read anywhere; whatever is found here is a hint that is checked.
     private let askedBy: UnsafeMutableBufferPointer<Atomic<UInt>>
     private let lastRead = Atomic<Int>(0)
 
@@ -73,8 +73,8 @@ import Synchronization
         return column
     }
 
-    /// Two columns of one name could be confused with each other. PostgreSQL calls all those `?column?` that it has no name for,
-    /// and nobody reads them.
+    /// Two columns of one name could be confused with each other. PostgreSQL calls all those `?column?` that it has no
+    /// name for, and nobody reads them.
     func checkNames() {
         let names = (0..<columnCount).map(name).filter { $0 != "?column?" }
         precondition(Set(names).count == names.count, "\(task) returns two columns of one name: \(names)")

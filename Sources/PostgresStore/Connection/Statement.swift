@@ -1,7 +1,7 @@
 /// A statement that the program runs: its name, in errors and logs, and its text.
 ///
-/// Written as a constant beside the function that binds it. Each connection prepares it on first use. Parameters have names:
-/// `where id = $queue_id`. PostgreSQL knows them by number, and gets them numbered.
+/// Written as a constant beside the function that binds it. Each connection prepares it on first use. Parameters have
+/// names: `where id = $queue_id`. PostgreSQL knows them by number, and gets them numbered.
 package struct Statement: Sendable {
     /// A few words with underscores, for people: `claim`, `finish_duty`.
     package let name: String
@@ -9,8 +9,8 @@ package struct Statement: Sendable {
     package let sql: String
     /// The names of its parameters: the first one is `$1`.
     let parameterNames: [String]
-    /// What the server knows it by. A transaction pooler may hand a connection to several versions of this program in turn, so
-    /// that a name alone could run another version's text: the text is part of the name.
+    /// What the server knows it by. A transaction pooler may hand a connection to several versions of this program in
+    /// turn, so that a name alone could run another version's text: the text is part of the name.
     let preparedName: String
 
     package init(_ name: String, _ sql: String) {
@@ -23,8 +23,8 @@ package struct Statement: Sendable {
 
     /// The values of its parameters in their order.
     ///
-    /// A name that is missing, unknown or there twice is a mistake in this program: statement and call stand beside each other.
-    /// It ends the program with a sentence that says where.
+    /// A name that is missing, unknown or there twice is a mistake in this program: statement and call stand beside
+    /// each other. It ends the program with a sentence that says where.
     func values(of parameters: Parameters) -> [Parameter] {
         precondition(
             parameters.pairs.count == parameterNames.count,
@@ -46,8 +46,8 @@ package struct Statement: Sendable {
     }
 }
 
-/// Replaces the names of parameters by numbers, in the order in which they first occur. Comments and texts between single quotes
-/// stay as they are.
+/// Replaces the names of parameters by numbers, in the order in which they first occur. Comments and texts between
+/// single quotes stay as they are.
 private struct ParameterNumbering {
     private(set) var names: [String] = []
 

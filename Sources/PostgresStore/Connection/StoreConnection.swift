@@ -1,11 +1,11 @@
 package import QueueCore
 package import Transport
 
-/// A connection that comes back: whoever asks gets the one that is open, or waits until there is one again.
+/// A connection that is opened again when it is lost. A caller gets the open one, or waits until there is one again.
 ///
-/// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time however many
-/// wait. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here: only the caller knows
-/// whether that does harm.
+/// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time
+/// however many wait. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here:
+/// only the caller knows whether that does harm.
 ///
 /// Belongs to an event loop, like the connections it opens.
 package final class StoreConnection {
@@ -34,7 +34,8 @@ package final class StoreConnection {
     private var isClosed = false
 
     /// Connects to nothing yet.
-    /// - Parameter prepare: called with each new connection before anybody gets it. What it throws counts as a failed attempt.
+    /// - Parameter prepare: called with each new connection before anybody gets it. What it throws counts as a failed
+    ///   attempt.
     package init(
         to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, backoff: Backoff = .store,
         prepare: ((PostgresConnection) async throws(PostgresError) -> Void)? = nil
@@ -49,7 +50,8 @@ package final class StoreConnection {
 
     /// The open connection.
     /// - Parameter limit: how long to wait for one.
-    /// - Throws: why there is none: at once if the server refuses us, since waiting does not change that; else at the limit.
+    /// - Throws: why there is none: at once if the server refuses us, since waiting does not change that; else at the
+    ///   limit.
     package func current(
         within limit: Duration = PostgresConnection.usualLimit
     ) async throws(PostgresError) -> PostgresConnection {
@@ -65,7 +67,7 @@ package final class StoreConnection {
         }
     }
 
-    /// Closes the connection, and opens none any more. Whoever waits or has a statement under way gets an error.
+    /// Closes the connection, and opens none any more. Tasks that wait, or have a statement under way, get an error.
     package func close() {
         isClosed = true
         attempts?.cancel()
@@ -117,7 +119,8 @@ package final class StoreConnection {
     /// Starts the attempts, unless they are under way.
     private func attemptInTurn() {
         guard attempts == nil, !isClosed else { return }
-        // Whoever asks may be any task of the loop; the attempts go on after it. Sound, since `run` puts them on the same loop.
+        // Whoever asks may be any task of the loop; the attempts go on after it. Sound, since `run` puts them on the
+        // same loop.
         nonisolated(unsafe) let store = self
         attempts = Task {
             await unsafe store.loop.run { _ in

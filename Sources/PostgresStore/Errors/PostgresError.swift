@@ -20,7 +20,8 @@ package enum PostgresError: Error, Equatable {
     case timedOut(String, after: Duration, Outcome)
     /// The connection broke, or was closed by the server.
     case connectionLost(String, reason: String, Outcome)
-    /// Two transactions were in each other's way (deadlock, serialization, a lock not had in time): the same again may go well.
+    /// Two transactions were in each other's way (deadlock, serialization, a lock not had in time): the same again may
+    /// go well.
     case contended(ServerError)
     /// A row with this key is there already.
     case duplicate(constraint: String, ServerError)

@@ -3,9 +3,9 @@ package import QueueCore
 extension Statement {
     /// Moves ready jobs from `job` to `lease` and brings their recipients with the tokens of those that are active.
     ///
-    /// `$quotas`: how many jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has just seen; jobs that were
-    /// claimed before leave index entries, which the probe need not pass over. `$at_most_once_window`: how far a job that is sent at
-    /// most once may be dispatched before its first flush.
+    /// `$quotas`: how many jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has just
+    /// seen; jobs that were claimed before leave index entries, which the probe need not pass over.
+    /// `$at_most_once_window`: how far a job that is sent at most once may be dispatched before its first flush.
     static let claim = Statement(
         "claim",
         #"""
@@ -63,11 +63,12 @@ extension Statement {
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b on true
-        -- Active devices only, and of a message to a user only those that are still the user's: a phone may have changed hands
-        -- since. A recipient that is missing is suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs
-        -- a recipient), which also brings devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is
-        -- sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too.
-        -- Each job meets one of the branches: the conditions on its message are looked at once.
+        -- Active devices only, and of a message to a user only those that are still the user's: a phone may have
+        -- changed hands since. A recipient that is missing is suppressed. Where the job's range is dense, one range
+        -- scan (0.5 to 0.8 µs a recipient), which also brings devices that are not the job's: RecipientTokens takes the
+        -- job's own, by id. Where it is sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a
+        -- newer update took the place of is missing, too. Each job meets one of the branches: the conditions on its
+        -- message are looked at once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
@@ -171,8 +172,8 @@ package struct ClaimedJob: Sendable {
 }
 
 extension ClaimedJob {
-    /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed. Nothing can be sent
-    /// for such a job, and it must not cost the worker that claims it.
+    /// Why nobody can tell which outcome is whose, if that is so: the row was written by hand, or storage has failed.
+    /// Nothing can be sent for such a job, and it must not cost the worker that claims it.
     package var damage: String? {
         if let missing { return "the job's \(missing) is not there any more" }
         if awaitsRecipients { return nil }
@@ -191,8 +192,8 @@ extension ClaimedJob {
 }
 
 extension PostgresConnection {
-    /// Claims jobs for `owner` for the time `lease`, and returns them in the order in which they are to be sent: by `run_at`, then by
-    /// id. Jobs that others are claiming at this moment are passed over.
+    /// Claims jobs for `owner` for the time `lease`, and returns them in the order in which they are to be sent: by
+    /// `run_at`, then by id. Jobs that others are claiming at this moment are passed over.
     package func claim(
         _ quotas: [ClaimQuota], owner: Int64, lease: Duration, atMostOnceWindow: Int
     ) async throws(PostgresError) -> [ClaimedJob] {
@@ -207,14 +208,14 @@ extension PostgresConnection {
                 "owner": .int8(owner), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
-        // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old ones. Sorted by
-        // the server they would be written to disk: a batch takes more than its work_mem.
+        // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old
+        // ones. Sorted by the server they would be written to disk: a batch takes more than its work_mem.
         let jobs = rows.compactMap { row in ClaimedJob(row).map { (runAt: row.int8("run_at"), job: $0) } }
         return jobs.sorted { ($0.runAt, $0.job.key.jobID) < ($1.runAt, $1.job.key.jobID) }.map(\.job)
     }
 
-    /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that, for these
-    /// recipients, or are no more if there are none.
+    /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that,
+    /// for these recipients, or are no more if there are none.
     package func findRecipients(of keys: [LeaseKey], owner: Int64) async throws(PostgresError) {
         _ = try await execute(.findRecipients, ["owner": .int8(owner)] + keys.parameters)
     }

@@ -133,8 +133,10 @@ extension PostgresConnection {
         return work
     }
 
-    /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and lane.
-    /// - Parameter known: campaigns that have jobs to be made, from a look at everything; their ready jobs are counted anew.
+    /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and
+    /// lane.
+    /// - Parameter known: campaigns that have jobs to be made, from a look at everything; their ready jobs are counted
+    ///   anew.
     package func ready(
         above floors: [LaneHead], countingTo limit: Int32, known: [ReadyWork.FanOut]
     ) async throws(PostgresError) -> ReadyWork {

@@ -1,8 +1,8 @@
 /// The tokens of a job's recipients, by ordinal; a recipient that may not be sent to has none.
 ///
-/// A claim reads the devices of a dense job with one range scan, which also brings neighbours that are not the job's. So a token
-/// belongs to a recipient only if it came with the recipient's own device id. Counts and places say nothing: a job that lost
-/// one recipient and whose range has one stranger brings as many tokens as it has recipients.
+/// A claim reads the devices of a dense job with one range scan, which also brings neighbours that are not the job's.
+/// So a token belongs to a recipient only if it came with the recipient's own device id. Counts and places say nothing:
+/// a job that lost one recipient and whose range has one stranger brings as many tokens as it has recipients.
 package struct RecipientTokens: Sendable {
     private let found: ByteArrays
     /// For each ordinal the place of its token in `found`; `missing` if there is none.

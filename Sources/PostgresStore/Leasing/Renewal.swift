@@ -1,6 +1,7 @@
 extension Statement {
-    /// What ends the statements that renew: the jobs that are still held, whether they were written, and whether something of theirs
-    /// was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not renewed.
+    /// What ends the statements that renew: the jobs that are still held, whether they were written, and whether
+    /// something of theirs was stopped meanwhile. A lease that somebody has locked is passed over: it is held, and not
+    /// renewed.
     private static let keptLeases = #"""
 
         select k.queue_id, k.job_id, k.epoch, true as written,
@@ -17,8 +18,9 @@ extension Statement {
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
 
-    /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is harmless; and numbered,
-    /// since one that was given up may still be carried out after its repetition, and would take the mark back below what was sent since.
+    /// Writes what is known of many jobs and renews their leases. Values are absolute, so that repeating a flush is
+    /// harmless; and numbered, since one that was given up may still be carried out after its repetition, and would
+    /// take the mark back below what was sent since.
     static let flush = Statement(
         "flush",
         #"""
@@ -29,7 +31,8 @@ extension Statement {
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner and l.flush <= $number
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+            and l.owner = $owner and l.flush <= $number
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
@@ -48,7 +51,8 @@ extension Statement {
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+            and l.owner = $owner
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
@@ -59,7 +63,8 @@ extension Statement {
         """# + keptLeases)
 }
 
-/// What became of leases that were to be renewed: those that are missing here are lost, and nothing more may be sent for them.
+/// What became of leases that were to be renewed: those that are missing here are lost, and nothing more may be sent
+/// for them.
 package struct KeptLeases: Sendable {
     /// Those that were renewed.
     package private(set) var keys: Set<LeaseKey> = []

@@ -1,9 +1,10 @@
 extension Statement {
-    /// Takes leases past their deadline away and puts their jobs back with the progress they had. The deadline decides and
-    /// nothing else; whoever held them finds no row with its epoch any more.
+    /// Takes leases past their deadline away and puts their jobs back with the progress they had. The deadline decides
+    /// and nothing else; whoever held them finds no row with its epoch any more.
     ///
-    /// Whoever was lost with a job a second time may have been lost because of one of those that it held: from then on they come back one
-    /// by one, within a time that doubles, so that whoever costs workers is not in the same company each time.
+    /// Whoever was lost with a job a second time may have been lost because of one of those that it held: from then on
+    /// they come back one by one, within a time that doubles, so that whoever costs workers is not in the same company
+    /// each time.
     static let rescue = Statement(
         "rescue",
         #"""

@@ -18,8 +18,8 @@ extension StoredMessage {
     static let missing = StoredMessage(
         id: 0, payload: [], pushType: .alert, priority: nil, expiration: .apnsDefault, collapseID: nil)
 
-    /// Reads the columns `message_id`, `payload`, `push_type`, `priority`, `expiration`, `collapse_id` and `is_broadcast`; nil for a
-    /// push type that only a newer version knows.
+    /// Reads the columns `message_id`, `payload`, `push_type`, `priority`, `expiration`, `collapse_id` and
+    /// `is_broadcast`; nil for a push type that only a newer version knows.
     init?(_ row: Row) {
         let id = row.int8("message_id")
         guard let pushType = PushType(rawValue: row.text("push_type")) else { return nil }

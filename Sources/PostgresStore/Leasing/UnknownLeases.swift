@@ -1,6 +1,7 @@
 extension Statement {
-    /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two sets by hashing
-    /// or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where 20,000 were held.
+    /// Leases in a worker's name that it does not know of: the answer to their claim was lost. `except` compares two
+    /// sets by hashing or sorting, whatever their sizes: with `<> all` each lease was compared with each, for 1 s where
+    /// 20,000 were held.
     static let unknownLeases = Statement(
         "unknown_leases",
         #"""
@@ -25,8 +26,8 @@ package struct UnknownLease: Sendable {
 
     /// As it goes back if nothing was sent for it: with the mark that it had before the claim.
     ///
-    /// Of a job that no worker was lost with, that is its first recipient without an outcome, since all that was given back was given back
-    /// so. Of others nobody knows, and the mark stays.
+    /// Of a job that no worker was lost with, that is its first recipient without an outcome, since all that was given
+    /// back was given back so. Of others nobody knows, and the mark stays.
     package var asItWas: LeaseProgress {
         guard rescues == 0 else { return progress }
         let mark = progress.outcomes.firstIndex(of: 0) ?? progress.outcomes.count

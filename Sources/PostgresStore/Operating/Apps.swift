@@ -15,7 +15,10 @@ extension Statement {
         "apps",
         #"""
         select t.name as tenant, a.bundle_id, array_to_string(array(
-                 select q.environment from pushq.queue q where q.tenant_id = a.tenant_id and q.app_id = a.id order by 1), ', ') as environments,
+                 select q.environment
+                 from pushq.queue q
+                 where q.tenant_id = a.tenant_id and q.app_id = a.id
+                 order by 1), ', ') as environments,
                a.created_at
         from pushq.app a join pushq.tenant t on t.id = a.tenant_id
         where $tenant::text is null or t.name = $tenant
@@ -27,10 +30,12 @@ extension Statement {
         "app_contents",
         #"""
         select least($limit, coalesce(sum(
-                 (select count(*) from (select from pushq.device d where d.queue_id = q.id limit $limit) c)), 0))::bigint as devices,
+                 (select count(*) from (select from pushq.device d where d.queue_id = q.id limit $limit) c)), 0))::bigint
+                 as devices,
                least($limit, coalesce(sum(
                  (select count(*) from (select from pushq.job j where j.queue_id = q.id limit $limit) c)
-                 + (select count(*) from (select from pushq.lease l where l.queue_id = q.id limit $limit) c)), 0))::bigint as jobs
+                 + (select count(*) from (select from pushq.lease l where l.queue_id = q.id limit $limit) c)), 0))::bigint
+                 as jobs
         from pushq.app a
         join pushq.tenant t on t.id = a.tenant_id
         left join pushq.queue q on q.tenant_id = a.tenant_id and q.app_id = a.id
@@ -84,8 +89,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should that be interrupted,
-    /// upkeep goes on with it. False if there is no such app.
+    /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should
+    /// that be interrupted, upkeep goes on with it. False if there is no such app.
     /// - Parameter progress: is told how many rows, at the least, have been deleted.
     package func removeApp(
         _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }

@@ -2,23 +2,30 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// The latest first: of all queues, of `$queue`, or the one under `$key`. Campaigns are kept for years: each of the branches reads
-    /// no more than `$limit` from an index, and PostgreSQL runs only one of them.
+    /// The latest first: of all queues, of `$queue`, or the one under `$key`. Campaigns are kept for years: each of the
+    /// branches reads no more than `$limit` from an index, and PostgreSQL runs only one of them.
     static let campaigns = Statement(
         "campaigns",
         #"""
         select n.tenant, n.app, n.environment, c.key, c.campaign_id,
                case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
                     when c.paused_at is not null then 'paused' else 'running' end as state,
-               c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
+               c.total, c.waiting,
+               c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
                c.finished, c.created_at, c.fanned_out_at,
                c.cancelled_at is not null and exists (
                  select from pushq.fan_out f
-                 where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null and f.done_at = c.cancelled_at) as cut_short
+                 where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
+                   and f.done_at = c.cancelled_at) as cut_short
         from (
-          (select queue_id, id from pushq.campaign where $queue::text is null and $key::text is null order by id desc limit $limit)
+          (select queue_id, id
+           from pushq.campaign
+           where $queue::text is null and $key::text is null
+           order by id desc
+           limit $limit)
           union all
-          -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as good.
+          -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as
+          -- good.
           (select c.queue_id, c.id
            from (select case when $queue is not null and $key is null then pushq.queue_id($queue) end as id) q
            cross join lateral (
@@ -39,8 +46,8 @@ extension Statement {
     static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($queue, $key, $send_by)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($queue, $key)")
 
-    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without the failures
-    /// that were sent again by hand.
+    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without
+    /// the failures that were sent again by hand.
     static let refusals = Statement(
         "refusals",
         #"""
@@ -98,44 +105,44 @@ package enum CampaignOrder: Equatable, Sendable {
 
 extension PostgresConnection {
     /// The latest campaigns of a queue, or of all.
-    package func campaigns(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [CampaignSummary] {
-        try await execute(.campaigns, ["queue": .text(queue), "limit": .int8(Int64(limit)), "key": .text(nil)])
+    package func campaigns(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [CampaignSummary] {
+        try await execute(.campaigns, ["queue": .queue(queue), "limit": .int8(Int64(limit)), "key": .text(nil)])
             .compactMap(CampaignSummary.init)
     }
 
     /// A campaign of a queue; nil without one of that key.
-    package func campaign(_ key: String, ofQueue queue: String) async throws(PostgresError) -> CampaignSummary? {
-        try await execute(.campaigns, ["queue": .text(queue), "limit": .int8(1), "key": .text(key)]).first
+    package func campaign(_ key: String, ofQueue queue: QueueName) async throws(PostgresError) -> CampaignSummary? {
+        try await execute(.campaigns, ["queue": .queue(queue), "limit": .int8(1), "key": .text(key)]).first
             .flatMap(CampaignSummary.init)
     }
 
     /// Carries out an order. False if there is no such campaign, or if its state does not allow it.
     package func order(
-        _ order: CampaignOrder, campaign key: String, ofQueue queue: String
+        _ order: CampaignOrder, campaign key: String, ofQueue queue: QueueName
     ) async throws(PostgresError) -> Bool {
         switch order {
         case .pause:
-            let parameters: Parameters = ["queue": .text(queue), "key": .text(key)]
+            let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)]
             return try await execute(.pauseCampaign, parameters).one().bool("pause_campaign")
         case .resume(let sendBy):
-            let parameters: Parameters = ["queue": .text(queue), "key": .text(key), "send_by": .time(sendBy)]
+            let parameters: Parameters = ["queue": .queue(queue), "key": .text(key), "send_by": .time(sendBy)]
             return try await execute(.resumeCampaign, parameters).one().bool("resume_campaign")
         case .cancel:
-            let parameters: Parameters = ["queue": .text(queue), "key": .text(key)]
+            let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)]
             return try await execute(.cancelCampaign, parameters).one().bool("cancel_campaign")
         }
     }
 
     /// Why recipients of a campaign or send were refused for good, and how many of each.
-    package func refusals(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> [(Reason, Int)] {
-        try await execute(.refusals, ["queue": .text(queue), "root": .int8(root)]).map { row in
+    package func refusals(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> [(Reason, Int)] {
+        try await execute(.refusals, ["queue": .queue(queue), "root": .int8(root)]).map { row in
             (Reason(code: UInt8(truncatingIfNeeded: row.int4("code"))), row.count("count"))
         }
     }
 
     /// When the last job of a campaign or send ended; nil if none has.
-    package func lastEnd(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> Date? {
-        try await execute(.lastEnd, ["queue": .text(queue), "root": .int8(root)]).first?.optionalTime("ended_at")
+    package func lastEnd(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Date? {
+        try await execute(.lastEnd, ["queue": .queue(queue), "root": .int8(root)]).first?.optionalTime("ended_at")
     }
 }
 

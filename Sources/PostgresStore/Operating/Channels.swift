@@ -42,24 +42,24 @@ package struct StoredChannel: Sendable {
 extension PostgresConnection {
     /// Makes a channel known to its queue, or brings it back if it was retired.
     package func registerChannel(
-        _ channel: ChannelID, policy: ChannelPolicy, inQueue queue: String
+        _ channel: ChannelID, policy: ChannelPolicy, inQueue queue: QueueName
     ) async throws(PostgresError) {
         _ = try await execute(
             .registerChannel,
-            ["queue": .text(queue), "channel": .text(channel.text), "policy": .int4(Int32(policy.rawValue))])
+            ["queue": .queue(queue), "channel": .text(channel.text), "policy": .int4(Int32(policy.rawValue))])
     }
 
     /// Has nothing sent to these channels any more. Returns how many of them were in use till now.
     @discardableResult
-    package func retireChannels(_ channels: [ChannelID], ofQueue queue: String) async throws(PostgresError) -> Int {
+    package func retireChannels(_ channels: [ChannelID], ofQueue queue: QueueName) async throws(PostgresError) -> Int {
         let rows = try await execute(
-            .retireChannels, ["queue": .text(queue), "channels": .textArray(channels.map(\.text))])
+            .retireChannels, ["queue": .queue(queue), "channels": .textArray(channels.map(\.text))])
         return try rows.one().count("count")
     }
 
     /// The channels of a queue, the oldest first, those that were retired among them. An unknown queue is an error.
-    package func channels(ofQueue queue: String) async throws(PostgresError) -> [StoredChannel] {
-        try await execute(.channels, ["queue": .text(queue)]).compactMap { row in
+    package func channels(ofQueue queue: QueueName) async throws(PostgresError) -> [StoredChannel] {
+        try await execute(.channels, ["queue": .queue(queue)]).compactMap { row in
             guard let channel = try? ChannelID(row.text("channel")) else { return nil }
             return StoredChannel(
                 channel: channel, policy: ChannelPolicy(rawValue: row.int2("policy")) ?? .none,

@@ -31,7 +31,8 @@ extension Statement {
         from pushq.credential c
         join pushq.tenant t on t.id = c.tenant_id
         join pushq.app a on a.tenant_id = c.tenant_id
-        where c.tenant_id = $tenant_id and c.id = $id and q.tenant_id = c.tenant_id and q.app_id = a.id and q.credential_id is null
+        where c.tenant_id = $tenant_id and c.id = $id and q.tenant_id = c.tenant_id and q.app_id = a.id
+          and q.credential_id is null
           and q.environment = any (c.environments) and (c.topics = '{}' or a.bundle_id = any (c.topics))
           and (c.not_after is null or c.not_after > now())
         returning t.name || '/' || a.bundle_id || '/' || q.environment as queue, pushq.wake()::text
@@ -52,8 +53,8 @@ extension Statement {
 
 extension PostgresConnection {
     /// Sends a queue with a credential of its tenant. False without such a credential; an unknown queue is an error.
-    package func useCredential(_ name: String, forQueue queue: String) async throws(PostgresError) -> Bool {
-        try await execute(.useCredential, ["queue": .text(queue), "name": .text(name)]).one().bool("was_given")
+    package func useCredential(_ name: String, forQueue queue: QueueName) async throws(PostgresError) -> Bool {
+        try await execute(.useCredential, ["queue": .queue(queue), "name": .text(name)]).one().bool("was_given")
     }
 
     /// Sends all queues with a credential that it is good for and that have none. Returns their names.

@@ -17,18 +17,22 @@ extension Statement {
         insert into pushq.credential
           (tenant_id, id, name, kind, team_id, key_id, topics, environments, fingerprint, not_after, sealed)
         overriding system value
-        values ($tenant_id, $id, $name, $kind, $team_id, $key_id, $topics::text[], $environments::text[], $fingerprint, $not_after, $sealed)
+        values
+          ($tenant_id, $id, $name, $kind, $team_id, $key_id, $topics::text[], $environments::text[], $fingerprint,
+           $not_after, $sealed)
         on conflict on constraint credential_name_once do nothing
         returning id
         """#)
 
-    /// The same row with another secret: its version grows, and queues that a worker paused because of the old one go on.
+    /// The same row with another secret: its version grows, and queues that a worker paused because of the old one go
+    /// on.
     static let replaceCredential = Statement(
         "replace_credential",
         #"""
         with replaced as (
           update pushq.credential
-          set kind = $kind, team_id = $team_id, key_id = $key_id, topics = $topics::text[], environments = $environments::text[], fingerprint = $fingerprint,
+          set kind = $kind, team_id = $team_id, key_id = $key_id, topics = $topics::text[],
+              environments = $environments::text[], fingerprint = $fingerprint,
               not_after = $not_after, sealed = $sealed, warned_days = null, version = version + 1, replaced_at = now()
           where tenant_id = $tenant_id and id = $id
           returning tenant_id, id),
@@ -44,9 +48,11 @@ extension Statement {
     static let credentials = Statement(
         "credentials",
         #"""
-        select t.name as tenant, c.name, c.kind, c.version, c.team_id, c.key_id, array_to_string(c.topics, ', ') as topics,
+        select t.name as tenant, c.name, c.kind, c.version, c.team_id, c.key_id,
+               array_to_string(c.topics, ', ') as topics,
                array_to_string(c.environments, ', ') as environments, c.not_after,
-               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues, now() as now
+               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues,
+               now() as now
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where $tenant::text is null or t.name = $tenant
         order by t.name, c.name
@@ -55,7 +61,8 @@ extension Statement {
     static let sealedCredential = Statement(
         "sealed_credential",
         #"""
-        select c.tenant_id, c.id, c.kind, c.team_id, c.key_id, c.sealed, c.environments::text[], c.topics::text[], c.not_after
+        select c.tenant_id, c.id, c.kind, c.team_id, c.key_id, c.sealed, c.environments::text[], c.topics::text[],
+               c.not_after
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where t.name = $tenant and c.name = $name
         """#)
@@ -174,7 +181,8 @@ extension PostgresConnection {
         return try await execute(.addCredential, parameters).count > 0
     }
 
-    /// Puts another secret into a credential's row. Returns how many queues go on that a worker had paused because of it.
+    /// Puts another secret into a credential's row. Returns how many queues go on that a worker had paused because of
+    /// it.
     package func replaceCredential(_ id: CredentialID, by credential: NewCredential) async throws(PostgresError) -> Int
     {
         let rows = try await execute(.replaceCredential, id.parameters + credential.parameters)
@@ -193,8 +201,8 @@ extension PostgresConnection {
             SealedCredential.init)
     }
 
-    /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from being
-    /// removed.
+    /// Removes a credential unless queues are sent with it. Nil without such a one, else how many queues kept it from
+    /// being removed.
     package func removeCredential(_ name: String, of tenant: String) async throws(PostgresError) -> Int? {
         try await execute(.removeCredential, ["tenant": .text(tenant), "name": .text(name)]).first.map {
             $0.count("queues")

@@ -9,7 +9,8 @@ extension Statement {
         select d.id, d.token, d.user_key, d.active, d.registered_at,
                d.inactive_since, d.inactive_reason, d.reactivated_at
         from pushq.device d
-        where d.queue_id = pushq.queue_id($queue) and d.id > $last and ($user_key::text is null or d.user_key = $user_key) and (d.active or $inactive)
+        where d.queue_id = pushq.queue_id($queue) and d.id > $last
+          and ($user_key::text is null or d.user_key = $user_key) and (d.active or $inactive)
         order by d.id
         limit $limit
         """#)
@@ -41,9 +42,13 @@ extension Statement {
         "reactivate_device",
         #"""
         with d as materialized (
-          select queue_id, id, active from pushq.device where queue_id = pushq.queue_id($queue) and token = $token for update),
+          select queue_id, id, active
+          from pushq.device
+          where queue_id = pushq.queue_id($queue) and token = $token
+          for update),
         changed as (
-          update pushq.device x set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
+          update pushq.device x
+          set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
           from d where x.queue_id = d.queue_id and x.id = d.id)
         select exists (select from d) as is_known, exists (select from d where not d.active) as has_changed
         """#)
@@ -77,26 +82,26 @@ package enum DeviceChange: Sendable {
 extension PostgresConnection {
     /// A page of a queue's devices: those with ids above `last`.
     package func devices(
-        inQueue queue: String, after last: Int64, userKey: String?, includesInactive: Bool, limit: Int
+        inQueue queue: QueueName, after last: Int64, userKey: String?, includesInactive: Bool, limit: Int
     ) async throws(PostgresError) -> [Device] {
         let parameters: Parameters = [
-            "queue": .text(queue), "last": .int8(last), "user_key": .text(userKey),
+            "queue": .queue(queue), "last": .int8(last), "user_key": .text(userKey),
             "inactive": .bool(includesInactive), "limit": .int8(Int64(limit)),
         ]
         return try await execute(.devices, parameters).compactMap(Device.init)
     }
 
     /// The device of a token; nil without one.
-    package func device(_ token: DeviceToken, inQueue queue: String) async throws(PostgresError) -> Device? {
-        try await execute(.device, ["queue": .text(queue), "token": .bytea(token.bytes)]).first.flatMap(Device.init)
+    package func device(_ token: DeviceToken, inQueue queue: QueueName) async throws(PostgresError) -> Device? {
+        try await execute(.device, ["queue": .queue(queue), "token": .bytea(token.bytes)]).first.flatMap(Device.init)
     }
 
     /// Takes a device out of all sends to come, or brings it back.
     package func setDevice(
-        _ token: DeviceToken, inQueue queue: String, isActive: Bool
+        _ token: DeviceToken, inQueue queue: QueueName, isActive: Bool
     ) async throws(PostgresError) -> DeviceChange {
         let statement: Statement = isActive ? .reactivateDevice : .deactivateDevice
-        let parameters: Parameters = ["queue": .text(queue), "token": .bytea(token.bytes)]
+        let parameters: Parameters = ["queue": .queue(queue), "token": .bytea(token.bytes)]
         let row = try await execute(statement, parameters).one()
         guard row.bool("is_known") else { return .unknown }
         return row.bool("has_changed") ? .changed : .unchanged

@@ -2,8 +2,8 @@ package import FoundationEssentials
 package import QueueCore
 
 extension Statement {
-    /// Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the most
-    /// frequent first: bytes 128 to 191 of the outcomes.
+    /// Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count,
+    /// the most frequent first: bytes 128 to 191 of the outcomes.
     static let failedJobs = Statement(
         "failed_jobs",
         #"""
@@ -48,18 +48,19 @@ package struct FailedJob: Sendable {
 
 extension PostgresConnection {
     /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
-    package func failedJobs(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [FailedJob] {
-        try await execute(.failedJobs, ["queue": .text(queue), "limit": .int8(Int64(limit))]).compactMap(FailedJob.init)
+    package func failedJobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [FailedJob] {
+        try await execute(.failedJobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(
+            FailedJob.init)
     }
 
     /// Sends again to the failed recipients of a job, each once. Returns how many there were.
-    package func retryFailed(ofJob id: Int64, inQueue queue: String) async throws(PostgresError) -> Int {
-        try await execute(.retryFailed, ["queue": .text(queue), "job": .int8(id)]).one().count("retry_failed")
+    package func retryFailed(ofJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Int {
+        try await execute(.retryFailed, ["queue": .queue(queue), "job": .int8(id)]).one().count("retry_failed")
     }
 
     /// Sends again to the failed recipients of a campaign, each once. Returns how many there were.
-    package func retryFailed(ofCampaign key: String, inQueue queue: String) async throws(PostgresError) -> Int {
-        try await execute(.retryFailedCampaign, ["queue": .text(queue), "key": .text(key)])
+    package func retryFailed(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int {
+        try await execute(.retryFailedCampaign, ["queue": .queue(queue), "key": .text(key)])
             .one().count("retry_failed_campaign")
     }
 }

@@ -38,8 +38,8 @@ package struct FeedbackEntry: Sendable {
 
 extension PostgresConnection {
     /// The latest reports about devices of a queue.
-    package func feedback(ofQueue queue: String, limit: Int) async throws(PostgresError) -> [FeedbackEntry] {
-        try await execute(.feedback, ["queue": .text(queue), "limit": .int8(Int64(limit))]).map { row in
+    package func feedback(ofQueue queue: QueueName, limit: Int) async throws(PostgresError) -> [FeedbackEntry] {
+        try await execute(.feedback, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).map { row in
             FeedbackEntry(
                 deviceID: row.int8("device_id"),
                 token: row.optionalBytes("token").flatMap { try? DeviceToken(bytes: $0) },

@@ -4,13 +4,13 @@ package import QueueCore
 extension Statement {
     /// Waiting and held jobs, in the order in which they are claimed.
     ///
-    /// Waiting ones are read in the order of their index, no more than `$limit`, however many there are. The branches for one queue and
-    /// for all have plans of their own, and PostgreSQL runs only one of them.
+    /// Waiting ones are read in the order of their index, no more than `$limit`, however many there are. The branches
+    /// for one queue and for all have plans of their own, and PostgreSQL runs only one of them.
     static let jobs = Statement(
         "jobs",
         #"""
-        select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues,
-               j.campaign_id, j.root_id, w.name as worker
+        select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt,
+               j.rescues, j.campaign_id, j.root_id, w.name as worker
         from (
           (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
                   null::bigint as owner
@@ -78,13 +78,13 @@ package struct JobResult: Sendable {
 
 extension PostgresConnection {
     /// Jobs that wait or are held, of a queue or of all, those to be sent first in front.
-    package func jobs(ofQueue queue: String?, limit: Int) async throws(PostgresError) -> [JobSummary] {
-        try await execute(.jobs, ["queue": .text(queue), "limit": .int8(Int64(limit))]).compactMap(JobSummary.init)
+    package func jobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [JobSummary] {
+        try await execute(.jobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(JobSummary.init)
     }
 
     /// The end of a job; nil if it has not ended, or too long ago.
-    package func result(ofJob id: Int64, inQueue queue: String) async throws(PostgresError) -> JobResult? {
-        try await execute(.jobResult, ["queue": .text(queue), "job": .int8(id)]).first.map { row in
+    package func result(ofJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> JobResult? {
+        try await execute(.jobResult, ["queue": .queue(queue), "job": .int8(id)]).first.map { row in
             JobResult(
                 rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), endedAt: row.time("ended_at"),
                 tally: OutcomeTally(row))

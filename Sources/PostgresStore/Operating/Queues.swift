@@ -23,7 +23,8 @@ extension Statement {
     static let queues = Statement(
         "queues",
         #"""
-        select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name as credential,
+        select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts,
+               c.name as credential,
                q.gateway,
                case when q.paused_at is not null then q.paused_reason
                     when t.suspended_at is not null then 'the tenant is suspended' end as paused_reason,
@@ -43,7 +44,8 @@ extension Statement {
     static let pauseQueue = Statement(
         "pause_queue",
         #"""
-        update pushq.queue set paused_at = coalesce(paused_at, now()), paused_reason = $reason, paused_credential_version = null
+        update pushq.queue
+        set paused_at = coalesce(paused_at, now()), paused_reason = $reason, paused_credential_version = null
         where id = pushq.queue_id($queue)
         returning pushq.tell('queue', id)::text
         """#)
@@ -63,7 +65,8 @@ extension Statement {
         #"""
         update pushq.queue
         set weight = coalesce($weight::float8::real, weight), connections = coalesce($connections::int, connections),
-            max_attempts = coalesce($max_attempts::int, max_attempts), derive_collapse_id = coalesce($derive_collapse_id::boolean, derive_collapse_id),
+            max_attempts = coalesce($max_attempts::int, max_attempts),
+            derive_collapse_id = coalesce($derive_collapse_id::boolean, derive_collapse_id),
             gateway = coalesce($gateway, gateway), feedback_every = coalesce($feedback_every::interval, feedback_every)
         where id = pushq.queue_id($queue)
         """#)
@@ -138,12 +141,12 @@ extension PostgresConnection {
 
     /// Stops sending of a queue until it is resumed. An unknown queue is an error.
     package func pauseQueue(_ name: QueueName, reason: String) async throws(PostgresError) {
-        _ = try await execute(.pauseQueue, ["queue": .text(name.description), "reason": .text(reason)])
+        _ = try await execute(.pauseQueue, ["queue": .queue(name), "reason": .text(reason)])
     }
 
     /// Lets a paused queue go on. An unknown queue is an error.
     package func resumeQueue(_ name: QueueName) async throws(PostgresError) {
-        _ = try await execute(.resumeQueue, ["queue": .text(name.description)])
+        _ = try await execute(.resumeQueue, ["queue": .queue(name)])
     }
 
     /// Changes settings of a queue. An unknown queue is an error.
@@ -151,7 +154,7 @@ extension PostgresConnection {
         _ = try await execute(
             .setQueue,
             [
-                "queue": .text(name.description), "weight": .float8(change.weight),
+                "queue": .queue(name), "weight": .float8(change.weight),
                 "connections": .int4(change.connections.map(Int32.init)),
                 "max_attempts": .int4(change.maxAttempts.map(Int32.init)),
                 "derive_collapse_id": .bool(change.derivesCollapseID), "gateway": .text(change.gateway?.rawValue),
@@ -162,17 +165,17 @@ extension PostgresConnection {
     /// Limits a queue to `rate` pushes a second, and `burst` at once after a quiet time.
     package func setRate(_ rate: Double, burst: Double?, of name: QueueName) async throws(PostgresError) {
         _ = try await execute(
-            .setRate, ["queue": .text(name.description), "rate": .float8(rate), "burst": .float8(burst)])
+            .setRate, ["queue": .queue(name), "rate": .float8(rate), "burst": .float8(burst)])
     }
 
     /// Changes the burst of a queue that has a rate. False if it has none.
     package func setBurst(_ burst: Double, of name: QueueName) async throws(PostgresError) -> Bool {
-        try await execute(.setBurst, ["queue": .text(name.description), "burst": .float8(burst)]).count > 0
+        try await execute(.setBurst, ["queue": .queue(name), "burst": .float8(burst)]).count > 0
     }
 
     /// Takes a queue's limit away.
     package func liftRate(of name: QueueName) async throws(PostgresError) {
-        _ = try await execute(.liftRate, ["queue": .text(name.description)])
+        _ = try await execute(.liftRate, ["queue": .queue(name)])
     }
 }
 
@@ -185,13 +188,5 @@ extension QueueSummary {
             maxAttempts: Int(row.int2("max_attempts")), credential: row.optionalText("credential"),
             gateway: row.text("gateway"), pausedReason: row.optionalText("paused_reason"),
             waitingJobs: row.count("jobs"), waitingRecipients: row.count("recipients"))
-    }
-}
-
-extension QueueName {
-    /// Reads the columns `tenant`, `app` and `environment`; nil for an environment that only a newer version knows.
-    init?(_ row: Row) {
-        guard let environment = Environment(rawValue: row.text("environment")) else { return nil }
-        self.init(tenant: row.text("tenant"), app: row.text("app"), environment: environment)
     }
 }

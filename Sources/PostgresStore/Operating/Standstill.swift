@@ -1,8 +1,9 @@
 package import FoundationEssentials
+package import QueueCore
 
 extension Statement {
-    /// What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first thousand jobs are
-    /// looked at.
+    /// What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the
+    /// first thousand jobs are looked at.
     static let standstill = Statement(
         "standstill",
         #"""
@@ -43,12 +44,12 @@ extension Statement {
 
 /// Why a campaign or a send does not move.
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
-    case queuePaused(queue: String, reason: String)
+    case queuePaused(queue: QueueName, reason: String)
     case tenantSuspended(String)
-    case campaignPaused(queue: String, key: String)
-    case noCredential(queue: String)
+    case campaignPaused(queue: QueueName, key: String)
+    case noCredential(queue: QueueName)
     case noWorker
-    case noWorkerServes(queue: String)
+    case noWorkerServes(queue: QueueName)
     case apnsUnreachable(worker: String)
     case notDue(Date)
 
@@ -72,8 +73,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
 
 extension PostgresConnection {
     /// What keeps a campaign or a send from moving at this moment; nil if nothing is known that does.
-    package func standstill(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> Standstill? {
-        guard let row = try await execute(.standstill, ["queue": .text(queue), "root": .int8(root)]).first else {
+    package func standstill(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Standstill? {
+        guard let row = try await execute(.standstill, ["queue": .queue(queue), "root": .int8(root)]).first else {
             return nil
         }
         if let reason = row.optionalText("paused_reason") { return .queuePaused(queue: queue, reason: reason) }

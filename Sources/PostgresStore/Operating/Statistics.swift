@@ -1,8 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// One row for each queue. `$limit`: about how many devices, jobs and results are read of all queues together, or null for all of
-    /// them.
+    /// One row for each queue. `$limit`: about how many devices, jobs and results are read of all queues together, or
+    /// null for all of them.
     ///
     /// Of jobs that have ended the latest ids are read, which are nearly always those that ended last.
     static let statistics = Statement(
@@ -13,9 +13,11 @@ extension Statement {
         bound as materialized (
           select greatest($limit::bigint / greatest(count(*), 1), case when $limit is not null then 100 end) as rows from shown)
         select n.tenant, n.app, n.environment, d.active, d.inactive,
-               j.jobs as waiting_jobs, j.recipients as waiting_recipients, l.jobs as held_jobs, l.recipients as held_recipients,
+               j.jobs as waiting_jobs, j.recipients as waiting_recipients,
+               l.jobs as held_jobs, l.recipients as held_recipients,
                r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried,
-               coalesce(d.seen >= b.rows, false) as has_more_devices, coalesce(j.jobs >= b.rows, false) as has_more_jobs,
+               coalesce(d.seen >= b.rows, false) as has_more_devices,
+               coalesce(j.jobs >= b.rows, false) as has_more_jobs,
                coalesce(r.seen >= b.rows, false) as has_more_outcomes
         from shown n
         cross join bound b
@@ -76,8 +78,8 @@ package struct QueueStatistics: Sendable {
 
 extension PostgresConnection {
     /// Statistics of the queues of one tenant, or of all.
-    /// - Parameter limit: about how many devices, jobs and results are read of all these queues together, the same number for each queue
-    ///   and at least 100; nil for all of them.
+    /// - Parameter limit: about how many devices, jobs and results are read of all these queues together, the same
+    ///   number for each queue and at least 100; nil for all of them.
     package func statistics(
         of tenant: String?, reading limit: Int? = QueueStatistics.usualLimit
     ) async throws(PostgresError) -> [QueueStatistics] {

@@ -7,7 +7,8 @@ extension Statement {
         "broadcast",
         #"""
         select pushq.broadcast(
-          queue => $queue, channel => $channel, payload => $payload::json, expiration => $expiration, priority => $priority, replace_waiting => $replace_waiting, urgent => $urgent,
+          queue => $queue, channel => $channel, payload => $payload::json, expiration => $expiration,
+          priority => $priority, replace_waiting => $replace_waiting, urgent => $urgent,
           send_by => $send_by, key => $key)
         """#)
 }
@@ -37,10 +38,10 @@ extension PostgresConnection {
     ///
     /// - Parameter key: a repetition under the same key returns the first one's root.
     package func broadcast(
-        _ draft: BroadcastDraft, to channel: ChannelID, ofQueue queue: String, key: String?
+        _ draft: BroadcastDraft, to channel: ChannelID, ofQueue queue: QueueName, key: String?
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters = [
-            "queue": .text(queue), "channel": .text(channel.text), "payload": .text(draft.payload),
+            "queue": .queue(queue), "channel": .text(channel.text), "payload": .text(draft.payload),
             "expiration": .int8(draft.expiration), "priority": .int4(Int32(draft.priority)),
             "replace_waiting": .bool(draft.replacesWaiting), "urgent": .bool(draft.isUrgent),
             "send_by": .time(draft.sendBy), "key": .text(key),

@@ -1,10 +1,10 @@
 import QueueCore
 
-/// Reads devices from a CSV with a header, or from bare tokens, one a line. Its columns are `token`, and `user_key` and `active` if they
-/// are there; they are divided by commas, semicolons or tabs.
+/// Reads devices from a CSV with a header, or from bare tokens, one a line. Its columns are `token`, and `user_key` and
+/// `active` if they are there; they are divided by commas, semicolons or tabs.
 ///
-/// Bytes in, rows for COPY out: `token bytea, user_key text, active boolean`. A million devices pass in a fraction of a second, since nothing
-/// is allocated for a line unless it has several columns.
+/// Bytes in, rows for COPY out: `token bytea, user_key text, active boolean`. A million devices pass in a fraction of a
+/// second, since nothing is allocated for a line unless it has several columns.
 package struct DeviceFileReader: Sendable {
     /// Devices read so far.
     package private(set) var deviceCount = 0

@@ -1,3 +1,5 @@
+package import QueueCore
+
 extension Statement {
     /// Only for the transaction, and without WAL: what is broken or interrupted leaves nothing behind.
     static let makeDeviceStage =
@@ -13,8 +15,8 @@ extension Statement {
     private static let lastLines =
         "select distinct on (token) token, user_key, active from device_stage order by token, ctid desc"
 
-    /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has registered, the
-    /// app has said: a file may be older, and a phone change hands.
+    /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has
+    /// registered, the app has said: a file may be older, and a phone change hands.
     static let updateStagedDevices = Statement(
         "update_staged_devices",
         #"""
@@ -39,7 +41,7 @@ extension Statement {
         where s.user_key is distinct from d.user_key and s.user_key is not null and d.registered_at is not null
         """#)
 
-    /// Notes that whoever imports the devices believes in them: a report from before does not deactivate them.
+    /// Notes that the devices were imported as active: reports from before do not deactivate them.
     static let reactivateStagedDevices = Statement(
         "reactivate_staged_devices",
         #"""
@@ -49,8 +51,8 @@ extension Statement {
         where d.queue_id = $queue_id and d.token = s.token and s.active
         """#)
 
-    /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and without
-    /// `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted).
+    /// Adds the devices that are not there. Sorted by token, so that neighbours in the index are written together, and
+    /// without `on conflict`, which looks everything up twice: a million in 4.4 s instead of 6.8 (and 10 unsorted).
     static let insertStagedDevices = Statement("insert_staged_devices", insertStaged)
 
     /// The same, for when somebody registers one of them at the same moment: theirs stays.
@@ -70,8 +72,8 @@ extension Statement {
 package struct DeviceImportSummary: Sendable, Equatable {
     /// Lines with a device.
     package let read: Int
-    /// Lines among them with a device that is inactive, by the column `active` of an export: a new one is inactive here, too, and one
-    /// that is there stays as it is.
+    /// Lines among them with a device that is inactive, by the column `active` of an export: a new one is inactive
+    /// here, too, and one that is there stays as it is.
     package let inactive: Int
     /// Devices that were not there.
     package let new: Int
@@ -101,13 +103,14 @@ extension PostgresConnection {
     /// A file of a million devices takes seconds; this is for a slow disk and a slow source.
     static let fileLimit = Duration.seconds(3600)
 
-    /// Imports the devices of a file, all or none; that registers none of them. A broken line is an error that names it.
+    /// Imports the devices of a file, all or none; that registers none of them. A broken line is an error that names
+    /// it.
     ///
     /// - Parameters:
     ///   - reactivates: whether devices that are inactive come back; else they are left alone.
     ///   - progress: is told how many devices have been read.
     package func importDevices(
-        from file: DeviceFile, inQueue queue: String, reactivates: Bool, progress: (Int) -> Void
+        from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
         try await transaction(within: Self.fileLimit) {
             // A sort of a million tokens in memory; only for this transaction.
@@ -129,8 +132,8 @@ extension PostgresConnection {
         }
     }
 
-    private func queueID(of queue: String) async throws(PostgresError) -> Int32 {
-        try await execute(.queueID, ["queue": .text(queue)]).one().int4("queue_id")
+    private func queueID(of queue: QueueName) async throws(PostgresError) -> Int32 {
+        try await execute(.queueID, ["queue": .queue(queue)]).one().int4("queue_id")
     }
 
     /// Returns how many were not there.

@@ -1,4 +1,4 @@
-import QueueCore
+package import QueueCore
 
 extension Statement {
     static let newList = Statement("new_list", "select pushq.new_list($queue, $push_type)")
@@ -14,16 +14,17 @@ extension PostgresConnection {
 
     /// Starts a campaign to the tokens of a file, once under `key`. Returns its id.
     ///
-    /// The tokens are loaded in parts, each in a transaction of its own, so that neither side's memory and no transaction grows with the
-    /// file; they become devices as they come. Nothing is sent before the campaign is started, after the last of them. What fails half-way is
-    /// repeated from the beginning: a list that nothing was started with is deleted by upkeep. A broken line is an error that names it.
+    /// The tokens are loaded in parts, each in a transaction of its own, so that neither side's memory and no
+    /// transaction grows with the file; they become devices as they come. Nothing is sent before the campaign is
+    /// started, after the last of them. What fails half-way is repeated from the beginning: a list that nothing was
+    /// started with is deleted by upkeep. A broken line is an error that names it.
     ///
     /// - Parameter progress: is told how many tokens have been read.
     package func startCampaign(
-        _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: String,
+        _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
         progress: (Int) -> Void
     ) async throws -> Int64 {
-        let parameters: Parameters = ["queue": .text(queue), "push_type": .text(message.pushType.rawValue)]
+        let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
         let list = try await execute(.newList, parameters).one().int8("new_list")
         var reader = DeviceFileReader(file: file.name)
         var isComplete = false
@@ -32,7 +33,7 @@ extension PostgresConnection {
                 let isAtEnd = try await stageDevices(
                     from: file, by: &reader, atMost: Self.listPart, progress: progress)
                 _ = try await execute(
-                    .addStageToList, ["queue": .text(queue), "list": .int8(list)], within: Self.fileLimit)
+                    .addStageToList, ["queue": .queue(queue), "list": .int8(list)], within: Self.fileLimit)
                 return isAtEnd
             }
         }

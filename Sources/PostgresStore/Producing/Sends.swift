@@ -7,8 +7,9 @@ extension Statement {
         "send",
         #"""
         select pushq.send(
-          queue => $queue, payload => $payload::json, tokens => nullif($tokens::text[], '{}'), user_key => $user_key, push_type => $push_type, priority => $priority,
-          expiration => $expiration, collapse_id => $collapse_id, at_most_once => $at_most_once, urgent => $urgent, run_at => $start_at,
+          queue => $queue, payload => $payload::json, tokens => nullif($tokens::text[], '{}'), user_key => $user_key,
+          push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
+          at_most_once => $at_most_once, urgent => $urgent, run_at => $start_at,
           send_by => $send_by, replace_waiting => $replace_waiting, key => $key)
         """#)
 
@@ -17,7 +18,8 @@ extension Statement {
         "start_campaign",
         #"""
         select pushq.start_campaign(
-          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
+          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
+          expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by)
         """#)
 
@@ -26,18 +28,22 @@ extension Statement {
         "start_list_campaign",
         #"""
         select pushq.start_campaign(
-          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
+          queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
+          expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list)
         """#)
 
-    /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was cancelled.
+    /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
+    /// cancelled.
     static let rootProgress = Statement(
         "root_progress",
         #"""
         select (select coalesce(sum(cardinality(b.device_ids)), 0) from pushq.body b
                 where b.queue_id = q.id and b.root_id = $root and b.slice = 0)::bigint as total,
                (select b.device_ids[1] from pushq.body b
-                where b.queue_id = q.id and b.root_id = $root and b.slice = 0 order by b.first_device_id limit 1) as first_device_id,
+                where b.queue_id = q.id and b.root_id = $root and b.slice = 0
+                order by b.first_device_id
+                limit 1) as first_device_id,
                coalesce(sum(r.delivered), 0)::bigint as delivered, coalesce(sum(r.rejected), 0)::bigint as rejected,
                coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint as failed,
                coalesce(sum(r.suppressed), 0)::bigint as suppressed, coalesce(sum(r.expired), 0)::bigint as expired,
@@ -123,7 +129,8 @@ package struct RootProgress: Sendable {
     /// It is for a user and for later: its recipients are the devices that the user has then.
     package let awaitsRecipients: Bool
 
-    /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor a reason for that.
+    /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor
+    /// a reason for that.
     package var isKnown: Bool { total > 0 || tally.ended > 0 || whyNobody != nil || awaitsRecipients }
     /// Whether every recipient has an outcome. The days of recipients may be gone sooner than those of outcomes.
     package var isFinished: Bool { !awaitsRecipients && tally.ended >= total }
@@ -149,11 +156,12 @@ extension PostgresConnection {
     ///   - replacesWaiting: an update of a Live Activity takes the place of those that wait for the same tokens.
     ///   - key: a repetition under the same key returns the first one's root.
     package func send(
-        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: String, replacesWaiting: Bool = false,
+        _ message: MessageDraft, to recipients: Recipients, ofQueue queue: QueueName, replacesWaiting: Bool = false,
         key: String?
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters = [
-            "queue": .text(queue), "tokens": .textArray(recipients.tokens ?? []), "user_key": .text(recipients.userKey),
+            "queue": .queue(queue), "tokens": .textArray(recipients.tokens ?? []),
+            "user_key": .text(recipients.userKey),
             "replace_waiting": .bool(replacesWaiting), "key": .text(key),
         ]
         return try await execute(.send, parameters + message.parameters).one().int8("send")
@@ -161,23 +169,23 @@ extension PostgresConnection {
 
     /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
     package func startCampaign(
-        _ message: MessageDraft, key: String, inQueue queue: String
+        _ message: MessageDraft, key: String, inQueue queue: QueueName
     ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters = ["queue": .text(queue), "key": .text(key)]
+        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)]
         return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
     func startCampaign(
-        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: String
+        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName
     ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters = ["queue": .text(queue), "key": .text(key), "list": .int8(list)]
+        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key), "list": .int8(list)]
         return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// How far a send has come.
-    package func progress(ofRoot root: Int64, inQueue queue: String) async throws(PostgresError) -> RootProgress? {
-        try await execute(.rootProgress, ["queue": .text(queue), "root": .int8(root)]).first.map { row in
+    package func progress(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> RootProgress? {
+        try await execute(.rootProgress, ["queue": .queue(queue), "root": .int8(root)]).first.map { row in
             RootProgress(
                 total: row.count("total"), firstDeviceID: row.optionalInt8("first_device_id"), tally: OutcomeTally(row),
                 whyNobody: row.optionalText("why_nobody"), isCancelled: row.bool("is_cancelled"),
@@ -186,12 +194,12 @@ extension PostgresConnection {
     }
 
     /// Cancels a send or a broadcast; doing it again changes nothing.
-    package func cancelSend(_ root: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
-        Cancellation(try await execute(.cancelSend, ["queue": .text(queue), "root": .int8(root)]).one())
+    package func cancelSend(_ root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Cancellation {
+        Cancellation(try await execute(.cancelSend, ["queue": .queue(queue), "root": .int8(root)]).one())
     }
 
     /// Cancels a job, whatever it is of; doing it again changes nothing.
-    package func cancelJob(_ id: Int64, inQueue queue: String) async throws(PostgresError) -> Cancellation {
-        Cancellation(try await execute(.cancelJob, ["queue": .text(queue), "job": .int8(id)]).one())
+    package func cancelJob(_ id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> Cancellation {
+        Cancellation(try await execute(.cancelJob, ["queue": .queue(queue), "job": .int8(id)]).one())
     }
 }

@@ -45,7 +45,7 @@ package struct MasterKey: Sendable, CustomStringConvertible, CustomReflectable {
 package enum SecretOwner: Sendable {
     /// `pushq.credential`: the secret is its PEM text; a certificate's is followed by its key's.
     case credential(tenantID: Int32, credentialID: Int32)
-    /// `pushq.provider_token`: the token of whoever signs so.
+    /// `pushq.provider_token`: the provider token of this signer.
     case providerToken(signer: [UInt8])
 
     fileprivate var associatedData: [UInt8] {

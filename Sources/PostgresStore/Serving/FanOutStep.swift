@@ -4,13 +4,16 @@ extension Statement {
     /// One step of a campaign's fan-out (migrations/functions/fan_out_step.sql).
     static let fanOutStep = Statement(
         "fan_out_step",
-        "select pushq.fan_out_step($queue_id::int, $lane::smallint, $campaign_id::bigint, pushq.job_size($queue_id::int), $job_limit::int, $scan_limit::int)"
-    )
+        #"""
+        select pushq.fan_out_step(
+          $queue_id::int, $lane::smallint, $campaign_id::bigint, pushq.job_size($queue_id::int), $job_limit::int,
+          $scan_limit::int)
+        """#)
 }
 
 extension PostgresConnection {
-    /// Makes up to `jobLimit` jobs of a campaign, looking at no more than `scanLimit` devices. Returns how many it made; nil if
-    /// the campaign is done or paused, or somebody else is at it.
+    /// Makes up to `jobLimit` jobs of a campaign, looking at no more than `scanLimit` devices. Returns how many it
+    /// made; nil if the campaign is done or paused, or somebody else is at it.
     /// - Parameters:
     ///   - lane: of the jobs that the campaign makes.
     ///   - campaignID: which one; nil for the lane's first that no other transaction has locked.

@@ -1,11 +1,13 @@
 extension Statement {
-    /// Also clears away what dead workers left: after a minute without a sign of life nobody believes in them. A sleeper who is no worker
-    /// would have every producer notify for ever.
+    /// Also clears away what dead workers left: after a minute without a sign of life nobody believes in them. A
+    /// sleeper who is no worker would have every producer notify for ever.
     static let showWorker = Statement(
         "show_worker",
         #"""
         with gone as (
-          delete from pushq.worker where seen_at < now() - interval '1 minute' and incarnation <> $incarnation returning incarnation),
+          delete from pushq.worker
+          where seen_at < now() - interval '1 minute' and incarnation <> $incarnation
+          returning incarnation),
         woken as (
           delete from pushq.sleeper s
           where s.incarnation in (select incarnation from gone)
@@ -14,7 +16,8 @@ extension Statement {
         insert into pushq.worker (incarnation, name, version, draining, queues, in_flight, unreachable)
         values ($incarnation, $name, $version, $draining, $queues, $in_flight, $unreachable)
         on conflict (incarnation) do update
-          set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, unreachable = excluded.unreachable
+          set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight,
+              unreachable = excluded.unreachable
         returning (
           select m.name
           from pushq.migration m

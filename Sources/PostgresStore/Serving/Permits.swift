@@ -6,8 +6,8 @@ extension Statement {
 
     /// Takes permits from rate limits (GCRA): moves each one's theoretical arrival time on by what it grants.
     ///
-    /// `$horizon`: how far ahead permits may lie; `$grace`: how many seconds late a permit may be used. What may be used late is
-    /// taken off the burst, so that no second goes over the rate and the burst together.
+    /// `$horizon`: how far ahead permits may lie; `$grace`: how many seconds late a permit may be used. What may be
+    /// used late is taken off the burst, so that no second goes over the rate and the burst together.
     private static func takePermits(_ name: String, from table: String, by key: String) -> Statement {
         Statement(
             name,
@@ -25,8 +25,8 @@ extension Statement {
                      least(wanted, greatest(0, floor(extract(epoch from clock_timestamp() + $horizon::interval - start) * rate) + 1))::int
                        as granted
               from asked
-              -- After a quiet time as many are due at once as the burst allows. No permit was ever granted later than the horizon: a
-              -- time beyond it is from before the clock was set back.
+              -- After a quiet time as many are due at once as the burst allows. No permit was ever granted later than
+              -- the horizon: a time beyond it is from before the clock was set back.
               cross join lateral (
                 select greatest(
                          least(tat, clock_timestamp() + $horizon::interval + 1 / rate * interval '1 second'),
@@ -58,8 +58,8 @@ package struct GrantedPermits: Sendable {
 }
 
 extension PostgresConnection {
-    /// Takes up to `wanted` permits from each rate limit, none of them due later than `horizon` from now. Limits that are not there are
-    /// missing in the answer, and those that another transaction has locked at this moment.
+    /// Takes up to `wanted` permits from each rate limit, none of them due later than `horizon` from now. Limits that
+    /// are not there are missing in the answer, and those that another transaction has locked at this moment.
     package func takePermits(
         _ wanted: [(owner: RateLimitOwner, permits: Int)], horizon: Duration
     ) async throws(PostgresError) -> [GrantedPermits] {

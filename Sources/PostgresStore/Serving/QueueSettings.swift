@@ -20,8 +20,8 @@ extension Statement {
         where q.id = any ($queue_ids::int[])
         """#)
 
-    /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a repaired
-    /// queue. A queue that somebody is changing is left alone.
+    /// Pauses a queue because of its credential, unless that was replaced meanwhile: a late refusal must not pause a
+    /// repaired queue. A queue that somebody is changing is left alone.
     static let pauseForCredential = Statement(
         "pause_for_credential",
         #"""
@@ -84,7 +84,8 @@ package struct QueueSettings: Sendable {
     package let credential: StoredCredential?
 }
 
-/// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version alone names nothing.
+/// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version
+/// alone names nothing.
 package struct CredentialVersion: Hashable, Sendable {
     package let id: Int32
     package let version: Int32
@@ -129,13 +130,13 @@ extension PostgresConnection {
     }
 
     /// The settings of a queue. An unknown queue is an error.
-    package func queueSettings(named name: String) async throws(PostgresError) -> QueueSettings? {
-        let id = try await execute(.queueID, ["queue": .text(name)]).one().int4("queue_id")
+    package func queueSettings(named name: QueueName) async throws(PostgresError) -> QueueSettings? {
+        let id = try await execute(.queueID, ["queue": .queue(name)]).one().int4("queue_id")
         return try await queueSettings([id]).first
     }
 
-    /// Pauses a queue with `reason` if `credential` is still the one that it uses. Returns whether it did; nil if another transaction
-    /// is changing the queue at this moment.
+    /// Pauses a queue with `reason` if `credential` is still the one that it uses. Returns whether it did; nil if
+    /// another transaction is changing the queue at this moment.
     package func pauseQueue(
         _ queueID: Int32, reason: String, credential: CredentialVersion
     ) async throws(PostgresError) -> Bool? {

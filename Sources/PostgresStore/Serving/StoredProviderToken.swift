@@ -2,14 +2,15 @@ extension Statement {
     static let providerToken = Statement(
         "provider_token",
         #"""
-        select sealed, (extract(epoch from now() - issued_at) * 1000000)::bigint as age, coalesce(keep_until > now(), false) as is_kept,
+        select sealed, (extract(epoch from now() - issued_at) * 1000000)::bigint as age,
+               coalesce(keep_until > now(), false) as is_kept,
                floor(extract(epoch from now()))::bigint as now  -- rounded up, a token would be younger than it is
         from (select $signer::bytea as signer) s
         left join pushq.provider_token t using (signer)
         """#)
 
-    /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970,
-    /// `$age` is what the present one must have. Whoever loses the race reads the winner's. What no APNs would take any more is
+    /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970, `$age` is what
+    /// the present one must have. Whoever loses the race reads the winner's. What no APNs would take any more is
     /// cleared away: its signer is no longer in use.
     static let replaceProviderToken = Statement(
         "replace_provider_token",
@@ -51,8 +52,8 @@ extension PostgresConnection {
         return (token, row.int8("now"))
     }
 
-    /// Stores a token issued at `issuedAt` (seconds since 1970) unless the present one is younger than `age` or kept. Returns
-    /// whether it did; if not, another worker was first.
+    /// Stores a token issued at `issuedAt` (seconds since 1970) unless the present one is younger than `age` or kept.
+    /// Returns whether it did; if not, another worker was first.
     package func replaceProviderToken(
         of signer: [UInt8], sealed: [UInt8], issuedAt: Int64, ifOlderThan age: Duration
     ) async throws(PostgresError) -> Bool {

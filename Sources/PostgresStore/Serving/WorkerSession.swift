@@ -1,19 +1,20 @@
 /// What the server has to be told about the sessions of workers.
 ///
-/// A worker sets it on a session of its own. Behind a transaction pooler no session is: what is set there would be left to
-/// whoever comes next, producers included, and would be gone for the worker's next statement. There it has to be set for the
-/// role that workers connect as. Never for the role that migrates, which producers may share, and never once for good: a restore
-/// by `pg_dump | psql` loses the settings of roles. So each session is checked.
+/// A worker sets it on a session of its own. Behind a transaction pooler no session is: what is set there would be left
+/// to whoever comes next, producers included, and would be gone for the worker's next statement. There it has to be set
+/// for the role that workers connect as. Never for the role that migrates, which producers may share, and never once
+/// for good: a restore by `pg_dump | psql` loses the settings of roles. So each session is checked.
 enum WorkerSettings {
     /// The values are as the server shows them.
     static let all: [(name: String, value: String)] = [
-        // The estimates of a claim are those of its worst case. With a million single pushes waiting, the compiler took 100 of
-        // the 106 ms of each claim.
+        // The estimates of a claim are those of its worst case. With a million single pushes waiting, the compiler took
+        // 100 of the 106 ms of each claim.
         ("jit", "off"),
-        // The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is planned
-        // anew (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
+        // The claim, flush and retire statements are prepared once and run for days. With custom plans each claim is
+        // planned anew (0.8 to 6 ms), and a plan made while a partition was fresh may hash-join all of history.
         ("plan_cache_mode", "force_generic_plan"),
-        // Every name in pushq's statements and functions is qualified: nothing of others may stand before what PostgreSQL has.
+        // Every name in pushq's statements and functions is qualified: nothing of others may stand before what
+        // PostgreSQL has.
         ("search_path", "pg_catalog"),
         // A client drops a connection past its deadline; this ends what the server still does for it.
         ("client_connection_check_interval", "5s"),
@@ -35,7 +36,8 @@ package struct SessionLack: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Sets what a worker's session needs if the session is this connection's alone; looks whether it is set in either case.
+    /// Sets what a worker's session needs if the session is this connection's alone; looks whether it is set in either
+    /// case.
     /// - Returns: what is missing, or nil.
     package func prepareWorkerSession() async throws(PostgresError) -> SessionLack? {
         let rows = try await execute(
@@ -44,8 +46,8 @@ extension PostgresConnection {
         return SessionLack(role: role, settings: rows.map { $0.text("setting") })
     }
 
-    /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler. Sessions that the
-    /// pooler has open already do not change.
+    /// Sets for a role, in this database, what sessions of workers need: for workers behind a transaction pooler.
+    /// Sessions that the pooler has open already do not change.
     package func setUpWorkerRole(_ role: String) async throws(PostgresError) {
         let rows = try await execute(.workerRoleSettings, ["role": .text(role)] + WorkerSettings.parameters)
         try await runScript(rows.map { $0.text("statement") }.joined(separator: ";"))
@@ -53,8 +55,8 @@ extension PostgresConnection {
 }
 
 extension Statement {
-    /// A pooler tells its clients process numbers of its own making, so that a session whose number is the server's is direct.
-    /// Whatever a time limit is set to, it is one.
+    /// A pooler tells its clients process numbers of its own making, so that a session whose number is the server's is
+    /// direct. Whatever a time limit is set to, it is one.
     fileprivate static let prepareWorkerSession = Statement(
         "prepare_worker_session",
         #"""

@@ -1,20 +1,21 @@
 package import QueueCore
 
 extension Statement {
-    /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so that a lost
-    /// lease contributes no result, no count, no retry and no deactivation.
+    /// Ends jobs: result, counts, retries and dead devices in one statement. Everything hangs on the fenced delete, so
+    /// that a lost lease contributes no result, no count, no retry and no deactivation.
     ///
-    /// Nothing here waits for a row that others may have locked, since their transactions may last, and what a worker asks next waits
-    /// behind this statement. A lease that somebody has locked is passed over, and so is a device or channel that somebody is writing;
-    /// counts go to a part of the campaign's that nobody has locked. What this does not foresee may cost 50 ms.
+    /// Nothing here waits for a row that others may have locked, since their transactions may last, and what a worker
+    /// asks next waits behind this statement. A lease that somebody has locked is passed over, and so is a device or
+    /// channel that somebody is writing; counts go to a part of the campaign's that nobody has locked. What this does
+    /// not foresee may cost 50 ms.
     ///
-    /// The parameters are arrays of four lengths. Those without a prefix have an element for each job: its lease, outcomes and their
-    /// counts, and the raw texts of unknown reasons. What belongs to a job names it by its place among these, from 1: a worker may
-    /// have two leases of one job, of which it has lost the older one.
-    /// - `$again_…`: the recipients that are sent to again, across all jobs. Delays are in µs; attempts and losses are added to those
-    ///   that the job has had.
-    /// - `$report_…`: what APNs reported of devices. The time is null for that of sending; the age is how many µs ago the push was
-    ///   sent.
+    /// The parameters are arrays of four lengths. Those without a prefix have an element for each job: its lease,
+    /// outcomes and their counts, and the raw texts of unknown reasons. What belongs to a job names it by its place
+    /// among these, from 1: a worker may have two leases of one job, of which it has lost the older one.
+    /// - `$again_…`: the recipients that are sent to again, across all jobs. Delays are in µs; attempts and losses are
+    ///   added to those that the job has had.
+    /// - `$report_…`: what APNs reported of devices. The time is null for that of sending; the age is how many µs ago
+    ///   the push was sent.
     /// - `$channel_…`: the same of channels. The pause is for how many µs nothing new is due; null retires the channel.
     static let retire = Statement(
         "retire",
@@ -48,8 +49,8 @@ extension Statement {
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
           from fenced),
 
-        -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose job's fence
-        -- failed finds no row to join and is left to whoever holds the job now.
+        -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose
+        -- job's fence failed finds no row to join and is left to whoever holds the job now.
         stopped as materialized (
           select f.place
           from (select distinct place from unnest($again_places::bigint[]) p(place)) p
@@ -59,7 +60,8 @@ extension Statement {
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
                  f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id,
                  f.place in (select place from stopped) as is_stopped
-          from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[], $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[])
+          from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
+                      $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[])
             as r(place, device_id, delay, attempts, losses, part)
           join fenced f on f.place = r.place),
         again as materialized (
@@ -94,13 +96,16 @@ extension Statement {
         report as materialized (
           select distinct on (f.queue_id, x.device_id, x.suspect)
                  f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
-          from unnest($report_places::bigint[], $report_devices::bigint[], $report_reasons::smallint[], $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
+          from unnest($report_places::bigint[], $report_devices::bigint[], $report_reasons::smallint[],
+                      $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
             as x(place, device_id, reason, reported_at, suspect, age)
           join fenced f on f.place = x.place
-          -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending at the latest.
+          -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending
+          -- at the latest.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
-          -- A token that is bad says nothing of when it died: of a device that is dead, too, that report counts, however old.
+          -- A token that is bad says nothing of when it died: of a device that is dead, too, that report counts,
+          -- however old.
           order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
         dying as materialized (
           select d.queue_id, d.id, r.reason, r.reported_at
@@ -124,7 +129,9 @@ extension Statement {
         -- Channels: only broadcasts report them, a job one at the most.
         channel_report as materialized (
           select c.queue_id, c.id, x.reason, x.pause
-          from unnest($channel_places::bigint[], $channel_ids::bigint[], $channel_reasons::smallint[], $channel_pauses::bigint[]) as x(place, channel_id, reason, pause)
+          from unnest($channel_places::bigint[], $channel_ids::bigint[], $channel_reasons::smallint[],
+                      $channel_pauses::bigint[])
+            as x(place, channel_id, reason, pause)
           join fenced f on f.place = x.place
           join pushq.channel c on c.queue_id = f.queue_id and c.id = x.channel_id
           where c.retired_at is null

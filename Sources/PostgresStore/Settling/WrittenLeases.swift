@@ -1,5 +1,5 @@
-/// What became of leases that were to be ended or given back: those that are missing here were lost before. By the whole key: a worker
-/// may have lost a job and claimed it again, and still know of the lease that it lost.
+/// What became of leases that were to be ended or given back: those that are missing here were lost before. By the
+/// whole key: a worker may have lost a job and claimed it again, and still know of the lease that it lost.
 package struct WrittenLeases: Sendable {
     /// Those for which it was done.
     package private(set) var keys: Set<LeaseKey> = []

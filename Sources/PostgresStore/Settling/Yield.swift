@@ -1,20 +1,23 @@
 extension Statement {
-    /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer: nothing is
-    /// in flight, so that a deploy leaves nothing uncertain.
+    /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer:
+    /// nothing is in flight, so that a deploy leaves nothing uncertain.
     ///
-    /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are seen. Somebody
-    /// who is pausing or resuming it at this moment is not waited for: its jobs go back as others do, and the next claim tells.
+    /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are
+    /// seen. Somebody who is pausing or resuming it at this moment is not waited for: its jobs go back as others do,
+    /// and the next claim tells.
     static let yield = Statement(
         "yield",
         #"""
         with given as materialized (
           select *
-          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[], $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[],
+                      $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
             as g(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)),
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+            and l.owner = $owner
           for update of l skip locked),
         back as (
           delete from pushq.lease l

@@ -3,8 +3,8 @@ import QueueCore
 extension Statement {
     /// `$lease`: how long it is left to this worker, should that be lost with it.
     ///
-    /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired the service
-    /// would only refuse.
+    /// What is asked is the queue's own schedule, the same whichever worker looks. With a certificate that has expired
+    /// the service would only refuse.
     static let takeFeedbackPoll = Statement(
         "take_feedback_poll",
         #"""

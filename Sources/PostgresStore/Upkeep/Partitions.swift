@@ -4,14 +4,18 @@ extension Statement {
         "select statement from pushq.partitions_to_make(coalesce($today::date, pushq.today()), $days_ahead::int)")
     static let partitionsToDrop = Statement(
         "partitions_to_drop",
-        "select parent, name, state from pushq.partitions_to_drop(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)"
-    )
+        #"""
+        select parent, name, state
+        from pushq.partitions_to_drop(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)
+        """#)
     static let longestRetention = Statement(
         "longest_retention", "select keep, keep_feedback from pushq.longest_retention($days::int, $feedback_days::int)")
     static let daysToClear = Statement(
         "days_to_clear",
-        "select parent, day, queues from pushq.days_to_clear(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)"
-    )
+        #"""
+        select parent, day, queues
+        from pushq.days_to_clear(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)
+        """#)
     static let clearDay = Statement("clear_day", "select pushq.clear_day($parent, $day::date, $queues::int[], 5000)")
     static let hasOldDays = Statement(
         "has_old_days", "select pushq.has_old_days(coalesce($today::date, pushq.today()), $days::int)")
@@ -19,20 +23,24 @@ extension Statement {
         "move_waiting",
         #"""
         select after_queue, after_job
-        from pushq.move_waiting(coalesce($today::date, pushq.today()), $days::int, 5000, $after_queue::int, $after_job::bigint)
+        from pushq.move_waiting(
+          coalesce($today::date, pushq.today()), $days::int, 5000, $after_queue::int, $after_job::bigint)
         """#)
     static let moveScheduled = Statement(
         "move_scheduled", "select pushq.move_scheduled(coalesce($today::date, pushq.today()), $days::int)")
 }
 
 extension PostgresConnection {
-    /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what cannot be
-    /// had soon is left to the next round. From days that some tenants keep longer than others, the rows of these are deleted.
+    /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what
+    /// cannot be had soon is left to the next round. From days that some tenants keep longer than others, the rows of
+    /// these are deleted.
     ///
-    /// Needs a connection outside of a transaction, since `detach … concurrently` runs in none, and one that may be lost by it.
+    /// Needs a connection outside of a transaction, since `detach … concurrently` runs in none, and one that may be
+    /// lost by it.
     /// - Parameters:
     ///   - today: the day to do it for; nil for the database's own.
-    ///   - patience: how long a detach may wait for transactions that have looked at the table. Past it the connection is lost.
+    ///   - patience: how long a detach may wait for transactions that have looked at the table. Past it the connection
+    ///     is lost.
     ///   - goesOn: asked before each step of what may take long; where it says no, the rest is left to the next round.
     /// - Returns: the names of partitions made or dropped.
     package func maintainPartitions(
@@ -59,8 +67,8 @@ extension PostgresConnection {
             guard try await goesOn() else { break }
             let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
             switch partition.state {
-            // It stands alone, so that no limit for locks can be set: as a setting of the session it would be found by whoever
-            // a pooler gives that session to next.
+            // It stands alone, so that no limit for locks can be set: as a setting of the session it would be found by
+            // whoever a pooler gives that session to next.
             case "attached": try await runScript("\(detach) concurrently", within: patience)
             case "pending": try await change("\(detach) finalize")
             default: break

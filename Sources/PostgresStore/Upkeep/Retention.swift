@@ -48,9 +48,9 @@ package struct Retention: Sendable {
 }
 
 extension PostgresConnection {
-    /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached nobody, what was
-    /// cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has fanned out or was never started, and
-    /// what queues hold that are gone.
+    /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
+    /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
+    /// fanned out or was never started, and what queues hold that are gone.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }

@@ -1,10 +1,11 @@
 extension Statement {
-    /// Judges devices whose tokens APNs called bad. Deactivated one by one in the settle, a queue with the wrong environment set
-    /// would lose all of its devices; so the share of suspects among the queue's answers decides.
+    /// Judges devices whose tokens APNs called bad. Deactivated one by one in the settle, a queue with the wrong
+    /// environment set would lose all of its devices; so the share of suspects among the queue's answers decides.
     ///
-    /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or to the answer
-    /// with which enough are counted; the rest is left to the next time. Both are written by one statement, with one time. Suspects
-    /// from before the queue was resumed are spared: whoever resumed it has mended something.
+    /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or
+    /// to the answer with which enough are counted; the rest is left to the next time. Both are written by one
+    /// statement, with one time. Suspects from before the queue was resumed are spared: whoever resumed it has mended
+    /// something.
     ///
     /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
     ///
@@ -13,7 +14,8 @@ extension Statement {
         "judge_suspects",
         #"""
         with accused as materialized (
-          select f.queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at, coalesce(j.judged_to, '-infinity') as judged_to, j.spared,
+          select f.queue_id, coalesce(q.resumed_at, '-infinity') as resumed_at,
+                 coalesce(j.judged_to, '-infinity') as judged_to, j.spared,
                  min(f.recorded_at) filter (
                    where f.recorded_at > coalesce(greatest(q.resumed_at, j.judged_to), '-infinity')) as since
           from pushq.feedback f
@@ -48,7 +50,8 @@ extension Statement {
           where a.since is not null),
         judged as materialized (
           select queue_id, answers, suspects, upto, results,
-                 suspects >= $fewest::int and suspects >= answers * $share::float8 and (devices >= $fewest::int or suspects * 2 > answers) as queue_is_wrong
+                 suspects >= $fewest::int and suspects >= answers * $share::float8
+                   and (devices >= $fewest::int or suspects * 2 > answers) as queue_is_wrong
           from seen
           where answers > 0 and (answers >= $enough_answers::int or since < now() - $patience::interval)
             -- Where most answers call tokens bad and they are few, nothing shows that the queue is right, either.
@@ -82,7 +85,8 @@ extension Statement {
         free_device as materialized (
           select d.queue_id, d.id
           from pushq.device d
-          join (select distinct queue_id, device_id from suspect where not spares) s on s.queue_id = d.queue_id and s.device_id = d.id
+          join (select distinct queue_id, device_id from suspect where not spares) s
+            on s.queue_id = d.queue_id and s.device_id = d.id
           for no key update of d skip locked),
         paused as (
           update pushq.queue q
@@ -135,8 +139,8 @@ package struct SuspectPolicy: Sendable {
 }
 
 extension PostgresConnection {
-    /// Deactivates suspects of queues that have few, and pauses queues that have many. Returns the numbers of both, and whether
-    /// there is more to judge at once.
+    /// Deactivates suspects of queues that have few, and pauses queues that have many. Returns the numbers of both, and
+    /// whether there is more to judge at once.
     package func judgeSuspects(
         _ policy: SuspectPolicy = SuspectPolicy()
     ) async throws(PostgresError) -> (deactivated: Int, pausedQueues: Int, goesOn: Bool) {

@@ -18,7 +18,7 @@ enum CampaignCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = (queue?.description, limit.number)
+            let (queue, limit) = (queue, limit.number)
             console.show(
                 try await database.session { store in try await store.campaigns(ofQueue: queue, limit: limit) },
                 columns: [
@@ -40,7 +40,7 @@ enum CampaignCommands {
 
         func run(_ console: Console) async throws {
             let (campaign, refusals, standstill) = try await named.withCampaign { campaign, store in
-                let queue = "\(campaign.queue)"
+                let queue = campaign.queue
                 return (
                     campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue),
                     campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue)
@@ -110,11 +110,11 @@ enum CampaignCommands {
         var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            let (queue, key) = ("\(named.queue)", named.key)
+            let (queue, key) = (named.queue, named.key)
             let count = try await named.database.session { store in
                 try await store.retryFailed(ofCampaign: key, inQueue: queue)
             }
-            console.show([("queue", .text(queue)), ("campaign", .text(key)), ("sent_again", .count(count))])
+            console.show([("queue", .text("\(queue)")), ("campaign", .text(key)), ("sent_again", .count(count))])
         }
     }
 }
@@ -131,7 +131,7 @@ struct NamedCampaign: ParameterGroup {
     func withCampaign<Success: Sendable>(
         _ body: @Sendable (CampaignSummary, PostgresConnection) async throws -> Success
     ) async throws -> Success {
-        let queue = "\(queue)"
+        let queue = queue
         return try await database.session { store in
             guard let campaign = try await store.campaign(key, ofQueue: queue) else {
                 throw Failure(
@@ -146,7 +146,7 @@ struct NamedCampaign: ParameterGroup {
     /// - Parameter done: what the campaign is then.
     func carryOut(_ order: CampaignOrder, done: String, _ console: Console) async throws {
         let (wasDone, campaign) = try await withCampaign { campaign, store in
-            (try await store.order(order, campaign: campaign.key, ofQueue: "\(campaign.queue)"), campaign)
+            (try await store.order(order, campaign: campaign.key, ofQueue: campaign.queue), campaign)
         }
         if !wasDone, campaign.isCancelled, order != .cancel {
             throw Failure("campaign \(key) was cancelled, which cannot be undone: start another one under a new key")

@@ -30,7 +30,7 @@ enum ChannelCommands {
             let channel = try await management.withClient(of: queue, database) { try await $0.create(policy) }
             do {
                 try await database.session { store in
-                    try await store.registerChannel(channel, policy: policy, inQueue: "\(queue)")
+                    try await store.registerChannel(channel, policy: policy, inQueue: queue)
                 }
             } catch {
                 throw Failure(
@@ -54,7 +54,7 @@ enum ChannelCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let stored = try await database.session { store in try await store.channels(ofQueue: "\(queue)") }
+            let stored = try await database.session { store in try await store.channels(ofQueue: queue) }
                 .first { $0.channel == channel }
             let policy = try await management.withClient(of: queue, database) { client in
                 try await client.policyIfKnown(of: channel)
@@ -89,7 +89,7 @@ enum ChannelCommands {
                 return true
             }
             let retired = try await database.session { store in
-                try await store.retireChannels([channel], ofQueue: "\(queue)")
+                try await store.retireChannels([channel], ofQueue: queue)
             }
             guard wasAtApple || retired > 0 else {
                 throw Failure("neither Apple nor \(queue) knows channel \(channel)")

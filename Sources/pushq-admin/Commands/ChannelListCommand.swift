@@ -43,13 +43,13 @@ struct ChannelListCommand: Command {
     }
 
     private func storedChannels() async throws -> [StoredChannel] {
-        let queue = "\(queue)"
+        let queue = queue
         return try await database.session { store in try await store.channels(ofQueue: queue) }
     }
 
     /// The channels that Apple lists, after the queue was made to know them if that is wanted.
     private func channelsAtApple() async throws -> Set<ChannelID> {
-        let (queue, known) = ("\(queue)", try await storedChannels())
+        let (queue, known) = (queue, try await storedChannels())
         let (listed, new) = try await management.withClient(of: self.queue, database) { client in
             let listed = Set(try await client.all())
             var new: [(ChannelID, ChannelPolicy)] = []

@@ -20,7 +20,7 @@ struct ChannelManagement: ParameterGroup {
         let endpoint = try endpoint(queue.environment)
         let masterKey = try MasterKeySetting().key()
         let address = try database.address
-        let settings = try await database.session { store in try await store.queueSettings(named: "\(queue)") }
+        let settings = try await database.session { store in try await store.queueSettings(named: queue) }
         guard let credential = settings?.credential else {
             throw Failure(
                 "\(queue) has no credential; set one with: pushq-admin queue set \(queue) --credential NAME")

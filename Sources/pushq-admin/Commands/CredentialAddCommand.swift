@@ -56,7 +56,7 @@ struct CredentialAddCommand: Command {
                     + "pushq-admin credential replace \(tenant) \(name)")
         }
         guard !queues.isEmpty else { return try await store.useCredentialWhereNone(place.id) }
-        for queue in queues where try await !store.useCredential(name, forQueue: "\(queue)") {
+        for queue in queues where try await !store.useCredential(name, forQueue: queue) {
             throw Failure.noCredential(name, of: queue.tenant)
         }
         return queues.map(\.description)

@@ -28,12 +28,13 @@ enum DeviceCommands {
             guard userKey == nil || !noUser else {
                 throw UsageError("--user-key and --no-user cannot be used together")
             }
-            let (queue, saysWhose) = ("\(queue)", userKey != nil || noUser)
+            let (queue, saysWhose) = (queue, userKey != nil || noUser)
             let id = try await database.session { store in
                 if saysWhose { return try await store.registerDevice(token, userKey: userKey, inQueue: queue) }
                 return try await store.registerDevice(token, inQueue: queue)
             }
-            console.show("registered as device \(id)", json: ["queue": .string(queue), "device": .integer(Int(id))])
+            console.show(
+                "registered as device \(id)", json: ["queue": .string("\(queue)"), "device": .integer(Int(id))])
         }
     }
 
@@ -51,7 +52,7 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = ("\(queue)", limit.number)
+            let (queue, limit) = (queue, limit.number)
             let devices = try await database.session { store in
                 try await store.devices(inQueue: queue, after: 0, userKey: userKey, includesInactive: all, limit: limit)
             }
@@ -79,7 +80,7 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let queue = "\(queue)"
+            let queue = queue
             let found = try await database.session { store in try await store.device(token, inQueue: queue) }
             guard let device = found else { throw Failure.noDevice(token, inQueue: queue) }
             console.show([
@@ -141,12 +142,12 @@ enum DeviceCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let queue = "\(queue)"
+            let queue = queue
             let sends = try await database.session { store in try await store.forgetDevice(token, inQueue: queue) }
             guard let sends else { throw Failure.noDevice(token, inQueue: queue) }
             console.show(
                 "forgot \(token.redacted), and \(NumberText.counted(sends, "send"))",
-                json: ["queue": .string(queue), "sends": .integer(sends)])
+                json: ["queue": .string("\(queue)"), "sends": .integer(sends)])
         }
     }
 
@@ -157,7 +158,7 @@ enum DeviceCommands {
         _ tokens: [DeviceToken], isActive: Bool, queue: QueueName, database: DatabaseOptions, console: Console
     ) async throws {
         guard !tokens.isEmpty else { throw UsageError("TOKENS is missing") }
-        let queue = "\(queue)"
+        let queue = queue
         let changed = try await database.session { store in
             try await store.transaction {
                 var changed = 0
@@ -173,13 +174,13 @@ enum DeviceCommands {
         }
         console.show(
             "\(isActive ? "reactivated" : "deactivated") \(changed) of \(tokens.count)",
-            json: ["queue": .string(queue), "devices": .integer(tokens.count), "changed": .integer(changed)])
+            json: ["queue": .string("\(queue)"), "devices": .integer(tokens.count), "changed": .integer(changed)])
     }
 }
 
 extension Failure {
     /// The token is not known in that queue.
-    static func noDevice(_ token: DeviceToken, inQueue queue: String) -> Failure {
+    static func noDevice(_ token: DeviceToken, inQueue queue: QueueName) -> Failure {
         Failure("there is no device \(token.redacted) in \(queue); register it with: pushq-admin device register")
     }
 }

@@ -15,7 +15,7 @@ struct DeviceExportCommand: Command {
     private static let pageSize = 20_000
 
     func run(_ console: Console) async throws {
-        let queue = "\(queue)"
+        let queue = queue
         try await database.session { store in
             if !console.speaksJSON { console.print("token,user_key,active") }
             var last: Int64 = 0

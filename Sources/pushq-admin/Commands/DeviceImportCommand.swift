@@ -26,7 +26,7 @@ struct DeviceImportCommand: Command {
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let (queue, reactivates) = ("\(queue)", reactivate)
+        let (queue, reactivates) = (queue, reactivate)
         let devices = try file.devices()
         let started = ContinuousClock.now
         let summary = try await database.session { store in

@@ -15,7 +15,7 @@ enum FeedbackCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = ("\(queue)", limit.number)
+            let (queue, limit) = (queue, limit.number)
             console.show(
                 try await database.session { store in try await store.feedback(ofQueue: queue, limit: limit) },
                 columns: [

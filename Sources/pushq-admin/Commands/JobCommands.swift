@@ -25,7 +25,7 @@ enum JobCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, limit) = (queue?.description, limit.number)
+            let (queue, limit) = (queue, limit.number)
             guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
@@ -58,9 +58,9 @@ enum JobCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, id) = ("\(queue)", Int64(job))
+            let (queue, id) = (queue, Int64(job))
             let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
-            console.show([("queue", .text(queue)), ("job", .text("\(id)")), ("sent_again", .count(count))])
+            console.show([("queue", .text("\(queue)")), ("job", .text("\(id)")), ("sent_again", .count(count))])
         }
     }
 
@@ -78,7 +78,7 @@ enum JobCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, id) = ("\(queue)", Int64(job))
+            let (queue, id) = (queue, Int64(job))
             let cancelled = try await database.session { store in try await store.cancelJob(id, inQueue: queue) }
             console.show([("job", .text("\(id)"))] + cancelled.facts)
         }
@@ -94,7 +94,7 @@ enum JobCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, id) = ("\(queue)", Int64(job))
+            let (queue, id) = (queue, Int64(job))
             let found = try await database.session { store in try await store.result(ofJob: id, inQueue: queue) }
             guard let result = found else {
                 throw Failure(
@@ -111,7 +111,7 @@ enum JobCommands {
 }
 
 extension JobCommands.List {
-    private func showFailed(of queue: String?, limit: Int, _ console: Console) async throws {
+    private func showFailed(of queue: QueueName?, limit: Int, _ console: Console) async throws {
         console.show(
             try await database.session { store in try await store.failedJobs(ofQueue: queue, limit: limit) },
             columns: [

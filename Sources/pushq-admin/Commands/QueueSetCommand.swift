@@ -72,7 +72,7 @@ struct QueueSetCommand: Command {
             // The binary interface asks for a certificate, so that has to be there first; on the way back it is the
             // other way round.
             if change.gateway == .http2 { try await store.setQueue(queue, to: change) }
-            if let credential, try await !store.useCredential(credential, forQueue: "\(queue)") {
+            if let credential, try await !store.useCredential(credential, forQueue: queue) {
                 throw Failure.noCredential(credential, of: queue.tenant)
             }
             if change.gateway != .http2 { try await store.setQueue(queue, to: change) }

@@ -15,7 +15,7 @@ enum SendCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, root) = ("\(queue)", Int64(send))
+            let (queue, root) = (queue, Int64(send))
             let (progress, refusals, standstill) = try await database.session { store in
                 guard let progress = try await store.progress(ofRoot: root, inQueue: queue), progress.isKnown else {
                     throw Failure("there is no send \(root) in \(queue), or it is not kept any more")
@@ -26,7 +26,7 @@ enum SendCommands {
                 )
             }
             var facts: [(name: String, value: Cell)] = [
-                ("send", .text("\(root)")), ("queue", .text(queue)), ("state", .text(progress.state)),
+                ("send", .text("\(root)")), ("queue", .text("\(queue)")), ("state", .text(progress.state)),
                 ("recipients", .count(progress.total)), ("waiting", .count(progress.total - progress.tally.ended)),
             ]
             if progress.total == 1, let device = progress.firstDeviceID {
@@ -53,7 +53,7 @@ enum SendCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let (queue, root) = ("\(queue)", Int64(send))
+            let (queue, root) = (queue, Int64(send))
             let cancelled = try await database.session { store in try await store.cancelSend(root, inQueue: queue) }
             console.show([("send", .text("\(root)"))] + cancelled.facts)
         }

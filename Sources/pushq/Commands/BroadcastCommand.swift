@@ -33,7 +33,7 @@ struct BroadcastCommand: Command {
     func run(_ console: Console) async throws {
         try waiting.check()
         let draft = try draft()
-        let (queue, wait, limit) = ("\(queue)", waiting.wait, waiting.timeout)
+        let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         let (root, progress, end, refusals) = try await database.session { store in
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {

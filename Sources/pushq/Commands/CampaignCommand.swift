@@ -45,7 +45,7 @@ struct CampaignCommand: Command {
         }
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
-        let (queue, wait, limit) = ("\(queue)", waiting.wait, waiting.timeout)
+        let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         try await database.session { store in
             let id = try await Self.start(message, file, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
@@ -65,7 +65,7 @@ struct CampaignCommand: Command {
     }
 
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, key: String, queue: String, _ console: Console,
+        _ message: MessageDraft, _ file: DeviceFile?, key: String, queue: QueueName, _ console: Console,
         in store: PostgresConnection
     ) async throws -> Int64 {
         guard let file else { return try await store.startCampaign(message, key: key, inQueue: queue) }
@@ -74,7 +74,7 @@ struct CampaignCommand: Command {
         return try await store.startCampaign(message, toDevicesIn: file, key: key, inQueue: queue) { bar.update($0) }
     }
 
-    private static func started(_ id: Int64, key: String, queue: String) -> [(name: String, value: Cell)] {
-        [("campaign", .text("\(id)")), ("queue", .text(queue)), ("key", .text(key))]
+    private static func started(_ id: Int64, key: String, queue: QueueName) -> [(name: String, value: Cell)] {
+        [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))]
     }
 }

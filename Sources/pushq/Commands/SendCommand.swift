@@ -32,7 +32,7 @@ struct SendCommand: Command {
         try waiting.check()
         let recipients = try recipients()
         let message = try options.message(of: readPayload(), for: queue)
-        let queue = "\(queue)"
+        let queue = queue
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in
             let root = try await store.send(

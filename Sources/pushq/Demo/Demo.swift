@@ -88,9 +88,9 @@ struct Demo: Sendable {
             "\(NumberText.grouped(imported.count)) devices imported in \(NumberText.grouped(imported.seconds, places: 2)) s"
         )
         for device in try await store.devices(
-            inQueue: "\(queue)", after: 0, userKey: nil, includesInactive: false, limit: material.inactiveCount)
+            inQueue: queue, after: 0, userKey: nil, includesInactive: false, limit: material.inactiveCount)
         {
-            _ = try await store.setDevice(device.token, inQueue: "\(queue)", isActive: false)
+            _ = try await store.setDevice(device.token, inQueue: queue, isActive: false)
         }
         return (imported, try await DemoServerSettings(of: store))
     }
@@ -100,7 +100,7 @@ struct Demo: Sendable {
         defer { bar.finish() }
         let started = ContinuousClock.now
         let summary = try await store.importDevices(
-            from: try material.devices(), inQueue: "\(Self.queue)", reactivates: false
+            from: try material.devices(), inQueue: Self.queue, reactivates: false
         ) { bar.update($0) }
         return DemoImport(count: summary.new, seconds: (ContinuousClock.now - started).seconds)
     }
@@ -117,17 +117,17 @@ struct Demo: Sendable {
             let message = MessageDraft(payload: material.payload)
             if material.isForList {
                 _ = try await store.startCampaign(
-                    message, toDevicesIn: try material.devices(), key: key, inQueue: "\(queue)"
+                    message, toDevicesIn: try material.devices(), key: key, inQueue: queue
                 ) { _ in }
             } else {
-                _ = try await store.startCampaign(message, key: key, inQueue: "\(queue)")
+                _ = try await store.startCampaign(message, key: key, inQueue: queue)
             }
-            let (campaign, _) = try await CampaignWatch(key: key, queue: "\(queue)")
+            let (campaign, _) = try await CampaignWatch(key: key, queue: queue)
                 .untilFinished(in: store, console: console, expected: count)
             return DemoOutcome(
                 started: started, campaign: campaign,
-                refusals: try await store.refusals(ofRoot: campaign.id, inQueue: "\(queue)"),
-                ended: try await store.lastEnd(ofRoot: campaign.id, inQueue: "\(queue)"),
+                refusals: try await store.refusals(ofRoot: campaign.id, inQueue: queue),
+                ended: try await store.lastEnd(ofRoot: campaign.id, inQueue: queue),
                 inactiveDevices: try await store.statistics(of: nil).reduce(0) { $0 + $1.inactiveDevices })
         }
     }

@@ -5,7 +5,7 @@ import Terminal
 /// Waits for the end of a campaign, with a progress bar.
 struct CampaignWatch: Sendable {
     let key: String
-    let queue: String
+    let queue: QueueName
     var limit: Duration?
 
     /// As often as the bar is redrawn; cheap, since a campaign's counts are one row.

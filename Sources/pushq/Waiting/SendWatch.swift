@@ -5,7 +5,7 @@ import Terminal
 /// Waits for the end of a send or a broadcast.
 struct SendWatch: Sendable {
     let root: Int64
-    let queue: String
+    let queue: QueueName
     let console: Console
     var limit: Duration?
 

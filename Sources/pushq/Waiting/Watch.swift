@@ -22,7 +22,7 @@ struct Watch: Sendable {
 
     /// The number of the send or campaign.
     let root: Int64
-    let queue: String
+    let queue: QueueName
     /// What is waited for: `send 123`.
     let subject: String
     /// The command that shows it.

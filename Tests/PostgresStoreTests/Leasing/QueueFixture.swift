@@ -5,7 +5,7 @@ import Transport
 
 /// A queue `acme/com.acme/sandbox` with devices, made by plain SQL: the tests here are about what workers do with it.
 struct QueueFixture {
-    static let name = "acme/com.acme/sandbox"
+    static let name = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
     let connection: PostgresConnection
     let id: Int32
 

@@ -90,7 +90,7 @@ import Transport
     }
 
     @Test(arguments: [nil, QueueFixture.name])
-    func `an operator's lists read so many rows as they show`(name: String?) async throws {
+    func `an operator's lists read so many rows as they show`(name: QueueName?) async throws {
         try await withHistory { queue in
             let jobs = try await rowsRead(in: queue) {
                 let jobs = try await queue.connection.jobs(ofQueue: name, limit: 50)

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-private let queue = "acme/com.acme.shop/production"
+private let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
 
 extension DeviceFile {
     /// A file of that text, in pieces of a few bytes.
@@ -26,7 +26,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         let store = try await database.connect()
         _ = try await store.createTenant("acme")
         _ = try await store.createApp("com.acme.shop", of: "acme")
-        _ = try await store.createQueue(QueueName(parsing: queue))
+        _ = try await store.createQueue(queue)
         try await body(store)
     }
 }
@@ -162,7 +162,7 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
             let other = try await database.connect()
             _ = try await store.createTenant("acme")
             _ = try await store.createApp("com.acme.shop", of: "acme")
-            _ = try await store.createQueue(QueueName(parsing: queue))
+            _ = try await store.createQueue(queue)
             // Not committed yet, so the import does not see it and then waits for it.
             try await other.runScript("begin; select pushq.register_device('\(queue)', 'ab', 'theirs')")
             let importing = Task {

@@ -41,15 +41,15 @@ import Testing
 
     @Test func `is not the binary one with a signing key`() async throws {
         try await run { store in
-            #expect(try await store.useCredential("key", forQueue: Self.queue.description))
+            #expect(try await store.useCredential("key", forQueue: Self.queue))
             await #expect(throws: PostgresError.self) { try await Self.use(.binary, in: store) }
-            #expect(try await store.useCredential("certificate", forQueue: Self.queue.description))
+            #expect(try await store.useCredential("certificate", forQueue: Self.queue))
             try await Self.use(.binary, in: store)
             await #expect(throws: PostgresError.self) {
-                try await store.useCredential("key", forQueue: Self.queue.description)
+                try await store.useCredential("key", forQueue: Self.queue)
             }
             try await Self.use(.http2, in: store)
-            #expect(try await store.useCredential("key", forQueue: Self.queue.description))
+            #expect(try await store.useCredential("key", forQueue: Self.queue))
         }
     }
 

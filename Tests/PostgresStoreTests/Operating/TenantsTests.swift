@@ -81,8 +81,8 @@ extension PostgresConnection {
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await store.makeQueue()
-            _ = try await store.registerDevice(DeviceToken(hex: "abcd"), userKey: "1", inQueue: "\(queue)")
-            _ = try await store.startCampaign(MessageDraft(payload: alert), key: "k", inQueue: "\(queue)")
+            _ = try await store.registerDevice(DeviceToken(hex: "abcd"), userKey: "1", inQueue: queue)
+            _ = try await store.startCampaign(MessageDraft(payload: alert), key: "k", inQueue: queue)
             let contents = try await store.contents(ofApp: "com.acme.shop", of: "acme")
             #expect(contents?.deviceCount == 1)
             #expect(try await store.removeApp("com.acme.shop", of: "acme"))
@@ -144,8 +144,8 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
                 let id = try #require(try await store.newCredentialID(name, of: "acme")).id
                 #expect(try await store.addCredential(credential(name, for: id, under: key), name: name, as: id))
             }
-            #expect(try await store.useCredential("main", forQueue: "\(queue)"))
-            #expect(try await !store.useCredential("other", forQueue: "\(queue)"))
+            #expect(try await store.useCredential("main", forQueue: queue))
+            #expect(try await !store.useCredential("other", forQueue: queue))
             #expect(try await store.removeCredential("main", of: "acme") == 1)
             #expect(try await store.removeCredential("spare", of: "acme") == 0)
             #expect(try await store.removeCredential("spare", of: "acme") == nil)

@@ -16,7 +16,7 @@ import Testing
             kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: Date.now + daysLeft * 86_400),
             environments: ["production"], sealed: [1])
         #expect(try await store.addCredential(credential, name: name, as: id))
-        #expect(try await store.useCredential(name, forQueue: "\(queue)"))
+        #expect(try await store.useCredential(name, forQueue: queue))
     }
 
     @Test func `are announced once for each threshold, by one worker`() async throws {

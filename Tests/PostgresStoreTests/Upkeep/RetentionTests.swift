@@ -143,7 +143,7 @@ import Transport
     }
 
     /// History and feedback of a send, each as so many days old.
-    private static func writeHistory(_ queue: QueueFixture, inQueue name: String, token: String) async throws {
+    private static func writeHistory(_ queue: QueueFixture, inQueue name: QueueName, token: String) async throws {
         try await queue.run("select pushq.send('\(name)', '\(payload)', array['\(token)'])")
         let id = try await queue.number("select pushq.queue_id('\(name)')")
         let quota = ClaimQuota(queueID: Int32(id), lane: .normal, jobs: 9)
@@ -155,7 +155,7 @@ import Transport
             """)
     }
 
-    private static func kept(_ queue: QueueFixture, of name: String) async throws -> [Int] {
+    private static func kept(_ queue: QueueFixture, of name: QueueName) async throws -> [Int] {
         var counts: [Int] = []
         for table in ["body", "message", "result", "feedback"] {
             counts.append(
@@ -172,10 +172,10 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             let store = queue.connection
-            let others = "other/com.other/sandbox"
+            let others = QueueName(tenant: "other", app: "com.other", environment: .sandbox)
             _ = try await store.createTenant("other")
             _ = try await store.createApp("com.other", of: "other")
-            _ = try await store.createQueue(QueueName(parsing: others))
+            _ = try await store.createQueue(others)
             #expect(try await setRetention("acme", .days(2), .days(40), in: store))
             #expect(try await !setRetention("nobody", .days(2), nil, in: store))
             try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")

@@ -181,7 +181,7 @@ import Transport
             #expect(try await count("kept", in: queue) == 300)
             // These were on their way when it was paused.
             try await end(30, delivered: 0, bad: 1, ago: "50 minutes", in: queue)
-            try await queue.connection.resumeQueue(QueueName(parsing: QueueFixture.name))
+            try await queue.connection.resumeQueue(QueueFixture.name)
             #expect(try await queue.connection.judgeSuspects() == (deactivated: 0, pausedQueues: 0, goesOn: false))
             #expect(try await count("kept", in: queue) == 330)
 

@@ -22,7 +22,7 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 20)
             let host = try await fixture.startSecondSimulator()
             do {
-                let settings = try await fixture.connection.queueSettings(named: "\(queue)")
+                let settings = try await fixture.connection.queueSettings(named: queue)
                 let credential = try await HTTP2Gateway.Credential.opening(
                     try #require(settings?.credential), under: fixture.masterKey, over: fixture.database.address,
                     on: actor.loop)
@@ -31,7 +31,7 @@ import Transport
                     credential: credential, loop: actor.loop)
                 let channel = try await client.create(.none)
                 client.close()
-                try await fixture.connection.registerChannel(channel, policy: .none, inQueue: "\(queue)")
+                try await fixture.connection.registerChannel(channel, policy: .none, inQueue: queue)
                 try await body(fixture, queue, host, channel)
             } catch {
                 await host.stop()
@@ -44,12 +44,12 @@ import Transport
     private func broadcast(to channel: ChannelID, _ fixture: EngineFixture, _ queue: QueueName) async throws -> Int64 {
         let payload = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
         return try await fixture.connection.broadcast(
-            BroadcastDraft(payload: payload, expiration: 0), to: channel, ofQueue: "\(queue)", key: nil)
+            BroadcastDraft(payload: payload, expiration: 0), to: channel, ofQueue: queue, key: nil)
     }
 
     private func tally(of root: Int64, _ fixture: EngineFixture, _ queue: QueueName) async throws -> OutcomeTally {
         let progress = try await eventually("the end of the broadcast", within: .seconds(30)) {
-            try await fixture.connection.progress(ofRoot: root, inQueue: "\(queue)")
+            try await fixture.connection.progress(ofRoot: root, inQueue: queue)
         } until: {
             $0?.isFinished == true
         }

@@ -20,7 +20,7 @@ import Transport
             $0.managementPort = 0
         } _: { actor, fixture in
             let queue = try await fixture.makeQueue(devices: 1)
-            let settings = try await fixture.connection.queueSettings(named: "\(queue)")
+            let settings = try await fixture.connection.queueSettings(named: queue)
             let credential = try await HTTP2Gateway.Credential.opening(
                 try #require(settings?.credential), under: fixture.masterKey, over: fixture.database.address,
                 on: actor.loop)
@@ -38,7 +38,7 @@ import Transport
         _ fixture: EngineFixture, _ queue: QueueName, _ client: ChannelClient, policy: ChannelPolicy = .none
     ) async throws -> ChannelID {
         let channel = try await client.create(policy)
-        try await fixture.connection.registerChannel(channel, policy: policy, inQueue: "\(queue)")
+        try await fixture.connection.registerChannel(channel, policy: policy, inQueue: queue)
         return channel
     }
 
@@ -46,13 +46,13 @@ import Transport
         to channel: ChannelID, expiration: Int64 = 0, _ fixture: EngineFixture, _ queue: QueueName
     ) async throws -> Int64 {
         let draft = BroadcastDraft(payload: Self.update, expiration: expiration)
-        return try await fixture.connection.broadcast(draft, to: channel, ofQueue: "\(queue)", key: nil)
+        return try await fixture.connection.broadcast(draft, to: channel, ofQueue: queue, key: nil)
     }
 
     /// The end of a broadcast.
     private func tally(of root: Int64, _ fixture: EngineFixture, _ queue: QueueName) async throws -> OutcomeTally {
         let progress = try await eventually("the end of the broadcast", within: .seconds(30)) {
-            try await fixture.connection.progress(ofRoot: root, inQueue: "\(queue)")
+            try await fixture.connection.progress(ofRoot: root, inQueue: queue)
         } until: {
             $0?.isFinished == true
         }
@@ -103,7 +103,7 @@ import Transport
                 let tally = try await tally(of: try await broadcast(to: channel, fixture, queue), fixture, queue)
                 #expect(tally.rejected == 1)
             }
-            let stored = try await fixture.connection.channels(ofQueue: "\(queue)")
+            let stored = try await fixture.connection.channels(ofQueue: queue)
             #expect(stored.map(\.retiredReason) == [.named("ChannelNotRegistered")])
             await #expect(throws: PostgresError.self) { try await broadcast(to: channel, fixture, queue) }
             #expect(try await fixture.number("select count(*) from pushq.device where not active") == 0)

@@ -104,7 +104,7 @@ final class EngineFixture {
             preconditionFailure("the queue's tenant is there")
         }
         _ = try await connection.addCredential(try make(id), name: name, as: id)
-        _ = try await connection.useCredential(name, forQueue: queue.description)
+        _ = try await connection.useCredential(name, forQueue: queue)
     }
 
     /// A certificate that the simulator takes, as it is put into the row `id`.

@@ -87,9 +87,9 @@ import Transport
             case .pauseQueue: try await fixture.connection.pauseQueue(queue, reason: "test")
             case .suspendTenant: _ = try await fixture.connection.setTenant(queue.tenant, isSuspended: true)
             case .pauseCampaign:
-                _ = try await fixture.connection.order(.pause, campaign: "k", ofQueue: "\(queue)")
+                _ = try await fixture.connection.order(.pause, campaign: "k", ofQueue: queue)
             case .cancelCampaign:
-                _ = try await fixture.connection.order(.cancel, campaign: "k", ofQueue: "\(queue)")
+                _ = try await fixture.connection.order(.cancel, campaign: "k", ofQueue: queue)
             }
         }
     }
@@ -128,7 +128,7 @@ import Transport
                 #expect(await fixture.simulator.snapshot().arrived == arrived)
                 if order == .pauseCampaign {
                     #expect(
-                        try await fixture.connection.order(.resume(sendBy: nil), campaign: "k", ofQueue: "\(queue)"))
+                        try await fixture.connection.order(.resume(sendBy: nil), campaign: "k", ofQueue: queue))
                     try await eventually("the campaign to go on", within: .seconds(30)) {
                         await fixture.simulator.snapshot().arrived > arrived + 100
                     }
