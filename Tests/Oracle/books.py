@@ -136,7 +136,7 @@ def read_books(stack, episode):
         tallies=tallies,
         campaigns=campaigns,
         shown=shown,
-        stats={row["queue"]: row for row in stack.admin_json("stats")},
+        stats={row["queue"]: row for row in stack.admin_json("stats", "--exact")},
         devices=devices,
         retired={
             (names[q], c): retired
