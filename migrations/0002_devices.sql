@@ -69,7 +69,7 @@ create table pushq.feedback (
 create index feedback_suspect on pushq.feedback (queue_id, recorded_at) where verdict = 'suspect';
 
 -- Up to when a queue's suspects have been judged, and whether they were spared: an older suspect that is left was
--- locked by another transaction. Only the duty that judges writes here (Fleet/Suspects.swift).
+-- locked by another transaction. Only the duty that judges writes here (Upkeep/Suspects.swift).
 create table pushq.judgement (
   queue_id  int         not null,
   judged_to timestamptz not null,
