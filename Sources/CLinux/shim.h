@@ -1,7 +1,7 @@
 #ifndef PUSHQ_CLINUX_SHIM_H
 #define PUSHQ_CLINUX_SHIM_H
 
-// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and two functions. It links nothing more.
+// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and three functions. It links nothing more.
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -10,6 +10,9 @@
 // included, since their types would then belong to this module instead of Glibc.
 
 extern int pthread_setname_np(unsigned long thread, const char *name);
+
+// `until` is a `struct timespec`, of CLOCK_REALTIME.
+extern int pthread_timedjoin_np(unsigned long thread, void **result, const void *until);
 
 extern int accept4(int descriptor, void *address, void *byteCount, int flags);
 

@@ -23,7 +23,7 @@ package struct DatabaseOptions: ParameterGroup {
     ) async throws -> Success {
         let address = try address
         let loop = EventLoop(name: "store")
-        defer { loop.shutDown() }
+        defer { loop.shutDownAndWait() }
         return try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: "pushq", on: loop)
             defer { connection.close() }

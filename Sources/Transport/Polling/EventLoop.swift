@@ -18,7 +18,7 @@ import Synchronization
 /// end-of-turn actions, so that writes go out once a turn and not once a request.
 ///
 /// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the lock or atomic
-/// (`inbox`, `thread`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn`
+/// (`inbox`, `thread`, `handle`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn`
 /// and what it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
 @safe package final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     /// What other threads leave for the loop.
@@ -39,6 +39,8 @@ import Synchronization
     private let inbox = Locked(Inbox())
     private let poller = Poller()
     private let thread = Atomic<UInt>(0)
+    /// The thread, until somebody has waited for its end.
+    private let handle = Locked<pthread_t?>(nil)
 
     // On the loop's thread only.
     private let timers = TimerHeap()
@@ -55,11 +57,13 @@ import Synchronization
     package init(name: String) {
         self.name = name
         unsafe readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 16)
-        Thread.start { self.run() }
+        let started = Thread.startJoinable { self.run() }
+        handle.withLock { $0 = started }
     }
 
     deinit {
         unsafe readBuffer.deallocate()
+        if let handle = handle.withLock({ $0.take() }) { pthread_detach(handle) }
     }
 
     /// Ends the thread once what is queued has run. Any thread; a second call changes nothing. Afterwards jobs, timers
@@ -71,6 +75,21 @@ import Synchronization
             return inbox.isAsleep
         }
         if wasAsleep { poller.wake() }
+    }
+
+    /// Shuts down, and waits for the end of the thread, five seconds at the most. Not on the loop's thread.
+    ///
+    /// A process has to do so before it ends: OpenSSL frees what it has when a process ends, and a thread that is closing
+    /// its connections at this moment would free it once more.
+    package func shutDownAndWait() {
+        precondition(!isCurrent, "a loop cannot wait for its own end")
+        shutDown()
+        guard let handle = handle.withLock({ $0.take() }) else { return }
+        var deadline = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &deadline)
+        deadline.tv_sec += 5
+        let code = unsafe withUnsafePointer(to: deadline) { unsafe pthread_timedjoin_np(handle, nil, $0) }
+        if code != 0 { pthread_detach(handle) }
     }
 
     // MARK: Executor

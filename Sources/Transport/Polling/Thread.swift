@@ -9,6 +9,11 @@ enum Thread {
 
     /// Starts a thread that runs `body` and ends. A process that cannot start one is at its limits and ends with it.
     static func start(_ body: @escaping @Sendable () -> Void) {
+        pthread_detach(startJoinable(body))
+    }
+
+    /// The same for a thread whose end somebody waits for: `pthread_join` or `pthread_detach` has to follow.
+    static func startJoinable(_ body: @escaping @Sendable () -> Void) -> pthread_t {
         var handle = pthread_t()
         let argument = unsafe Unmanaged.passRetained(Body(body)).toOpaque()
         let code = unsafe pthread_create(
@@ -18,6 +23,6 @@ enum Thread {
                 return nil
             }, argument)
         precondition(code == 0, "cannot start a thread: \(SystemCall.text(of: code)); check the limit (ulimit -u)")
-        pthread_detach(handle)
+        return handle
     }
 }

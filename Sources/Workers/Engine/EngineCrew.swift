@@ -30,6 +30,7 @@ package struct EngineCrew: Sendable {
             }
         }
         for engine in engines { engine.loop.shutDown() }
+        for engine in engines { engine.loop.shutDownAndWait() }
         if let failure { throw failure }
     }
 

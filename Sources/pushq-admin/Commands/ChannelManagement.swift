@@ -26,7 +26,7 @@ struct ChannelManagement: ParameterGroup {
                 "\(queue) has no credential; set one with: pushq-admin queue set \(queue) --credential NAME")
         }
         let loop = EventLoop(name: "channels")
-        defer { loop.shutDown() }
+        defer { loop.shutDownAndWait() }
         do {
             return try await loop.run { _ in
                 let opened = try await HTTP2Gateway.Credential.opening(

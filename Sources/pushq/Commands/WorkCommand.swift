@@ -106,7 +106,8 @@ struct WorkCommand: Terminal.Command {
         for await _ in Signals.stream() {
             guard !isDraining else {
                 console.note(LogLine.text("ended at once: what was in flight is uncertain"))
-                exit(ExitCode.failed.rawValue)
+                // Without what `exit` does at the end, which would take from the engines what they are using.
+                _exit(ExitCode.failed.rawValue)
             }
             isDraining = true
             await crew.drain()

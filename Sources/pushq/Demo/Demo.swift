@@ -48,7 +48,7 @@ struct Demo: Sendable {
         tell("a local APNs answers at \(simulator.ready.address)")
 
         let loop = EventLoop(name: "demo")
-        defer { loop.shutDown() }
+        defer { loop.shutDownAndWait() }
         let address = try DatabaseAddress(url: stack.databaseURL, environment: [:])
         let (imported, serverSettings) = try await loop.run { _ in
             let store = try await PostgresConnection.connect(to: address, as: "pushq demo", on: loop)
