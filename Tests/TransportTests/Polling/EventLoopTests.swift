@@ -135,29 +135,25 @@ private actor Counter {
 
     @Test func `has let go of what it watched when somebody has waited for its end`() async throws {
         final class Watched: Sendable {
-            let isGone: Mutex<Bool>
-            let onEnd: @Sendable () -> Void
-            init(onEnd: @escaping @Sendable () -> Void) {
-                isGone = Mutex(false)
-                self.onEnd = onEnd
-            }
+            private let onEnd: @Sendable () -> Void
+            init(onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
             // As closing a TLS connection does, it takes a moment.
             deinit {
                 usleep(50_000)
                 onEnd()
             }
         }
-        let ended = Mutex(false)
+        let hasEnded = Locked(false)
         let loop = EventLoop(name: "test")
         await withCheckedContinuation { continuation in
             loop.post {
-                let watched = Watched { ended.withLock { $0 = true } }
+                let watched = Watched { hasEnded.withLock { $0 = true } }
                 loop.schedule(after: .seconds(3600)) { withExtendedLifetime(watched) {} }
                 continuation.resume()
             }
         }
         loop.shutDownAndWait()
-        #expect(ended.withLock { $0 })
+        #expect(hasEnded.withLock { $0 })
         loop.shutDownAndWait()
     }
 }

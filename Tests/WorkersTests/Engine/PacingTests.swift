@@ -73,8 +73,9 @@ import Transport
             let ofTenant = apps.flatMap(record.arrivals).sorted()
             let paced = record.arrivals(of: "com.paced")
             // Permits may be used 100 ms late, and on a busy machine an arrival be noted as late.
-            expect(200.5, burst: 10, by: ofTenant)
-            expect(30.5, burst: 2, by: paced)
+            expect(200.5, burst: 10, by: ofTenant, atLeast: 0.9)
+            // Permits of the queue lapse with a worker to which the tenant's next permits were not granted.
+            expect(30.5, burst: 2, by: paced, atLeast: 0.7)
             let others = apps.dropFirst().map { record.arrivals(of: $0).count }
             #expect(others.min()! * 10 > others.max()! * 8, "the other two share what is left: \(others)")
             let unlimited = record.arrivals(of: "com.other")[...]
@@ -84,14 +85,14 @@ import Transport
 
     /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted as late. A worker that a
     /// busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three seconds after the burst.
-    private func expect(_ rate: Double, burst: Double, by times: [Int]) {
+    private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
         let late = rate / 5
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
         #expect(Double(second) <= rate + burst + late, "a second went over rate and burst")
         let all = Double(times.last! - times[0]) / 1e6
         #expect(Double(times.count) <= rate * all + burst + late, "all together went over rate and burst")
         let best = SimulatorRecord.maximumCount(of: times[(times.count / 10)...], within: 3_000_000)
-        #expect(Double(best) >= 3 * rate * 0.95 - 1, "\(best) in three seconds")
+        #expect(Double(best) >= 3 * rate * share - 1, "\(best) in three seconds")
     }
 
     /// Runs `body` with several engines.
