@@ -39,7 +39,7 @@ import Synchronization
     private let inbox = Locked(Inbox())
     private let poller = Poller()
     private let thread = Atomic<UInt>(0)
-    /// The thread, until somebody has waited for its end.
+    /// The thread, until it has ended or somebody waits for that.
     private let handle = Locked<pthread_t?>(nil)
 
     // On the loop's thread only.
@@ -63,7 +63,6 @@ import Synchronization
 
     deinit {
         unsafe readBuffer.deallocate()
-        if let handle = handle.withLock({ $0.take() }) { pthread_detach(handle) }
     }
 
     /// Ends the thread once what is queued has run. Any thread; a second call changes nothing. Afterwards jobs, timers
@@ -190,6 +189,8 @@ import Synchronization
         poller.unwatchAll()
         endOfTurn.removeAll()
         thread.store(0, ordering: .relaxed)
+        // Nobody waits for its end.
+        if let handle = handle.withLock({ $0.take() }) { pthread_detach(handle) }
     }
 
     /// OpenSSL writes to its socket without MSG_NOSIGNAL. So the signal for a lost connection is blocked in this
