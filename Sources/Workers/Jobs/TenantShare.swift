@@ -6,7 +6,7 @@ import QueueCore
 /// Belongs to the engine's event loop.
 final class TenantShare {
     /// Its place in the order among the tenants of this worker.
-    var turn: FairShare.Turn
+    var turn = FairShare.Turn(weight: 1)
     /// The limit of all its queues together.
     var limit: RateLimit
     /// The order among its queues.
@@ -18,8 +18,7 @@ final class TenantShare {
     var inFlight = 0
     var inSilence = 0
 
-    init(weight: Double = 1, rate: Double? = nil, now: ContinuousClock.Instant = .now) {
-        turn = FairShare.Turn(weight: weight)
-        limit = RateLimit(rate: rate, now: now)
+    init(now: ContinuousClock.Instant = .now) {
+        limit = RateLimit(rate: nil, now: now)
     }
 }

@@ -53,6 +53,8 @@ final class PermitTaker {
     }
 
     private func take(_ requests: [PermitPlan.Request], for queues: [QueueState]) async {
+        let asked = Dictionary(uniqueKeysWithValues: queues.map { ($0.id, $0) })
+        let tenants = Dictionary(queues.map { ($0.settings.tenantID, $0.tenant) }) { first, _ in first }
         let wanted = requests.map { (owner: $0.owner, permits: $0.permits) }
         let granted = await store.attempt { try await $0.takePermits(wanted, horizon: plan.horizon) }
         let now = ContinuousClock.now
@@ -63,10 +65,10 @@ final class PermitTaker {
             }
             switch request.owner {
             case .queue(let id):
-                guard let queue = queues.first(where: { $0.id == id }) else { continue }
+                guard let queue = asked[id] else { continue }
                 note(grant, isAnswered: granted != nil, for: &queue.limit, now)
             case .tenant(let id):
-                guard let tenant = queues.first(where: { $0.settings.tenantID == id })?.tenant else { continue }
+                guard let tenant = tenants[id] else { continue }
                 note(grant, isAnswered: granted != nil, for: &tenant.limit, now)
             }
         }

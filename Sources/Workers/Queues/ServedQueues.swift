@@ -198,7 +198,7 @@ struct ServedQueues {
         }
         guard var entry = entries[id] else {
             guard reading.number > lastForgotten else { return nil }
-            let tenant = tenants[new.tenantID] ?? TenantShare(weight: new.tenantWeight, rate: new.tenantRate, now: now)
+            let tenant = tenants[new.tenantID] ?? TenantShare(now: now)
             tenants[new.tenantID] = tenant
             take(new, for: tenant)
             let queue = QueueState(settings: new, of: tenant, now: now)
