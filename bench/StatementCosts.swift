@@ -9,7 +9,7 @@ struct StatementCosts {
     /// What one unit of scale makes.
     private static let (queues, devices, waiting, results, reports, campaigns) =
         (1000, 200_000, 100_000, 200_000, 50_000, 5000)
-    private static let owner: Int64 = 1
+    private static let workerID: Int64 = 1
 
     private let store: PostgresConnection
     private let queue: QueueName
@@ -81,13 +81,13 @@ struct StatementCosts {
         }
         try await time("claim 20 singles and give them back", limit: 100) {
             let jobs = try await store.claim(
-                [ClaimQuota(queueID: queueID, lane: .normal, jobs: 20)], owner: Self.owner, lease: .seconds(15),
+                [ClaimQuota(queueID: queueID, lane: .normal, jobs: 20)], workerID: Self.workerID, lease: .seconds(15),
                 atMostOnceWindow: 100)
             guard jobs.count == 20 else { throw BenchError.tooLate("a claim of 20 got \(jobs.count)") }
             let progress = jobs.map {
-                LeaseProgress(key: $0.key, dispatched: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
+                LeaseProgress(key: $0.key, watermark: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
             }
-            try await store.yield(progress.map { YieldedLease(progress: $0) }, owner: Self.owner)
+            try await store.yield(progress.map { YieldedLease(progress: $0) }, workerID: Self.workerID)
         }
         try await time("fan-out step of 20,000 devices", limit: 500, runs: 5) {
             let first = try await store.execute(

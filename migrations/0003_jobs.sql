@@ -62,15 +62,15 @@ create table pushq.job (                                  -- waiting; about 100 
   root_id         bigint      not null,                   -- what apns-id derives from; survives every split
   body_day        date        not null,                   -- of its body, and of the message beside that
   recipient_count smallint    not null,
-  attempt         smallint    not null default 1,         -- answers spent; only retire changes it
+  attempt         smallint    not null default 1,         -- answers spent; only the end of the job changes it
   rescues         smallint    not null default 0,         -- lost workers, and sends without an answer
   epoch           int         not null default 0,         -- grows with every claim and fences every write
   at_most_once    boolean     not null default false,
-  dispatched      smallint    not null default 0,         -- of a job that was begun: ordinals below may have been sent
+  watermark       smallint   not null default 0,         -- of a job that was begun: ordinals below may have been sent
   outcomes        bytea,                                  -- of a job that was begun: what was known when it came back
   constraint job_pkey primary key (queue_id, id),
   constraint job_recipients_range check (recipient_count between 1 and 500),
-  -- PostgreSQL before 17 cannot subtract infinite times: one such job would fail every look and claim of every worker.
+  -- PostgreSQL before 17 cannot subtract infinite times: one such job would fail every poll and claim of every worker.
   constraint job_times_finite check (isfinite(send_by) and run_at > '-infinity')
 ) with (fillfactor = 90,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
@@ -82,10 +82,10 @@ create index job_ready on pushq.job (queue_id, lane, run_at, id);
 create table pushq.lease (                                -- held: hundreds to thousands of rows
   queue_id        int         not null,
   job_id          bigint      not null,
-  owner           bigint      not null,                   -- the incarnation of a worker
+  worker_id       bigint      not null,
   epoch           int         not null,
   deadline        timestamptz not null,                   -- alone decides who may write
-  dispatched      smallint    not null,
+  watermark       smallint   not null,
   outcomes        bytea       not null,                   -- a byte for each recipient, 0 = no answer yet
   flush           bigint      not null default 0,         -- number of the last one: a late, older one is void
   lane            smallint    not null,

@@ -1,6 +1,6 @@
 -- Campaigns: a message for an audience, started once under a key, which fans out into jobs while it is being sent.
 --
--- The cursor and the counts are rows of their own: fan-out locks the one for a step, every retire updates the other.
+-- The cursor and the counts are rows of their own: fan-out locks the one for a step, a job that ends updates the other.
 
 create table pushq.campaign (
   queue_id     int         not null,
@@ -19,7 +19,7 @@ create table pushq.campaign (
 -- The latest of all queues, for the operator.
 create index campaign_latest on pushq.campaign (id);
 
-create table pushq.fan_out (                              -- locked for a step; never the row that retiring counts in
+create table pushq.fan_out (                              -- locked for a step; jobs that end never count in it
   queue_id         int         not null,
   campaign_id      bigint      not null,
   message_id       bigint      not null,

@@ -14,13 +14,13 @@ extension `Real processes` {
                 let doomed = try rig.startWorker()
                 try rig.startWorker()
                 for worker in rig.workers { try await worker.says("started") }
-                let owner = try await rig.owner(of: doomed)
+                let workerID = try await rig.workerID(of: doomed)
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(500)
                 await doomed.kill()
                 // Recipients without an outcome there may have been sent to, and are sent to again.
                 let held = try await rig.number(
-                    "select sum(recipient_count) from pushq.lease where owner = \(owner)")
+                    "select sum(recipient_count) from pushq.lease where worker_id = \(workerID)")
                 try await rig.waitUntilFinished()
 
                 let counted = "select sum(delivered + rejected) from pushq.campaign_progress"
@@ -40,7 +40,7 @@ extension `Real processes` {
             } _: { rig in
                 // A worker that starts has the list to read, and no other duty first.
                 let onlyFeedback = """
-                    update pushq.duty set owner = null, deadline = null,
+                    update pushq.duty set worker_id = null, deadline = null,
                       next_at = now() + case name when 'feedback' then interval '0' else interval '1 hour' end
                     """
                 try await rig.run("update pushq.duty set next_at = now() + interval '1 hour'")

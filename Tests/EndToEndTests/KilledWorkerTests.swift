@@ -21,12 +21,12 @@ extension `Real processes` {
                 let doomed = try rig.startWorker()
                 try rig.startWorker()
                 for worker in rig.workers { try await worker.says("started") }
-                let owner = try await rig.owner(of: doomed)
+                let workerID = try await rig.workerID(of: doomed)
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(4000)
                 await doomed.kill()
 
-                #expect(try await rig.number("select count(*) from pushq.lease where owner = \(owner)") > 0)
+                #expect(try await rig.number("select count(*) from pushq.lease where worker_id = \(workerID)") > 0)
                 try await rig.waitUntilFinished()
 
                 let audit = try await rig.audit()

@@ -19,11 +19,11 @@ extension `Real processes` {
                 $0.sql = "insert into pushq.pace (queue_id, rate, burst) select $queue, \(Self.rate), \(Self.rate) / 10"
             } _: { rig in
                 for _ in 0..<2 { try await rig.startWorker().says("started") }
-                let owners = [try await rig.owner(of: rig.workers[0]), try await rig.owner(of: rig.workers[1])]
+                let workers = [try await rig.workerID(of: rig.workers[0]), try await rig.workerID(of: rig.workers[1])]
                 try await send(Self.jobs * Self.recipientsOfJob, in: rig)
                 try await eventually("both hold jobs") {
                     let sql =
-                        "select count(distinct owner) from pushq.lease where owner = any ('{\(owners[0]),\(owners[1])}')"
+                        "select count(distinct worker_id) from pushq.lease where worker_id = any ('{\(workers[0]),\(workers[1])}')"
                     return try await rig.number(sql) == 2
                 }
                 let idler = try rig.startWorker()
@@ -32,7 +32,7 @@ extension `Real processes` {
                 rig.workers[0].process.signal(SIGSTOP)
                 // Longer than its lease and the grace: the others take its jobs over meanwhile.
                 try await eventually("the stopped worker's jobs are put back", within: .seconds(20)) {
-                    try await rig.number("select count(*) from pushq.lease where owner = \(owners[0])") == 0
+                    try await rig.number("select count(*) from pushq.lease where worker_id = \(workers[0])") == 0
                 }
                 rig.workers[0].process.signal(SIGCONT)
                 try await trickle(4, in: rig)

@@ -21,11 +21,11 @@ extension `Real processes` {
                 let sleeper = try rig.startWorker()
                 try rig.startWorker()
                 for worker in rig.workers { try await worker.says("started") }
-                let owner = try await rig.owner(of: sleeper)
+                let workerID = try await rig.workerID(of: sleeper)
                 try await rig.startCampaign()
                 try await rig.waitUntilEnded(500)
                 try await eventually("leases of the one to be stopped") {
-                    try await rig.number("select count(*) from pushq.lease where owner = \(owner)") > 0
+                    try await rig.number("select count(*) from pushq.lease where worker_id = \(workerID)") > 0
                 }
                 sleeper.process.signal(SIGSTOP)
                 try await rig.waitUntilFinished()

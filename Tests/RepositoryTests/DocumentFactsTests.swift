@@ -120,7 +120,7 @@ import Testing
             "Flushes happen every # ms"),
         Figure(#"rescueGrace = Duration\.seconds\((\d+)\)"#, "docs/job-lifecycle.md", "# s after the deadline"),
         Figure(#"atMostOnceWindow = (\d+)"#, "docs/job-lifecycle.md", "the claim allows # recipients"),
-        Figure(#"m(?:ost|aximum)Losses = (\d+)"#, "docs/job-lifecycle.md", "fewer than # losses"),
+        Figure(#"maximumLosses = (\d+)"#, "docs/job-lifecycle.md", "fewer than # losses"),
         Figure(#"recipient_count between 1 and (\d+)"#, "ARCHITECTURE.md", "A job carries up to # recipients"),
         Figure(#"max_attempts +smallint +not null default (\d+)"#, "docs/failures.md", "`max_attempts` answers (#)"),
         Figure(#"var enoughAnswers = (\d+)"#, "docs/failures.md", "With fewer than # answers"),
@@ -128,7 +128,7 @@ import Testing
         Figure(#"headStart = Duration\.milliseconds\((\d+)\)"#, "docs/failures.md", "in parallel after # ms"),
         Figure(#"var days = (\d+)"#, "docs/operating.md", "drops those older than # days"),
         Figure(#"var daysAhead = (\d+)"#, "docs/operating.md", "partitions for the next # days"),
-        Figure(#"idle(?:Look|Poll) = Duration\.milliseconds\((\d+)\)"#, "docs/operating.md", "at least every # ms"),
+        Figure(#"idlePoll = Duration\.milliseconds\((\d+)\)"#, "docs/operating.md", "at least every # ms"),
         Figure(#"static let minimumVersion = (\d+)"#, "docs/operating.md", "PostgreSQL # or later"),
         Figure(#"static let minimumVersion = (\d+)"#, "README.md", "PostgreSQL # or later"),
     ]

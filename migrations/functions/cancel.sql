@@ -45,9 +45,9 @@ begin
     update pushq.job j
     set run_at = least(j.run_at, now())
     where j.queue_id = q and j.id = any (jobs)
-    returning j.recipient_count, j.dispatched, j.outcomes)
-  select coalesce(sum(case when d.outcomes is null then d.recipient_count - d.dispatched
-                           else (select count(*) from generate_series(d.dispatched, d.recipient_count - 1) n
+    returning j.recipient_count, j.watermark, j.outcomes)
+  select coalesce(sum(case when d.outcomes is null then d.recipient_count - d.watermark
+                           else (select count(*) from generate_series(d.watermark, d.recipient_count - 1) n
                                  where get_byte(d.outcomes, n) = 0) end), 0)
   into stopped
   from due d;

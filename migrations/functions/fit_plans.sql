@@ -3,7 +3,7 @@
 --
 -- A prepared statement is planned once, and again only when statistics change. A worker prepares its statements while
 -- the queue is empty, and vacuum leaves emptied tables without a page: the cheapest plan is then to read each of them
--- from end to end. When ten thousand jobs came at once, a look for work took 11 s with such plans and 50 ms with new
+-- from end to end. When ten thousand jobs came at once, a poll for work took 11 s with such plans and 50 ms with new
 -- ones; autovacuum comes a minute later. 20 µs a call. The sizes belong to the session whose plans they are about,
 -- behind a pooler too.
 create or replace function pushq.fit_plans() returns void

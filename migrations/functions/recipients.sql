@@ -24,8 +24,8 @@ end $$;
 
 -- Finds the recipients of claimed jobs that had none: scheduled sends to a user. Each becomes jobs for the devices
 -- that the user has now, with the same place in the queue, or a record that there are none. Leases that are locked,
--- or not `holder`'s any more, are skipped.
-create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], holder bigint) returns void
+-- or not `worker`'s any more, are skipped.
+create or replace function pushq.find_recipients(queues int[], jobs bigint[], epochs int[], worker bigint) returns void
 language plpgsql as $$
 declare
   held pushq.lease;
@@ -35,7 +35,7 @@ begin
   for held in
     select l.*
     from unnest(queues, jobs, epochs) as g(queue_id, job_id, epoch)
-    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = holder
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = worker
     for update of l skip locked
   loop
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;

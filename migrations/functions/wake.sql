@@ -22,7 +22,7 @@ begin
       end if;
       continue when name not like sleeper.queues;
     end if;
-    perform pg_notify('pushq_' || sleeper.incarnation, '');
+    perform pg_notify('pushq_' || sleeper.worker_id, '');
   end loop;
 end $$;
 

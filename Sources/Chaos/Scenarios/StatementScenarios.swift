@@ -9,7 +9,7 @@ extension Scenario {
         [
             Scenario(name: "kill-in-statement") { trial in
                 try await trial.begin(workers: 1)
-                for name in ["claim", "flush", "retire"] {
+                for name in ["claim", "flush", "end_jobs"] {
                     for isAnswer in [false, true] {
                         let nth = Int.random(in: 1...5, using: &trial.random)
                         try await spring(StatementTrap(name, isAnswer: isAnswer, nth: nth), kills: true, trial)
@@ -18,7 +18,7 @@ extension Scenario {
             },
             Scenario(name: "lost-answer", expectation: .clean) { trial in
                 try await trial.begin(workers: 1)
-                for name in ["claim", "flush", "retire"] {
+                for name in ["claim", "flush", "end_jobs"] {
                     let nth = Int.random(in: 1...5, using: &trial.random)
                     try await spring(StatementTrap(name, isAnswer: true, nth: nth), kills: false, trial)
                 }

@@ -25,7 +25,7 @@ package final class StoreConnection {
     private var generator = SystemRandomNumberGenerator()
 
     private var connection: PostgresConnection?
-    private var waiters: [Waiter] = []
+    private var callers: [Caller] = []
     private var attempts: Task<Void, Never>?
     private var failures = 0
     private var lastFailure: PostgresError?
@@ -60,7 +60,7 @@ package final class StoreConnection {
         while true {
             if let connection, connection.isOpen { return connection }
             let answer = await withCheckedContinuation { continuation in
-                wait(as: Waiter(continuation), until: deadline)
+                enqueue(Caller(continuation), until: deadline)
                 attemptInTurn()
             }
             try answer.get()
@@ -72,13 +72,13 @@ package final class StoreConnection {
         isClosed = true
         attempts?.cancel()
         connection?.close()
-        tellWaiters(.failure(.connectionLost("connecting", reason: "it was closed by this program", .notDone)))
+        answerCallers(.failure(.connectionLost("connecting", reason: "it was closed by this program", .notDone)))
     }
 
     // MARK: Waiting
 
     /// A task that waits for a connection.
-    private final class Waiter {
+    private final class Caller {
         private let continuation: CheckedContinuation<Result<Void, PostgresError>, Never>
         var timer: Timer?
 
@@ -92,15 +92,15 @@ package final class StoreConnection {
         }
     }
 
-    private func wait(as waiter: Waiter, until deadline: ContinuousClock.Instant) {
+    private func enqueue(_ caller: Caller, until deadline: ContinuousClock.Instant) {
         guard !isClosed else {
-            return waiter.finish(
+            return caller.finish(
                 .failure(.connectionLost("connecting", reason: "it was closed by this program", .notDone)))
         }
-        waiters.append(waiter)
-        waiter.timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in
-            waiters.removeAll { $0 === waiter }
-            waiter.finish(.failure(lastFailure ?? noAnswer))
+        callers.append(caller)
+        caller.timer = loop.schedule(after: loop.now.duration(to: deadline)) { [self] in
+            callers.removeAll { $0 === caller }
+            caller.finish(.failure(lastFailure ?? noAnswer))
         }
     }
 
@@ -108,10 +108,10 @@ package final class StoreConnection {
         .cannotConnect(address: address.description, reason: "it has not answered yet")
     }
 
-    private func tellWaiters(_ answer: Result<Void, PostgresError>) {
-        let waiting = waiters
-        waiters = []
-        for waiter in waiting { waiter.finish(answer) }
+    private func answerCallers(_ answer: Result<Void, PostgresError>) {
+        let waiting = callers
+        callers = []
+        for caller in waiting { caller.finish(answer) }
     }
 
     // MARK: Connecting
@@ -131,9 +131,9 @@ package final class StoreConnection {
     }
 
     private func attemptWhileWanted() async {
-        while !waiters.isEmpty, !isClosed {
+        while !callers.isEmpty, !isClosed {
             // Opened for others while this one was on its way.
-            if let connection, connection.isOpen { return tellWaiters(.success(())) }
+            if let connection, connection.isOpen { return answerCallers(.success(())) }
             let pause = ContinuousClock.now.duration(to: nextAttempt)
             if pause > .zero { try? await Task.sleep(for: pause) }
             guard !isClosed else { return }
@@ -165,14 +165,14 @@ package final class StoreConnection {
         new.onClose = { [self] error in closed(error) }
         if isLost { onBack?() }
         isLost = false
-        tellWaiters(.success(()))
+        answerCallers(.success(()))
     }
 
     private func failed(_ error: PostgresError) {
         failures += 1
         lastFailure = error
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
-        if !error.isPassing { tellWaiters(.failure(error)) }
+        if !error.isPassing { answerCallers(.failure(error)) }
     }
 
     private func closed(_ error: PostgresError) {

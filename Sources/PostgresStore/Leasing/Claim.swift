@@ -5,7 +5,7 @@ extension Statement {
     ///
     /// `$quotas`: how many jobs of each lane. `$run_ats` and `$job_ids`: where each lane begins, as a poll has just
     /// seen; jobs that were claimed before leave index entries, which the probe need not pass over.
-    /// `$at_most_once_window`: how far a job that is sent at most once may be dispatched before its first flush.
+    /// `$at_most_once_window`: how far a job that is sent at most once may be sent before its first flush.
     static let claim = Statement(
         "claim",
         #"""
@@ -34,17 +34,17 @@ extension Statement {
           where j.ctid = any (array(select spot from pick))
           returning j.*),
         held as (
-          insert into pushq.lease (queue_id, job_id, owner, epoch, deadline, dispatched, outcomes, lane, run_at, send_by, message_id,
+          insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at, send_by, message_id,
                                    campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
-          select queue_id, id, $owner, epoch + 1, now() + $lease::interval,
-                 case when at_most_once then least(recipient_count, dispatched + $at_most_once_window::int) else recipient_count end,
+          select queue_id, id, $worker_id, epoch + 1, now() + $lease::interval,
+                 case when at_most_once then least(recipient_count, watermark + $at_most_once_window::int) else recipient_count end,
                  coalesce(outcomes, decode(repeat('00', recipient_count), 'hex')),
                  lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
           from taken)
         -- In the order in which ClaimedJob reads them, which finds each column at once.
         select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id, m.is_broadcast,
                t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id, t.attempt, t.rescues,
-               t.at_most_once, t.dispatched as uncertain_below, t.outcomes,
+               t.at_most_once, t.watermark as previous_watermark, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
                (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
                c.cancelled_at is not null
@@ -111,7 +111,7 @@ extension Statement {
     /// Finds the recipients of jobs that were made before anybody knew them (migrations/functions/recipients.sql).
     static let findRecipients = Statement(
         "find_recipients",
-        "select from pushq.find_recipients($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $owner::bigint)")
+        "select from pushq.find_recipients($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $worker_id::bigint)")
 }
 
 /// How many jobs to claim of one lane.
@@ -119,7 +119,7 @@ package struct ClaimQuota: Equatable, Sendable {
     package let queueID: Int32
     package let lane: Lane
     package let jobs: Int32
-    /// The first job of the lane, if a look has just seen it.
+    /// The first job of the lane, if a poll has just seen it.
     package let head: LaneHead?
 
     package init(queueID: Int32, lane: Lane, jobs: Int32, head: LaneHead? = nil) {
@@ -141,7 +141,7 @@ package struct ClaimedJob: Sendable {
     package let rescues: Int
     package let isAtMostOnce: Bool
     /// Recipients below this ordinal that have no outcome may have been sent by an earlier holder.
-    package let uncertainBelow: Int
+    package let previousWatermark: Int
     /// One byte a recipient; empty if none has an outcome yet.
     package let outcomes: [UInt8]
     /// Until when it may be sent, from the moment of the claim; zero or less: no more.
@@ -167,7 +167,7 @@ package struct ClaimedJob: Sendable {
     }
 
     /// Nobody knows its recipients yet: it is a send to a user that was for later, and has to be given to
-    /// ``PostgresConnection/findRecipients(of:owner:)``.
+    /// ``PostgresConnection/findRecipients(of:workerID:)``.
     package var awaitsRecipients: Bool { missing == nil && deviceIDs.isEmpty }
 }
 
@@ -181,8 +181,8 @@ extension ClaimedJob {
         if !outcomes.isEmpty, outcomes.count != deviceIDs.count {
             return "the job has \(deviceIDs.count) recipients, and outcomes of \(outcomes.count)"
         }
-        if uncertainBelow > deviceIDs.count {
-            return "the job has \(deviceIDs.count) recipients, and \(uncertainBelow) are said to have been sent to"
+        if previousWatermark > deviceIDs.count {
+            return "the job has \(deviceIDs.count) recipients, and \(previousWatermark) are said to have been sent to"
         }
         return nil
     }
@@ -192,10 +192,10 @@ extension ClaimedJob {
 }
 
 extension PostgresConnection {
-    /// Claims jobs for `owner` for the time `lease`, and returns them in the order in which they are to be sent: by
+    /// Claims jobs for `workerID` for the time `lease`, and returns them in the order in which they are to be sent: by
     /// `run_at`, then by id. Jobs that others are claiming at this moment are passed over.
     package func claim(
-        _ quotas: [ClaimQuota], owner: Int64, lease: Duration, atMostOnceWindow: Int
+        _ quotas: [ClaimQuota], workerID: Int64, lease: Duration, atMostOnceWindow: Int
     ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await execute(
             .claim,
@@ -205,7 +205,7 @@ extension PostgresConnection {
                 // 1970 comes before everything that was ever queued.
                 "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
                 "job_ids": .int8Array(quotas.map { $0.head?.jobID ?? 0 }),
-                "owner": .int8(owner), "lease": .interval(lease),
+                "worker_id": .int8(workerID), "lease": .interval(lease),
                 "at_most_once_window": .int4(Int32(atMostOnceWindow)),
             ])
         // The rows come in the order in which they lie in the table, and vacuum makes room for new ones before old
@@ -216,8 +216,8 @@ extension PostgresConnection {
 
     /// Finds the recipients of jobs of which nobody knew them when they were made. They are claimed anew after that,
     /// for these recipients, or are no more if there are none.
-    package func findRecipients(of keys: [LeaseKey], owner: Int64) async throws(PostgresError) {
-        _ = try await execute(.findRecipients, ["owner": .int8(owner)] + keys.parameters)
+    package func findRecipients(of keys: [LeaseKey], workerID: Int64) async throws(PostgresError) {
+        _ = try await execute(.findRecipients, ["worker_id": .int8(workerID)] + keys.parameters)
     }
 }
 
@@ -231,7 +231,7 @@ extension ClaimedJob {
         self.init(
             key: LeaseKey(row), lane: Lane(rawValue: row.int2("lane")) ?? .bulk, message: message,
             rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
-            isAtMostOnce: row.bool("at_most_once"), uncertainBelow: Int(row.int2("uncertain_below")),
+            isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
             isStopped: row.bool("stopped"), isPaused: row.bool("paused"), deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,

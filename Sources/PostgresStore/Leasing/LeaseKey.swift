@@ -10,13 +10,13 @@ package struct LeaseKey: Hashable, Sendable {
 package struct LeaseProgress: Sendable {
     package let key: LeaseKey
     /// Ordinals below it may have been sent.
-    package let dispatched: Int
+    package let watermark: Int
     /// One byte a recipient.
     package let outcomes: [UInt8]
 
-    package init(key: LeaseKey, dispatched: Int, outcomes: [UInt8]) {
+    package init(key: LeaseKey, watermark: Int, outcomes: [UInt8]) {
         self.key = key
-        self.dispatched = dispatched
+        self.watermark = watermark
         self.outcomes = outcomes
     }
 }

@@ -20,7 +20,7 @@ extension Statement {
         """#)
 }
 
-/// What a look at the queue found.
+/// What a poll found.
 package struct ReadyWork: Sendable {
     /// A lane of a queue that has jobs.
     package struct Jobs: Sendable {
@@ -45,10 +45,10 @@ package struct ReadyWork: Sendable {
         package var queueID: Int32 { place.queueID }
     }
 
-    /// In order of queue and lane, beginning where the look began.
+    /// In order of queue and lane, beginning where the poll began.
     package fileprivate(set) var jobs: [Jobs] = []
     package fileprivate(set) var fanOuts: [FanOut] = []
-    /// Where the look ended, if there may be pairs, or queues with campaigns, that it did not come to.
+    /// Where the poll ended, if there may be pairs, or queues with campaigns, that it did not come to.
     package fileprivate(set) var end: LanePlace?
 }
 
@@ -92,7 +92,7 @@ extension LanePlace: Comparable {
 extension PostgresConnection {
     /// Which queues have work.
     /// - Parameters:
-    ///   - place: the look begins behind it, and goes on at the start when it has come to the end.
+    ///   - place: the poll begins behind it, and goes on at the start when it has come to the end.
     ///   - pairs: it comes to so many pairs of queue and lane, at the most.
     ///   - limit: bounds how many ready jobs of a campaign's lane are counted.
     package func ready(
@@ -135,7 +135,7 @@ extension PostgresConnection {
 
     /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and
     /// lane.
-    /// - Parameter known: campaigns that have jobs to be made, from a look at everything; their ready jobs are counted
+    /// - Parameter known: campaigns that have jobs to be made, from a full poll; their ready jobs are counted
     ///   anew.
     package func ready(
         above floors: [LaneHead], countingTo limit: Int32, known: [ReadyWork.FanOut]

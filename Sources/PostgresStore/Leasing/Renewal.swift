@@ -13,7 +13,7 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false, false, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
         where (select count(*) from kept) < (select count(*) from given)
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
@@ -26,17 +26,17 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[], $outcomes::bytea[])
-            as g(queue_id, job_id, epoch, dispatched, outcomes)),
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[], $outcomes::bytea[])
+            as g(queue_id, job_id, epoch, watermark, outcomes)),
         free as materialized (
           select g.*
           from given g
           join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.owner = $owner and l.flush <= $number
+            and l.worker_id = $worker_id and l.flush <= $number
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
-          set dispatched = f.dispatched, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
+          set watermark = f.watermark, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
           returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
@@ -52,7 +52,7 @@ extension Statement {
           select g.*
           from given g
           join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.owner = $owner
+            and l.worker_id = $worker_id
           for no key update of l skip locked),
         kept as (
           update pushq.lease l
@@ -100,21 +100,21 @@ package struct KeptLeases: Sendable {
 
 extension PostgresConnection {
     /// Writes progress and renews the leases for the time `lease`.
-    /// - Parameter number: grows with every flush of this owner; one below the last that was written changes nothing.
+    /// - Parameter number: grows with every flush of this worker; one below the last that was written changes nothing.
     package func flush(
-        _ jobs: [LeaseProgress], owner: Int64, lease: Duration, number: Int64
+        _ jobs: [LeaseProgress], workerID: Int64, lease: Duration, number: Int64
     ) async throws(PostgresError) -> KeptLeases {
         let parameters: Parameters = [
-            "owner": .int8(owner), "lease": .interval(lease), "number": .int8(number),
-            "dispatched": .int2Array(jobs.map { Int16($0.dispatched) }),
+            "worker_id": .int8(workerID), "lease": .interval(lease), "number": .int8(number),
+            "watermarks": .int2Array(jobs.map { Int16($0.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.outcomes)),
         ]
         return KeptLeases(try await execute(.flush, parameters + jobs.map(\.key).parameters))
     }
 
     /// Renews leases of which there is nothing to write.
-    package func renew(_ keys: [LeaseKey], owner: Int64, lease: Duration) async throws(PostgresError) -> KeptLeases {
-        let parameters: Parameters = ["owner": .int8(owner), "lease": .interval(lease)]
+    package func renew(_ keys: [LeaseKey], workerID: Int64, lease: Duration) async throws(PostgresError) -> KeptLeases {
+        let parameters: Parameters = ["worker_id": .int8(workerID), "lease": .interval(lease)]
         return KeptLeases(try await execute(.renew, parameters + keys.parameters))
     }
 }

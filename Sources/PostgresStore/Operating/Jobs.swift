@@ -13,7 +13,7 @@ extension Statement {
                j.rescues, j.campaign_id, j.root_id, w.name as worker
         from (
           (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
-                  null::bigint as owner
+                  null::bigint as worker_id
            from pushq.job
            where $queue::text is null
            order by queue_id, lane, run_at, id
@@ -25,7 +25,7 @@ extension Statement {
            order by queue_id, lane, run_at, id
            limit $limit)
           union all
-          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, owner
+          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, worker_id
            from pushq.lease
            where $queue is null or queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
            order by queue_id, lane, run_at, job_id
@@ -33,7 +33,7 @@ extension Statement {
           order by queue_id, lane, run_at, id
           limit $limit) j
         join pushq.queue_name n on n.queue_id = j.queue_id
-        left join pushq.worker w on w.incarnation = j.owner
+        left join pushq.worker w on w.id = j.worker_id
         order by j.queue_id, j.lane, j.run_at, j.id
         """#)
 

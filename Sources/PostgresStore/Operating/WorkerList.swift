@@ -4,18 +4,18 @@ extension Statement {
     static let workers = Statement(
         "workers",
         #"""
-        select w.incarnation, w.name, w.version, w.started_at, w.seen_at, w.draining,
-               exists (select from pushq.sleeper s where s.incarnation = w.incarnation) as is_asleep,
+        select w.id, w.name, w.version, w.started_at, w.seen_at, w.draining,
+               exists (select from pushq.sleeper s where s.worker_id = w.id) as is_asleep,
                count(l.job_id) as jobs, coalesce(sum(l.recipient_count), 0)::bigint as recipients, w.queues, w.in_flight
-        from pushq.worker w left join pushq.lease l on l.owner = w.incarnation
-        group by w.incarnation
-        order by w.name, w.incarnation
+        from pushq.worker w left join pushq.lease l on l.worker_id = w.id
+        group by w.id
+        order by w.name, w.id
         """#)
 }
 
 /// A worker as an operator sees it.
 package struct WorkerSummary: Sendable {
-    package let incarnation: Int64
+    package let id: Int64
     /// Host and process.
     package let name: String
     package let version: String
@@ -45,7 +45,7 @@ extension PostgresConnection {
     package func workers() async throws(PostgresError) -> [WorkerSummary] {
         try await execute(.workers).map { row in
             WorkerSummary(
-                incarnation: row.int8("incarnation"), name: row.text("name"), version: row.text("version"),
+                id: row.int8("id"), name: row.text("name"), version: row.text("version"),
                 startedAt: row.time("started_at"),
                 seenAt: row.time("seen_at"), isDraining: row.bool("draining"), isAsleep: row.bool("is_asleep"),
                 heldJobs: row.count("jobs"),

@@ -6,16 +6,16 @@ extension Statement {
         #"""
         with gone as (
           delete from pushq.worker
-          where seen_at < now() - interval '1 minute' and incarnation <> $incarnation
-          returning incarnation),
+          where seen_at < now() - interval '1 minute' and id <> $id
+          returning id),
         woken as (
           delete from pushq.sleeper s
-          where s.incarnation in (select incarnation from gone)
-            or s.since < now() - interval '1 minute' and s.incarnation <> $incarnation
-              and not exists (select from pushq.worker w where w.incarnation = s.incarnation))
-        insert into pushq.worker (incarnation, name, version, draining, queues, in_flight, unreachable)
-        values ($incarnation, $name, $version, $draining, $queues, $in_flight, $unreachable)
-        on conflict (incarnation) do update
+          where s.worker_id in (select id from gone)
+            or s.since < now() - interval '1 minute' and s.worker_id <> $id
+              and not exists (select from pushq.worker w where w.id = s.worker_id))
+        insert into pushq.worker (id, name, version, draining, queues, in_flight, unreachable)
+        values ($id, $name, $version, $draining, $queues, $in_flight, $unreachable)
+        on conflict (id) do update
           set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight,
               unreachable = excluded.unreachable
         returning (
@@ -28,8 +28,8 @@ extension Statement {
     static let removeWorker = Statement(
         "remove_worker",
         #"""
-        with woken as (delete from pushq.sleeper where incarnation = $incarnation)
-        delete from pushq.worker where incarnation = $incarnation
+        with woken as (delete from pushq.sleeper where worker_id = $id)
+        delete from pushq.worker where id = $id
         """#)
 }
 
@@ -55,11 +55,11 @@ extension PostgresConnection {
     /// Shows a worker to operators, and that it lives. Other workers decide nothing by it.
     /// - Returns: why this worker must not go on; nil if it may.
     @discardableResult
-    package func showWorker(_ incarnation: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
+    package func showWorker(_ id: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
         let rows = try await execute(
             .showWorker,
             [
-                "incarnation": .int8(incarnation), "name": .text(worker.name), "version": .text(worker.version),
+                "id": .int8(id), "name": .text(worker.name), "version": .text(worker.version),
                 "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
                 "in_flight": .int4(Int32(clamping: worker.inFlight)), "unreachable": .int4Array(worker.unreachable),
                 "newest_known": .int4(SchemaMismatch.newestKnown),
@@ -68,7 +68,7 @@ extension PostgresConnection {
     }
 
     /// Takes a worker off the list.
-    package func removeWorker(_ incarnation: Int64) async throws(PostgresError) {
-        _ = try await execute(.removeWorker, ["incarnation": .int8(incarnation)])
+    package func removeWorker(_ id: Int64) async throws(PostgresError) {
+        _ = try await execute(.removeWorker, ["id": .int8(id)])
     }
 }

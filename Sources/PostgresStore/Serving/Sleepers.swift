@@ -2,8 +2,8 @@ extension Statement {
     /// `$queues`: which queues it serves, as a pattern of LIKE; null: all.
     static let fallAsleep = Statement(
         "fall_asleep",
-        "insert into pushq.sleeper (incarnation, queues) values ($incarnation, $queues) on conflict do nothing")
-    static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where incarnation = $incarnation")
+        "insert into pushq.sleeper (worker_id, queues) values ($worker_id, $queues) on conflict do nothing")
+    static let wakeUp = Statement("wake_up", "delete from pushq.sleeper where worker_id = $worker_id")
 }
 
 /// What `LISTEN` brings a worker. A notification is a hint: what it is about is looked up.
@@ -21,7 +21,7 @@ package enum Notice: Equatable, Sendable {
     package static let channel = "pushq"
 
     /// The channel of one that sleeps.
-    package static func channel(of incarnation: Int64) -> String { "pushq_\(incarnation)" }
+    package static func channel(of workerID: Int64) -> String { "pushq_\(workerID)" }
 
     /// Reads a notification; nil for what only a newer version knows.
     package init?(channel: String, payload: String) {
@@ -41,10 +41,10 @@ package enum Notice: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Tells producers that `incarnation` waits to be notified. Look for work once more afterwards: what was committed
+    /// Tells producers that `workerID` waits to be notified. Look for work once more afterwards: what was committed
     /// before nobody notified of.
     /// - Parameter pattern: of the queues that it serves, with `*` for anything.
-    package func fallAsleep(_ incarnation: Int64, serving pattern: String) async throws(PostgresError) {
+    package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in
             switch character {
             case "*": text += "%"
@@ -53,11 +53,11 @@ extension PostgresConnection {
             }
         }
         _ = try await execute(
-            .fallAsleep, ["incarnation": .int8(incarnation), "queues": .text(pattern == "*" ? nil : like)])
+            .fallAsleep, ["worker_id": .int8(workerID), "queues": .text(pattern == "*" ? nil : like)])
     }
 
     /// Takes that back: producers are spared the notification.
-    package func wakeUp(_ incarnation: Int64) async throws(PostgresError) {
-        _ = try await execute(.wakeUp, ["incarnation": .int8(incarnation)])
+    package func wakeUp(_ workerID: Int64) async throws(PostgresError) {
+        _ = try await execute(.wakeUp, ["worker_id": .int8(workerID)])
     }
 }

@@ -1,5 +1,5 @@
 extension Statement {
-    /// Gives jobs back with what is known of them. `dispatched` is lowered to the lowest ordinal without an answer:
+    /// Gives jobs back with what is known of them. The watermark is lowered to the lowest ordinal without an answer:
     /// nothing is in flight, so that a deploy leaves nothing uncertain.
     ///
     /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are
@@ -10,20 +10,20 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $dispatched::smallint[],
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[],
                       $outcomes::bytea[], $rescues::smallint[], $delays::bigint[])
-            as g(queue_id, job_id, epoch, dispatched, outcomes, rescues, delay)),
+            as g(queue_id, job_id, epoch, watermark, outcomes, rescues, delay)),
         free as materialized (
           select g.*
           from given g
           join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
-            and l.owner = $owner
+            and l.worker_id = $worker_id
           for update of l skip locked),
         back as (
           delete from pushq.lease l
           using free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.*, f.dispatched as sent, f.outcomes as known, f.rescues as added, f.delay),
+          returning l.*, f.watermark as lowered, f.outcomes as known, f.rescues as added, f.delay),
         aside as materialized (
           select c.queue_id, c.id
           from pushq.campaign c
@@ -32,14 +32,14 @@ extension Statement {
           for share of c skip locked),
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                                 rescues, epoch, at_most_once, dispatched, outcomes)
+                                 rescues, epoch, at_most_once, watermark, outcomes)
           select b.queue_id, job_id, lane,
                  -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
                  case when a.id is not null then 'infinity'
                       when delay = 0 then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
                  send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
-                 sent, known
+                 lowered, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
           returning queue_id, id, epoch)
@@ -47,7 +47,7 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
         where (select count(*) from back) < (select count(*) from given)
           and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
         """#)
@@ -71,9 +71,9 @@ package struct YieldedLease: Sendable {
 extension PostgresConnection {
     /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
     @discardableResult
-    package func yield(_ jobs: [YieldedLease], owner: Int64) async throws(PostgresError) -> WrittenLeases {
+    package func yield(_ jobs: [YieldedLease], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
         let parameters: Parameters = [
-            "owner": .int8(owner), "dispatched": .int2Array(jobs.map { Int16($0.progress.dispatched) }),
+            "worker_id": .int8(workerID), "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),
             "rescues": .int2Array(jobs.map { Int16($0.addedRescues) }),
             "delays": .int8Array(jobs.map(\.delay.wholeMicroseconds)),

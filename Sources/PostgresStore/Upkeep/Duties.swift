@@ -14,39 +14,43 @@ extension Statement {
           limit 1
           for update skip locked)
         update pushq.duty d
-        set owner = $owner, deadline = now() + $lease::interval
+        set worker_id = $worker_id, deadline = now() + $lease::interval
         from due
         where d.name = due.name
         returning d.name
         """#)
     static let renewDuty = Statement(
         "renew_duty",
-        "update pushq.duty set deadline = now() + $lease::interval where name = $name and owner = $owner returning name"
+        "update pushq.duty set deadline = now() + $lease::interval where name = $name and worker_id = $worker_id returning name"
     )
     static let finishDuty = Statement(
         "finish_duty",
         #"""
         update pushq.duty
-        set next_at = now() + $pause::interval, owner = null, deadline = null
-        where name = $name and owner = $owner
+        set next_at = now() + $pause::interval, worker_id = null, deadline = null
+        where name = $name and worker_id = $worker_id
         """#)
 }
 
 extension PostgresConnection {
     /// Takes one of `names` that is due, for the time `lease`: a worker leaves alone what it does not know. Those that
     /// have no row yet get one, and are due the next time. Returns its name; nil if none is due.
-    package func takeDuty(_ names: [String], owner: Int64, lease: Duration) async throws(PostgresError) -> String? {
-        try await execute(.takeDuty, ["owner": .int8(owner), "lease": .interval(lease), "names": .textArray(names)])
-            .first?.text("name")
+    package func takeDuty(_ names: [String], workerID: Int64, lease: Duration) async throws(PostgresError) -> String? {
+        try await execute(
+            .takeDuty, ["worker_id": .int8(workerID), "lease": .interval(lease), "names": .textArray(names)]
+        )
+        .first?.text("name")
     }
 
     /// Keeps a duty for the time `lease` from now on. False if another worker has taken it over.
-    package func renewDuty(_ name: String, owner: Int64, lease: Duration) async throws(PostgresError) -> Bool {
-        try await execute(.renewDuty, ["name": .text(name), "owner": .int8(owner), "lease": .interval(lease)]).count > 0
+    package func renewDuty(_ name: String, workerID: Int64, lease: Duration) async throws(PostgresError) -> Bool {
+        try await execute(.renewDuty, ["name": .text(name), "worker_id": .int8(workerID), "lease": .interval(lease)])
+            .count > 0
     }
 
     /// Gives a duty back; it is due again after `pause`.
-    package func finishDuty(_ name: String, owner: Int64, pause: Duration) async throws(PostgresError) {
-        _ = try await execute(.finishDuty, ["name": .text(name), "owner": .int8(owner), "pause": .interval(pause)])
+    package func finishDuty(_ name: String, workerID: Int64, pause: Duration) async throws(PostgresError) {
+        _ = try await execute(
+            .finishDuty, ["name": .text(name), "worker_id": .int8(workerID), "pause": .interval(pause)])
     }
 }

@@ -6,7 +6,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
 
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// No answer yet. Below the job's `dispatched` mark it means: uncertain.
+    /// No answer yet. Below the job's watermark it means: uncertain.
     package static let waiting = Outcome(rawValue: 0)
     /// APNs took it (status 200).
     package static let delivered = Outcome(rawValue: 1)

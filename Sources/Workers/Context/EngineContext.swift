@@ -8,8 +8,8 @@ final class EngineContext {
     /// The event loop that the engine lives on.
     let loop: EventLoop
     let settings: EngineSettings
-    /// The engine's incarnation, under which it holds leases and duties.
-    let owner: Int64
+    /// The worker that this engine is: the number under which it holds leases and duties.
+    let workerID: Int64
     /// Opens credentials; nil if this worker has none.
     let masterKey: MasterKey?
     /// Reports what has happened to the process that runs the engine.
@@ -24,12 +24,12 @@ final class EngineContext {
     let drainProgress: Signal
 
     init(
-        loop: EventLoop, settings: EngineSettings, owner: Int64, masterKey: MasterKey?, stores: EngineStores,
+        loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKey: MasterKey?, stores: EngineStores,
         report: @escaping (EngineEvent) -> Void
     ) {
         self.loop = loop
         self.settings = settings
-        self.owner = owner
+        self.workerID = workerID
         self.masterKey = masterKey
         self.stores = stores
         self.report = report

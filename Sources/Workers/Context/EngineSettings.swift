@@ -44,16 +44,16 @@ package struct EngineSettings: Sendable {
 
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)
-    /// How often a busy worker looks for more urgent work.
-    package var busyLook = Duration.milliseconds(10)
-    /// The longest time between two looks of an idle worker, which is also woken by notifications.
-    package var idleLook = Duration.milliseconds(500)
+    /// How often a busy worker polls for more urgent work.
+    package var busyPoll = Duration.milliseconds(10)
+    /// The longest time between two polls of an idle worker, which is also woken by notifications.
+    package var idlePoll = Duration.milliseconds(500)
     /// How soon changed settings of a queue take effect.
     package var settingsRefresh = Duration.seconds(2)
     /// A duty that failed is due again after this time, if not sooner.
     package var dutyRetry = Duration.seconds(30)
     /// How often the worker checks whether a provider token is due, if none was due before.
-    package var tokenLook = Duration.seconds(30)
+    package var tokenPoll = Duration.seconds(30)
     /// The time that a drain needs beyond the grace of the binary interface to end cleanly: to notice the silence and
     /// to write the outcomes.
     static let drainMargin = Duration.seconds(1)

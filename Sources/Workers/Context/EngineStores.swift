@@ -13,7 +13,7 @@ protocol EngineStoresDelegate: AnyObject {
 ///
 /// Belongs to the engine's event loop.
 final class EngineStores {
-    /// Looks for work, claims it, and reads settings.
+    /// Polls for work, claims it, and reads settings.
     let claims: EngineStore
     /// Renews leases and ends jobs. Nothing may delay these.
     let leases: EngineStore

@@ -30,7 +30,7 @@ final class Gateways {
 
         /// Makes the next requests carry the present token.
         func renew() async {
-            let step = upkeep.next(isDue: token.nextLook <= .now)
+            let step = upkeep.next(isDue: token.nextPoll <= .now)
             do {
                 if step.keeps { try await token.keep() }
                 guard step.asks else { return }
@@ -142,7 +142,7 @@ final class Gateways {
     /// Keeps provider tokens fresh until ``stop()``, and until what was replaced is drained or closed.
     func run() async {
         while !isStopping || !replaced.isEmpty {
-            await signal.wait(atMost: settings.tokenLook)
+            await signal.wait(atMost: settings.tokenPoll)
             for entry in Array(table.entries) where !isStopping { await entry.renewal?.renew() }
         }
     }
@@ -209,7 +209,7 @@ final class Gateways {
         case .signer(let signer):
             guard let masterKey else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
-                store: store, masterKey: masterKey, signer: signer, lookInterval: settings.tokenLook, report: report)
+                store: store, masterKey: masterKey, signer: signer, pollInterval: settings.tokenPoll, report: report)
             let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 of: token, for: gateway, responseTime: settings.connections.responseTime)

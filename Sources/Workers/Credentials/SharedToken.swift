@@ -12,14 +12,14 @@ import Transport
 /// Belongs to the engine's event loop.
 final class SharedToken {
     /// The time between two checks of a token that is due and may not be replaced yet.
-    private let lookInterval: Duration
+    private let pollInterval: Duration
 
     private let store: EngineStore
     private let masterKey: MasterKey
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
     /// No check is needed before this time: the token that was last returned is young enough.
-    private(set) var nextLook = ContinuousClock.now
+    private(set) var nextPoll = ContinuousClock.now
     /// The token that was last returned.
     private(set) var last: ProviderToken?
     /// The token for which it was reported that APNs calls it expired although it is young.
@@ -27,9 +27,9 @@ final class SharedToken {
 
     init(
         store: EngineStore, masterKey: MasterKey, signer: TokenSigner,
-        lookInterval: Duration = EngineSettings().tokenLook, report: @escaping (EngineEvent) -> Void
+        pollInterval: Duration = EngineSettings().tokenPoll, report: @escaping (EngineEvent) -> Void
     ) {
-        self.lookInterval = lookInterval
+        self.pollInterval = pollInterval
         self.store = store
         self.masterKey = masterKey
         self.signer = signer
@@ -55,7 +55,7 @@ final class SharedToken {
                     keyID: signer.keyID, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
                 guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
-                nextLook = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, lookInterval)
+                nextPoll = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, pollInterval)
                 if isRefused { doubt(token, age: stored.age) }
                 last = token
                 return token
@@ -75,7 +75,7 @@ final class SharedToken {
         let isFirst = try await store.connection().replaceProviderToken(
             of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
         guard isFirst else { return nil }
-        nextLook = .now + .seconds(ProviderToken.refreshSeconds)
+        nextPoll = .now + .seconds(ProviderToken.refreshSeconds)
         last = token
         return token
     }

@@ -125,7 +125,7 @@ final class Dispatcher {
             job.noteSent()
             sent += 1
         }
-        if job.awaitsWatermark { settler.hurryFlush() }
+        if job.awaitsWatermark { settler.flushSoon() }
         return sent
     }
 

@@ -6,7 +6,7 @@ import PostgresStore
 /// Belongs to the engine's event loop.
 final class DutyLease {
     private let name: String
-    private let owner: Int64
+    private let workerID: Int64
     private let length: Duration
     private let store: EngineStore
     private let isStopping: () -> Bool
@@ -16,11 +16,11 @@ final class DutyLease {
 
     /// The lease of a duty that was just taken for the time `length`.
     init(
-        name: String, owner: Int64, length: Duration, store: EngineStore, takenAt: ContinuousClock.Instant,
+        name: String, workerID: Int64, length: Duration, store: EngineStore, takenAt: ContinuousClock.Instant,
         isStopping: @escaping () -> Bool
     ) {
         self.name = name
-        self.owner = owner
+        self.workerID = workerID
         self.length = length
         self.store = store
         self.isStopping = isStopping
@@ -34,7 +34,7 @@ final class DutyLease {
         if isStopping() {
             isCutShort = true
         } else if now >= renewedAt + length / 3 {
-            isCutShort = try await !store.connection().renewDuty(name, owner: owner, lease: length)
+            isCutShort = try await !store.connection().renewDuty(name, workerID: workerID, lease: length)
             renewedAt = now
         }
         return !isCutShort

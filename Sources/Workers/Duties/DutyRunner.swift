@@ -29,7 +29,7 @@ final class DutyRunner {
 
     private let lease: Duration
     private let store: EngineStore
-    private let owner: Int64
+    private let workerID: Int64
     private let duties: [any Duty]
     private let retry: Duration
     private let report: (EngineEvent) -> Void
@@ -38,7 +38,7 @@ final class DutyRunner {
 
     init(_ context: EngineContext, duties: [any Duty], lease: Duration = lease) {
         store = context.stores.upkeep
-        owner = context.owner
+        workerID = context.workerID
         retry = context.settings.dutyRetry
         report = context.report
         self.duties = duties
@@ -62,12 +62,12 @@ final class DutyRunner {
 
     private func runDue() async {
         let takenAt = ContinuousClock.now
-        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), owner: owner, lease: lease) }
+        let taken = await store.attempt { try await $0.takeDuty(duties.map(\.name), workerID: workerID, lease: lease) }
         guard let name = taken ?? nil, let duty = duties.first(where: { $0.name == name }) else { return }
         var pause = duty.pause
         do throws(PostgresError) {
             let held = DutyLease(
-                name: name, owner: owner, length: lease, store: store, takenAt: takenAt,
+                name: name, workerID: workerID, length: lease, store: store, takenAt: takenAt,
                 isStopping: { [unowned self] in isStopping })
             try await duty.run(held)
             if held.isCutShort { pause = .zero }
@@ -75,6 +75,6 @@ final class DutyRunner {
             pause = min(pause, retry)
             report(.dutyFailed(name: name, reason: error.description))
         }
-        await store.attempt { try await $0.finishDuty(name, owner: owner, pause: pause) }
+        await store.attempt { try await $0.finishDuty(name, workerID: workerID, pause: pause) }
     }
 }

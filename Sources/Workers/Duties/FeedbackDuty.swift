@@ -15,7 +15,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    /// It looks once a minute for queues that are due; how often each is due is the queue's setting.
+    /// It polls once a minute for queues that are due; how often each is due is the queue's setting.
     let pause = Duration.seconds(60)
     /// The time for which one worker queries queues; then another worker may have its turn.
     private static let longest = Duration.seconds(30)

@@ -25,7 +25,7 @@ package actor Engine {
     }
 
     /// A number that no other worker has, new with every start: host names come again, and make orphans look alive.
-    package nonisolated let incarnation: Int64
+    package nonisolated let workerID: Int64
 
     private let settings: EngineSettings
     private let database: DatabaseAddress
@@ -46,7 +46,7 @@ package actor Engine {
         self.database = database
         self.masterKey = masterKey
         self.report = report
-        incarnation = Int64.random(in: 1...Int64.max)
+        workerID = Int64.random(in: 1...Int64.max)
         loop = EventLoop(name: "engine")
     }
 
@@ -58,7 +58,7 @@ package actor Engine {
         let stores = EngineStores(to: database, on: loop, report: report)
         defer { stores.close() }
         let context = EngineContext(
-            loop: loop, settings: settings, owner: incarnation, masterKey: masterKey, stores: stores, report: report)
+            loop: loop, settings: settings, workerID: workerID, masterKey: masterKey, stores: stores, report: report)
         let parts = EngineParts(context, database: database)
         self.parts = parts
         try await parts.start()

@@ -12,7 +12,7 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, presence,
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, heartbeat,
             notifications, drain
     }
 
@@ -31,7 +31,7 @@ final class EngineParts {
     private let duties: DutyRunner
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
-    private let presence: Presence
+    private let heartbeat: Heartbeat
     private let notifications: NotificationListener
     private var isDraining = false
 
@@ -54,7 +54,7 @@ final class EngineParts {
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKey != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
-        presence = Presence(context, dispatcher: dispatcher, queues: queues)
+        heartbeat = Heartbeat(context, dispatcher: dispatcher, queues: queues)
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
 
@@ -80,7 +80,7 @@ final class EngineParts {
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
         case .feedback: await feedback?.run()
-        case .presence: try await presence.run()
+        case .heartbeat: try await heartbeat.run()
         case .notifications: await notifications.run()
         case .drain: await drain()
         }
@@ -112,7 +112,7 @@ final class EngineParts {
         intake.stop()
         fanOut.stop()
         dispatcher.stop()
-        presence.noteDraining()
+        heartbeat.noteDraining()
         isDraining = true
         context.drainProgress.raise()
     }
@@ -139,7 +139,7 @@ final class EngineParts {
         if dispatcher.inFlight > 0 { context.report(.leftInFlight(dispatcher.inFlight, drain: context.settings.drain)) }
         gateways.closeAll()
         settler.stop()
-        presence.stop()
+        heartbeat.stop()
         notifications.stop()
     }
 }

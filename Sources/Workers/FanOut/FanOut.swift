@@ -22,12 +22,12 @@ final class FanOut {
     init(_ context: EngineContext, queues: Queues) {
         store = context.stores.fanOut
         mayHaveWork = context.mayHaveWork
-        interval = context.settings.idleLook
+        interval = context.settings.idlePoll
         self.queues = queues
         signal = Signal(loop: context.loop)
     }
 
-    /// Takes the campaigns that a look found. Returns whether one of them has to create jobs now.
+    /// Takes the campaigns that a poll found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
         plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Demand.init) }
         if plan.hasWork { signal.raise() }

@@ -3,7 +3,7 @@ import QueueCore
 
 /// Decides which campaigns create jobs now: those whose lane would become empty soon, urgent ones first.
 struct FanOutPlan {
-    /// The maximum number of ready jobs of a queue that a look counts, and that fan-out keeps ahead.
+    /// The maximum number of ready jobs of a queue that a poll counts, and that fan-out keeps ahead.
     static let maximumReadyJobs = 400
     /// The minimum that it keeps ahead: for a queue with a rate limit, whose jobs take two seconds each, and for
     /// others.
@@ -30,7 +30,7 @@ struct FanOutPlan {
     /// Whether a step is due.
     var hasWork: Bool { !due.isEmpty }
 
-    /// Takes what a look found. Steps that were due and are not any more are dropped.
+    /// Takes what a poll found. Steps that were due and are not any more are dropped.
     /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
     mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Demand?) {
         // The number of ready jobs of a lane with a step under way is known only after the step.

@@ -41,7 +41,7 @@ struct ClaimPlan {
         var stock = Int.max
     }
 
-    /// A lane that has jobs, as a look found it, and what the worker knows of its queue.
+    /// A lane that has jobs, as a poll found it, and what the worker knows of its queue.
     struct Candidate {
         let tenantID: Int32
         let place: LanePlace
@@ -74,7 +74,7 @@ struct ClaimPlan {
     ///   - place: the lane behind which to begin. Who comes first may get all leases that are free.
     ///   - maximumLanes: the plan takes from no more lanes than that.
     init(
-        for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = LookPlan.maximumLanes,
+        for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = PollPlan.maximumLanes,
         worker: Worker
     ) {
         var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
@@ -117,7 +117,7 @@ struct ClaimPlan {
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
     }
 
-    /// What one claim looks at of a tenant.
+    /// What one claim sees of a tenant.
     private struct TenantPart {
         private(set) var lanes = 0
         private var queues: Set<Int32> = []

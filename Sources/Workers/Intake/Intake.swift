@@ -13,7 +13,7 @@ final class Intake {
     private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
-    private let owner: Int64
+    private let workerID: Int64
     private let jobs: HeldJobs
     private let queues: Queues
     private let dispatcher: Dispatcher
@@ -31,7 +31,7 @@ final class Intake {
         loop = context.loop
         store = context.stores.claims
         settings = context.settings
-        owner = context.owner
+        workerID = context.workerID
         self.jobs = jobs
         self.queues = queues
         self.dispatcher = dispatcher
@@ -40,7 +40,7 @@ final class Intake {
         self.fanOut = fanOut
         signal = context.mayHaveWork
         drainProgress = context.drainProgress
-        state = IntakeState(busyLook: settings.busyLook, idleLook: settings.idleLook)
+        state = IntakeState(busyPoll: settings.busyPoll, idlePoll: settings.idlePoll)
     }
 
     /// A claim may be under way, or follow.
@@ -64,24 +64,24 @@ final class Intake {
         signal.raise()
     }
 
-    /// Looks, claims and sleeps until ``stop()``.
+    /// Polls, claims and sleeps until ``stop()``.
     func run() async {
         while !state.hasEnded {
             switch state.next(at: .now) {
             case .takeRowAway: takeRowAway()
-            case .look(let look):
-                await carryOut { () throws(PostgresError) in try await self.look(look) }
+            case .poll(let poll):
+                await carryOut { () throws(PostgresError) in try await self.poll(poll) }
             case .claim(let quotas):
                 await carryOut { () throws(PostgresError) in try await self.claim(quotas) }
             case .fallAsleep:
                 let isWritten: Void? = await store.attempt {
-                    try await $0.fallAsleep(owner, serving: settings.queues)
+                    try await $0.fallAsleep(workerID, serving: settings.queues)
                 }
                 state.noteRow(isWritten: isWritten != nil)
             case .wait(let pause): await signal.wait(atMost: pause)
             case .end(let hasRow):
                 drainProgress.raise()
-                if hasRow { await store.attempt { try await $0.wakeUp(owner) } }
+                if hasRow { await store.attempt { try await $0.wakeUp(workerID) } }
             }
         }
     }
@@ -97,16 +97,16 @@ final class Intake {
 
     /// The next statement need not wait for it, because it follows on the same connection.
     private func takeRowAway() {
-        loop.startTask { [self] in await store.attempt { try await $0.wakeUp(owner) } }
+        loop.startTask { [self] in await store.attempt { try await $0.wakeUp(workerID) } }
     }
 
     // MARK: Looking
 
-    private func look(_ look: LookPlan.Look) async throws(PostgresError) {
+    private func poll(_ poll: PollPlan.Poll) async throws(PostgresError) {
         queues.measureRates()
         let connection = try await store.connection()
         let work: ReadyWork
-        switch look {
+        switch poll {
         case .lanes(let place, let count):
             work = try await connection.ready(
                 after: place, pairs: count, countingTo: Int32(FanOutPlan.maximumReadyJobs))
@@ -136,7 +136,7 @@ final class Intake {
     }
 
     /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next
-    /// look.
+    /// poll.
     private func candidates(in work: ReadyWork, of worker: ClaimPlan.Worker) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
         for queue in dispatcher.active { queue.hasMoreWaiting = false }
@@ -158,7 +158,7 @@ final class Intake {
         audit.claimBegins()
         do throws(PostgresError) {
             let claimed = try await store.connection().claim(
-                quotas, owner: owner, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
+                quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
             for claim in claimed where !claim.awaitsRecipients { start(claim, claimedAt: sentAt) }
             audit.claimEnds(isAnswered: true)
             await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))
@@ -173,8 +173,8 @@ final class Intake {
     /// that fails, the audit gives the leases back.
     private func findRecipients(of keys: [LeaseKey]) async {
         guard !keys.isEmpty else { return }
-        let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, owner: owner) }
-        if isDone == nil { audit.hurry() } else { signal.raise() }
+        let isDone: Void? = await store.attempt { try await $0.findRecipients(of: keys, workerID: workerID) }
+        if isDone == nil { audit.wake() } else { signal.raise() }
     }
 
     /// Lets a job be sent, or ends it where it may not be.

@@ -1,45 +1,45 @@
 import PostgresStore
 import QueueCore
 
-/// Decides what intake does next: look, claim, sleep, or end.
+/// Decides what intake does next: poll, claim, sleep, or end.
 ///
 /// Its owner asks for a step with ``next(at:)``, carries it out, reports the result, and asks again: there are never
-/// two looks or claims under way. Notifications and the order to stop may come at any time in between.
+/// two polls or claims under way. Notifications and the order to stop may come at any time in between.
 struct IntakeState {
     enum Step: Equatable {
         /// Delete the row that makes producers notify this worker. The next step need not wait for it.
         case takeRowAway
-        /// Look for work. Answered by ``noteFound(_:lanes:worker:needsFanOut:now:)`` or ``noteFailed()``.
-        case look(LookPlan.Look)
+        /// Poll for work. Answered by ``noteFound(_:lanes:worker:needsFanOut:now:)`` or ``noteFailed()``.
+        case poll(PollPlan.Poll)
         /// Claim jobs. Answered by ``noteClaimed(_:)`` or ``noteFailed()``.
         case claim([ClaimQuota])
         /// Write the row. Answered by ``noteRow(isWritten:)``.
         case fallAsleep
-        /// Wait for so long, or until there is a reason to look.
+        /// Wait for so long, or until there is a reason to poll.
         case wait(Duration)
         /// Nothing more is claimed. If the row may exist, delete it.
         case end(hasRow: Bool)
     }
 
     private enum Phase {
-        /// Nothing is under way, and the next step is a look.
+        /// Nothing is under way, and the next step is a poll.
         case awake
-        case looking(LookPlan.Look, begun: ContinuousClock.Instant)
-        /// A look has found this, and a claim may follow.
+        case polling(PollPlan.Poll, begun: ContinuousClock.Instant)
+        /// A poll has found this, and a claim may follow.
         case planned(ClaimPlan, Wakefulness.Found)
         case claiming(Wakefulness.Found)
-        /// The worker looks again when it has rested.
+        /// The worker polls again when it has rested.
         case resting(Wakefulness.Found)
         case writingRow
         case waiting(Duration)
         case ended
     }
 
-    private let idleLook: Duration
+    private let idlePoll: Duration
     private var phase = Phase.awake
     private var wakefulness: Wakefulness
-    private var plan: LookPlan
-    /// A producer has notified this worker since the last look began.
+    private var plan: PollPlan
+    /// A producer has notified this worker since the last poll began.
     private var isNotified = false
     /// The row that makes producers notify this worker may be gone.
     private var isRowInDoubt = false
@@ -48,16 +48,16 @@ struct IntakeState {
     private(set) var isStopping = false
 
     /// - Parameters:
-    ///   - busyLook: how often a busy worker looks.
-    ///   - idleLook: the longest time between two looks of an idle worker.
-    ///   - maximumLanes: see ``LookPlan/maximumLanes``.
-    init(busyLook: Duration, idleLook: Duration, maximumLanes: Int32 = LookPlan.maximumLanes) {
-        self.idleLook = idleLook
-        plan = LookPlan(maximumLanes: maximumLanes)
-        wakefulness = Wakefulness(busyLook: busyLook, idleLook: idleLook)
+    ///   - busyPoll: how often a busy worker polls.
+    ///   - idlePoll: the longest time between two polls of an idle worker.
+    ///   - maximumLanes: see ``PollPlan/maximumLanes``.
+    init(busyPoll: Duration, idlePoll: Duration, maximumLanes: Int32 = PollPlan.maximumLanes) {
+        self.idlePoll = idlePoll
+        plan = PollPlan(maximumLanes: maximumLanes)
+        wakefulness = Wakefulness(busyPoll: busyPoll, idlePoll: idlePoll)
     }
 
-    /// The campaigns that have jobs to be made, see ``LookPlan/campaigns``.
+    /// The campaigns that have jobs to be made, see ``PollPlan/campaigns``.
     var campaigns: [ReadyWork.FanOut] { plan.campaigns }
 
     /// Whether intake has ended: no claim is under way, and none follows.
@@ -84,7 +84,7 @@ struct IntakeState {
             return .end(hasRow: mayHaveRow)
         }
         switch phase {
-        case .awake: return look(at: now)
+        case .awake: return poll(at: now)
         case .planned(let claim, let found):
             guard !claim.quotas.isEmpty else { return rest(found, at: now) }
             phase = .claiming(found)
@@ -93,18 +93,18 @@ struct IntakeState {
         case .waiting(let pause):
             phase = .awake
             return .wait(pause)
-        case .looking, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
+        case .polling, .claiming, .writingRow, .ended: preconditionFailure("the step before is not through")
         }
     }
 
     private var isBetweenSteps: Bool {
         switch phase {
         case .awake, .planned, .resting, .waiting: true
-        case .looking, .claiming, .writingRow, .ended: false
+        case .polling, .claiming, .writingRow, .ended: false
         }
     }
 
-    private mutating func look(at now: ContinuousClock.Instant) -> Step {
+    private mutating func poll(at now: ContinuousClock.Instant) -> Step {
         if isRowInDoubt { wakefulness.noteRowInDoubt() }
         isRowInDoubt = false
         if isNotified {
@@ -116,9 +116,9 @@ struct IntakeState {
                 return .takeRowAway
             }
         }
-        let look = plan.next(at: now)
-        phase = .looking(look, begun: now)
-        return .look(look)
+        let poll = plan.next(at: now)
+        phase = .polling(poll, begun: now)
+        return .poll(poll)
     }
 
     private mutating func rest(_ found: Wakefulness.Found, at now: ContinuousClock.Instant) -> Step {
@@ -139,7 +139,7 @@ struct IntakeState {
 
     // MARK: What came of a step
 
-    /// A look has found work, or none.
+    /// A poll has found work, or none.
     /// - Parameters:
     ///   - lanes: the lanes of `work` whose queues this worker serves, in their order.
     ///   - needsFanOut: whether a campaign has to make jobs now.
@@ -147,11 +147,11 @@ struct IntakeState {
         _ work: ReadyWork, lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker, needsFanOut: Bool,
         now: ContinuousClock.Instant
     ) {
-        guard case .looking(let look, let begun) = phase else { preconditionFailure("there was no look") }
-        plan.note(work, of: look, begun: begun, now: now)
+        guard case .polling(let poll, let begun) = phase else { preconditionFailure("there was no poll") }
+        plan.note(work, of: poll, begun: begun, now: now)
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.noteClaim(isEmpty: claim.quotas.isEmpty, lastServed: claim.lastServed, end: work.end)
-        var found = Wakefulness.Found(hasWork: needsFanOut, lookTime: begun.duration(to: now))
+        var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: begun.duration(to: now))
         found.isPartial = work.end != nil
         found.isHolding = worker.leases > 0
         for dueIn in lanes.map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {
@@ -168,11 +168,11 @@ struct IntakeState {
         phase = .resting(found)
     }
 
-    /// A look or a claim has failed: it is tried again after a while.
+    /// A poll or a claim has failed: it is tried again after a while.
     mutating func noteFailed() {
         switch phase {
-        case .looking, .claiming: phase = .waiting(idleLook)
-        default: preconditionFailure("there was neither a look nor a claim")
+        case .polling, .claiming: phase = .waiting(idlePoll)
+        default: preconditionFailure("there was neither a poll nor a claim")
         }
     }
 

@@ -1,20 +1,20 @@
 import PostgresStore
 
-/// Where looks at lanes begin while a whole look is slow.
+/// Where polls of lanes begin while a full poll is slow.
 ///
 /// A lane's jobs are claimed from its head. Their index entries stay until vacuum removes them, which it cannot do
-/// while any transaction on the server may still see them, such as a report that takes an hour. Until then each look
+/// while any transaction on the server may still see them, such as a report that takes an hour. Until then each poll
 /// passes over all entries of jobs that were claimed. So a worker remembers up to where each lane was empty, and begins
-/// there. Every few seconds it looks at the whole lane, because of late commits: a job has the time at which its
+/// there. Every few seconds it polls the whole lane, because of late commits: a job has the time at which its
 /// transaction began, and that may be below what was claimed before the commit.
 struct LaneFloors {
-    /// A whole look that takes at most this long is done every time, …
-    private static let cheapLook = Duration.milliseconds(5)
+    /// A full poll that takes at most this long is done every time, …
+    private static let cheapPoll = Duration.milliseconds(5)
     /// … and so is one that takes at most this long for each lane that it finds, because then it is slow only because
     /// there are many lanes.
     private static let cheapPair = Duration.microseconds(20)
-    /// Otherwise whole looks take a tenth of the time, within bounds.
-    private static let wholeLooks = 10
+    /// Otherwise full polls take a tenth of the time, within bounds.
+    private static let fullPolls = 10
     private static let interval = Duration.seconds(1)...Duration.seconds(5)
     /// A floor is where the lane was empty this long ago. So jobs of transactions that take at most this long are found
     /// at once.
@@ -29,31 +29,31 @@ struct LaneFloors {
         /// What becomes the floor when it is old enough.
         var next: LaneHead
         var nextSince: ContinuousClock.Instant
-        /// Jobs were there when it was last looked at.
+        /// Jobs were there when it was last polled.
         var claimed = 0
     }
 
     private var lanes: [LanePlace: Knowledge] = [:]
-    private var wholeLookTook = Duration.zero
-    private var wholeLookPairs = 0
-    private var wholeLookAt: ContinuousClock.Instant?
+    private var fullPollTook = Duration.zero
+    private var fullPollPairs = 0
+    private var fullPollAt: ContinuousClock.Instant?
 
-    /// Whether the next look is to be at everything.
-    func isWholeLookDue(at now: ContinuousClock.Instant) -> Bool {
-        guard let wholeLookAt, wholeLookTook > max(Self.cheapLook, Self.cheapPair * wholeLookPairs) else { return true }
-        let pause = min(max(wholeLookTook * Self.wholeLooks, Self.interval.lowerBound), Self.interval.upperBound)
-        return now >= wholeLookAt + pause
+    /// Whether the next poll is to be a full one.
+    func isFullPollDue(at now: ContinuousClock.Instant) -> Bool {
+        guard let fullPollAt, fullPollTook > max(Self.cheapPoll, Self.cheapPair * fullPollPairs) else { return true }
+        let pause = min(max(fullPollTook * Self.fullPolls, Self.interval.lowerBound), Self.interval.upperBound)
+        return now >= fullPollAt + pause
     }
 
-    /// Where a look that is not at everything begins: the lanes from which most jobs were claimed, in order.
+    /// Where a poll that is not a full one begins: the lanes from which most jobs were claimed, in order.
     var floors: [LaneHead] {
         lanes.values.filter { $0.claimed > 0 }.sorted { $0.claimed > $1.claimed }.prefix(Self.most).map(\.floor)
             .sorted { $0.place < $1.place }
     }
 
-    /// Notes a look at everything. What it found below a floor lowers it.
-    mutating func noteWholeLook(_ heads: [LaneHead], took time: Duration, now: ContinuousClock.Instant) {
-        (wholeLookTook, wholeLookPairs, wholeLookAt) = (time, heads.count, now)
+    /// Notes a full poll. What it found below a floor lowers it.
+    mutating func noteFullPoll(_ heads: [LaneHead], took time: Duration, now: ContinuousClock.Instant) {
+        (fullPollTook, fullPollPairs, fullPollAt) = (time, heads.count, now)
         let before = lanes
         lanes = [:]
         for head in heads {
@@ -62,8 +62,8 @@ struct LaneFloors {
         }
     }
 
-    /// Notes a look that began at the floors.
-    mutating func noteLook(_ heads: [LaneHead], now: ContinuousClock.Instant) {
+    /// Notes a poll that began at the floors.
+    mutating func notePoll(_ heads: [LaneHead], now: ContinuousClock.Instant) {
         for head in heads {
             guard var lane = lanes[head.place] else {
                 lanes[head.place] = Knowledge(floor: head, next: head, nextSince: now)

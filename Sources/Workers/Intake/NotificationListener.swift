@@ -3,13 +3,13 @@ import QueueCore
 import Transport
 
 /// Receives the notifications of producers and operators, on a connection of its own. A notification is only a hint:
-/// without it, as behind a transaction pooler, the worker still looks for work by itself.
+/// without it, as behind a transaction pooler, the worker still polls for work by itself.
 ///
 /// Belongs to the engine's event loop.
 final class NotificationListener {
     private let loop: EventLoop
     private let database: DatabaseAddress
-    private let owner: Int64
+    private let workerID: Int64
     private let intake: Intake
     private let queues: Queues
     private let settler: Settler
@@ -19,7 +19,7 @@ final class NotificationListener {
 
     init(_ context: EngineContext, database: DatabaseAddress, intake: Intake, queues: Queues, settler: Settler) {
         loop = context.loop
-        owner = context.owner
+        workerID = context.workerID
         self.database = database
         self.intake = intake
         self.queues = queues
@@ -56,7 +56,7 @@ final class NotificationListener {
         }
         connection.onClose = { [self] _ in signal.raise() }
         try await connection.listen(to: Notice.channel)
-        try await connection.listen(to: Notice.channel(of: owner))
+        try await connection.listen(to: Notice.channel(of: workerID))
         // Notifications before this moment were missed.
         intake.noteInterruption()
         return connection
@@ -65,8 +65,8 @@ final class NotificationListener {
     private func hear(_ notice: Notice) {
         switch notice {
         case .work: intake.noteNotification()
-        case .queue(let id): queues.hurry([id])
-        case .tenant(let id): queues.hurryAll(ofTenant: id)
+        case .queue(let id): queues.wake([id])
+        case .tenant(let id): queues.wakeAll(ofTenant: id)
         case .root(let id): settler.lookAfter(root: id)
         }
     }

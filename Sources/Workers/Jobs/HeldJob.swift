@@ -111,7 +111,7 @@ final class HeldJob {
         }
         outcomes = claim.outcomes.isEmpty ? [UInt8](repeating: 0, count: claim.deviceIDs.count) : claim.outcomes
         watermark =
-            claim.isAtMostOnce ? min(outcomes.count, claim.uncertainBelow + window) : outcomes.count
+            claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
         recallReports()
@@ -249,7 +249,7 @@ final class HeldJob {
     /// were lost with a job, its watermark does not tell any more: the job may have been given back or split since.
     func isUncertain(_ ordinal: Ordinal) -> Bool {
         guard outcomes[ordinal] == 0 else { return false }
-        return losses[ordinal] != nil || ordinal < claim.uncertainBelow || claim.rescues > 0 && !claim.isAtMostOnce
+        return losses[ordinal] != nil || ordinal < claim.previousWatermark || claim.rescues > 0 && !claim.isAtMostOnce
     }
 
     /// Moves the recipients that wait into two jobs, to find the one that costs workers. A loss of all of them does not
@@ -303,7 +303,7 @@ final class HeldJob {
     /// this one; until then the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
         let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).kind == .retried ? 0 : $0 }
-        return LeaseProgress(key: claim.key, dispatched: watermark, outcomes: known)
+        return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
     /// Whether the whole job can be given back: nothing was learned that only the end of a job can write.

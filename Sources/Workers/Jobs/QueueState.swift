@@ -41,7 +41,7 @@ final class QueueState {
     var readAt: ContinuousClock.Instant
     var lastWanted: ContinuousClock.Instant
 
-    /// Whether a look found jobs that are not claimed.
+    /// Whether a poll found jobs that are not claimed.
     var hasMoreWaiting = false
     /// With fewer recipients held than this, it could soon send more than it holds.
     var lowWater = 0

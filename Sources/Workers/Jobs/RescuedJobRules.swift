@@ -7,9 +7,9 @@ enum RescuedJobRules {
     /// to the recipient at fault.
     static func apply(to job: HeldJob) {
         let claim = job.claim
-        guard claim.uncertainBelow > 0 else { return }
+        guard claim.previousWatermark > 0 else { return }
         if claim.isAtMostOnce {
-            for ordinal in 0..<claim.uncertainBelow { job.record(.unknown, for: ordinal) }
+            for ordinal in 0..<claim.previousWatermark { job.record(.unknown, for: ordinal) }
         }
         guard claim.rescues >= EngineSettings.rescuesBeforeSplit, job.waiting > 0 else { return }
         if job.waiting > 1 {

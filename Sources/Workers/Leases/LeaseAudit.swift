@@ -9,7 +9,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class LeaseAudit {
     private let store: EngineStore
-    private let owner: Int64
+    private let workerID: Int64
     private let jobs: HeldJobs
     private let report: (EngineEvent) -> Void
     private let signal: Signal
@@ -21,13 +21,13 @@ final class LeaseAudit {
 
     init(_ context: EngineContext, jobs: HeldJobs) {
         store = context.stores.fanOut
-        owner = context.owner
+        workerID = context.workerID
         report = context.report
         self.jobs = jobs
         signal = Signal(loop: context.loop)
         claimSignal = Signal(loop: context.loop)
         drainProgress = context.drainProgress
-        state = LeaseAuditState(pause: context.settings.lease / 3, shortPause: context.settings.idleLook)
+        state = LeaseAuditState(pause: context.settings.lease / 3, shortPause: context.settings.idlePoll)
     }
 
     /// An audit may be under way, or follow.
@@ -45,7 +45,7 @@ final class LeaseAudit {
     }
 
     /// Audits soon: there is reason to believe that something is found.
-    func hurry() {
+    func wake() {
         state.noteDoubt()
         signal.raise()
     }
@@ -72,7 +72,7 @@ final class LeaseAudit {
 
     private func ask() async {
         let known = jobs.all.map(\.claim.key)
-        guard let found = await store.attempt({ try await $0.unknownLeases(owner: owner, known: known) }) else {
+        guard let found = await store.attempt({ try await $0.unknownLeases(workerID: workerID, known: known) }) else {
             return state.noteNoAnswer()
         }
         self.found = found
@@ -85,7 +85,7 @@ final class LeaseAudit {
         let back = LeaseAuditState.strangers(among: found, held: held, wasHeld: jobs.wasAbandoned)
         found = []
         guard !back.isEmpty else { return true }
-        guard let given = await store.attempt({ try await $0.yield(back, owner: owner) }) else { return false }
+        guard let given = await store.attempt({ try await $0.yield(back, workerID: workerID) }) else { return false }
         if !given.keys.isEmpty { report(.leasesFound(given.keys.count)) }
         return true
     }

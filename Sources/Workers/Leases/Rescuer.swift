@@ -34,7 +34,7 @@ final class Rescuer {
         signal.raise()
     }
 
-    /// Looks for leases that ran out, until ``stop()``.
+    /// Polls for leases that ran out, until ``stop()``.
     func run() async {
         while !isStopping {
             await signal.wait(atMost: Self.interval)

@@ -67,13 +67,13 @@ final class Queues {
 
     /// Reads the settings of these queues at once, if this worker knows them: a notification says that they have
     /// changed.
-    func hurry(_ ids: [Int32]) {
+    func wake(_ ids: [Int32]) {
         served.doubt(ids)
         if served.hasDoubts { signal.raise() }
     }
 
     /// The same for all queues of a tenant.
-    func hurryAll(ofTenant id: Int32) {
+    func wakeAll(ofTenant id: Int32) {
         served.doubt(tenant: id)
         if served.hasDoubts { signal.raise() }
     }

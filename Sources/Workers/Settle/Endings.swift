@@ -20,7 +20,7 @@ struct Endings {
     /// The jobs of one statement.
     struct Batch {
         enum Statement {
-            case retire([SettledJob])
+            case endJobs([SettledJob])
             case yield([YieldedLease])
         }
 
@@ -34,7 +34,7 @@ struct Endings {
 
         private func part(_ range: some RangeExpression<Int>) -> Batch {
             switch statement {
-            case .retire(let ended): Batch(jobs: Array(jobs[range]), statement: .retire(Array(ended[range])))
+            case .endJobs(let ended): Batch(jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])))
             case .yield(let back): Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])))
             }
         }
@@ -149,7 +149,7 @@ struct Endings {
             } else {
                 result.over.append(job)
                 // A job that was to be given back and belongs to another worker needs nothing more.
-                if case .retire = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
+                if case .endJobs = batch.statement, !written.keys.contains(job.claim.key) { result.lost += 1 }
             }
         }
         return result
@@ -173,7 +173,7 @@ struct Endings {
             settled.append(job.settled { delays.delay(of: $0, using: &generator) })
         }
         through.removeFirst(ended.count + back.count)
-        if !ended.isEmpty { batches.append(Batch(jobs: ended, statement: .retire(settled))) }
+        if !ended.isEmpty { batches.append(Batch(jobs: ended, statement: .endJobs(settled))) }
         if !back.isEmpty { batches.append(Batch(jobs: back, statement: .yield(yielded))) }
     }
 

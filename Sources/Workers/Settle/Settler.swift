@@ -20,7 +20,7 @@ protocol SettlerDelegate: AnyObject {
 final class Settler {
     private let store: EngineStore
     private let settings: EngineSettings
-    private let owner: Int64
+    private let workerID: Int64
     private let audit: LeaseAudit
     private let report: (EngineEvent) -> Void
     private let endingSignal: Signal
@@ -36,7 +36,7 @@ final class Settler {
     init(_ context: EngineContext, jobs: HeldJobs, audit: LeaseAudit) {
         store = context.stores.leases
         settings = context.settings
-        owner = context.owner
+        workerID = context.workerID
         self.audit = audit
         report = context.report
         settlement = Settlement(settings, jobs: jobs, now: .now)
@@ -68,7 +68,7 @@ final class Settler {
     }
 
     /// Flushes as soon as possible: a job waits for its watermark to be moved.
-    func hurryFlush() { flushSignal.raise() }
+    func flushSoon() { flushSignal.raise() }
 
     /// Ends both loops once there is nothing left to settle.
     func stop() {
@@ -79,7 +79,7 @@ final class Settler {
 
     private func follow(_ consequences: Settlement.Consequences) {
         if consequences.lost > 0 { report(.leasesLost(consequences.lost)) }
-        if consequences.hasAbandoned { audit.hurry() }
+        if consequences.hasAbandoned { audit.wake() }
         for job in consequences.renewed { delegate?.mayGoOn(with: job) }
         if consequences.wantsRound { flushSignal.raise() }
         if settlement.hasEnough { endingSignal.raise() }
@@ -105,8 +105,8 @@ final class Settler {
         let written = await store.persist { connection in
             tries += 1
             switch batch.statement {
-            case .retire(let jobs): return try await connection.retire(jobs, owner: owner)
-            case .yield(let jobs): return try await connection.yield(jobs, owner: owner)
+            case .endJobs(let jobs): return try await connection.endJobs(jobs, workerID: workerID)
+            case .yield(let jobs): return try await connection.yield(jobs, workerID: workerID)
             }
         }
         if let written { return .written(written, isRepeated: tries > 1) }
@@ -132,11 +132,11 @@ final class Settler {
             for id in await store.attempt({ try await $0.haltedQueues(ids) }) ?? [] { delegate?.queueIsHalted(id) }
         case .flush(let batch):
             let answer = await ask {
-                try await $0.flush(batch.progress, owner: owner, lease: settings.lease, number: batch.number)
+                try await $0.flush(batch.progress, workerID: workerID, lease: settings.lease, number: batch.number)
             }
             follow(settlement.note(answer, to: batch, now: .now))
         case .renew(let batch):
-            let answer = await ask { try await $0.renew(batch.keys, owner: owner, lease: settings.lease) }
+            let answer = await ask { try await $0.renew(batch.keys, workerID: workerID, lease: settings.lease) }
             follow(settlement.note(answer, to: batch, now: .now))
         }
     }

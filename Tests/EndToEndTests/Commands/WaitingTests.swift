@@ -21,7 +21,7 @@ import Testing
     }
 
     private static let worker =
-        "insert into pushq.worker (incarnation, name, version, queues, unreachable) values (1, 'w1', '', "
+        "insert into pushq.worker (id, name, version, queues, unreachable) values (1, 'w1', '', "
 
     @Test(arguments: [
         ("", "queue acme/com.acme.shop/production has no credential. Add one with: pushq-admin credential add"),

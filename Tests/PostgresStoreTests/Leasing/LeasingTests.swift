@@ -73,14 +73,14 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await queue.number("select count(*) from pushq.job") == 50)
             var claims: [Task<[Int64], any Error>] = []
-            for owner in 1...5 {
+            for workerID in 1...5 {
                 let connection = try await database.connect()
                 let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 30)
                 claims.append(
                     Task {
                         _ = actor
                         return try await connection.claim(
-                            [quota], owner: Int64(owner), lease: .seconds(15), atMostOnceWindow: 100
+                            [quota], workerID: Int64(workerID), lease: .seconds(15), atMostOnceWindow: 100
                         ).map(\.key.jobID)
                     })
             }
@@ -152,11 +152,11 @@ import Transport
         try await withLease { _, queue, job in
             try await queue.run("update pushq.lease set deadline = now() + interval '1 second'")
             let kept = try await queue.connection.flush(
-                [LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 66, 0])], owner: 1, lease: .seconds(15),
+                [LeaseProgress(key: job.key, watermark: 2, outcomes: [1, 66, 0])], workerID: 1, lease: .seconds(15),
                 number: 1)
             #expect(kept.keys == [job.key])
             #expect(kept.stopped.isEmpty)
-            #expect(try await queue.number("select dispatched from pushq.lease") == 2)
+            #expect(try await queue.number("select watermark from pushq.lease") == 2)
             #expect(try await queue.number("select count(*) from pushq.lease where outcomes = '\\x014200'") == 1)
             #expect(
                 try await queue.number("select count(*) from pushq.lease where deadline > now() + interval '10 s'") == 1
@@ -167,42 +167,43 @@ import Transport
     @Test func `is not taken back by a flush that was given up and comes after its repetition`() async throws {
         try await withLease { _, queue, job in
             let store = queue.connection
-            let newer = LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 1, 0])
-            _ = try await store.flush([newer], owner: 1, lease: .seconds(15), number: 8)
-            let older = LeaseProgress(key: job.key, dispatched: 2, outcomes: [1, 0, 0])
-            #expect(try await store.flush([older], owner: 1, lease: .seconds(15), number: 7).keys.isEmpty)
-            #expect(try await queue.number("select dispatched from pushq.lease where outcomes = '\\x010100'") == 3)
+            let newer = LeaseProgress(key: job.key, watermark: 3, outcomes: [1, 1, 0])
+            _ = try await store.flush([newer], workerID: 1, lease: .seconds(15), number: 8)
+            let older = LeaseProgress(key: job.key, watermark: 2, outcomes: [1, 0, 0])
+            #expect(try await store.flush([older], workerID: 1, lease: .seconds(15), number: 7).keys.isEmpty)
+            #expect(try await queue.number("select watermark from pushq.lease where outcomes = '\\x010100'") == 3)
             // The worker before counted for itself.
-            try await store.yield([YieldedLease(progress: newer)], owner: 1)
-            let again = try #require(try await queue.claim(owner: 2).first)
-            let first = LeaseProgress(key: again.key, dispatched: 3, outcomes: [1, 1, 1])
-            #expect(try await store.flush([first], owner: 2, lease: .seconds(15), number: 1).keys.count == 1)
+            try await store.yield([YieldedLease(progress: newer)], workerID: 1)
+            let again = try #require(try await queue.claim(workerID: 2).first)
+            let first = LeaseProgress(key: again.key, watermark: 3, outcomes: [1, 1, 1])
+            #expect(try await store.flush([first], workerID: 2, lease: .seconds(15), number: 1).keys.count == 1)
         }
     }
 
-    @Test(arguments: ["epoch", "owner", "gone"])
+    @Test(arguments: ["epoch", "worker", "gone"])
     func `that is another's is not written, whatever is tried`(difference: String) async throws {
         try await withLease { _, queue, job in
             let key =
                 difference == "epoch"
                 ? LeaseKey(queueID: job.key.queueID, jobID: job.key.jobID, epoch: job.key.epoch - 1) : job.key
-            let owner: Int64 = difference == "owner" ? 2 : 1
+            let workerID: Int64 = difference == "worker" ? 2 : 1
             if difference == "gone" {
                 try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
                 #expect(try await queue.connection.rescue(grace: .seconds(2)) == 1)
             }
-            let progress = LeaseProgress(key: key, dispatched: 3, outcomes: [1, 1, 1])
+            let progress = LeaseProgress(key: key, watermark: 3, outcomes: [1, 1, 1])
             #expect(
-                try await queue.connection.flush([progress], owner: owner, lease: .seconds(1), number: 1).keys.isEmpty
+                try await queue.connection.flush([progress], workerID: workerID, lease: .seconds(1), number: 1).keys
+                    .isEmpty
             )
-            #expect(try await queue.connection.renew([key], owner: owner, lease: .seconds(1)).keys.isEmpty)
-            try await queue.connection.yield([YieldedLease(progress: progress)], owner: owner)
+            #expect(try await queue.connection.renew([key], workerID: workerID, lease: .seconds(1)).keys.isEmpty)
+            try await queue.connection.yield([YieldedLease(progress: progress)], workerID: workerID)
             let settled = SettledJob(
                 key: key, outcomes: [1, 192, 66],
                 again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
                 reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil, sentAt: .now)],
                 notes: nil)
-            #expect(try await queue.connection.retire([settled], owner: owner).keys.isEmpty)
+            #expect(try await queue.connection.endJobs([settled], workerID: workerID).keys.isEmpty)
 
             #expect(try await queue.number("select count(*) from pushq.result") == 0)
             #expect(try await queue.number("select count(*) from pushq.job") == (difference == "gone" ? 1 : 0))
@@ -216,40 +217,40 @@ import Transport
     @Test func `that ran out goes back with its progress, once its grace is over`() async throws {
         try await withLease { _, queue, job in
             _ = try await queue.connection.flush(
-                [LeaseProgress(key: job.key, dispatched: 3, outcomes: [1, 0, 0])], owner: 1, lease: .seconds(15),
+                [LeaseProgress(key: job.key, watermark: 3, outcomes: [1, 0, 0])], workerID: 1, lease: .seconds(15),
                 number: 1)
             #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 second'")
             #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
             #expect(try await queue.connection.rescue(grace: .zero) == 1)
 
-            let again = try #require(try await queue.claim(owner: 2).first)
+            let again = try #require(try await queue.claim(workerID: 2).first)
             #expect(again.key.epoch == job.key.epoch + 1)
             #expect(again.rescues == 1)
             #expect(again.attempt == 1)
-            #expect(again.uncertainBelow == 3)
+            #expect(again.previousWatermark == 3)
             #expect(again.outcomes == [1, 0, 0])
         }
     }
 
     @Test func `that is yielded goes back with its attempt and nothing uncertain`() async throws {
         try await withLease { _, queue, job in
-            let progress = LeaseProgress(key: job.key, dispatched: 1, outcomes: [1, 0, 0])
-            try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
-            let again = try #require(try await queue.claim(owner: 2).first)
-            #expect(again.uncertainBelow == 1)
+            let progress = LeaseProgress(key: job.key, watermark: 1, outcomes: [1, 0, 0])
+            try await queue.connection.yield([YieldedLease(progress: progress)], workerID: 1)
+            let again = try #require(try await queue.claim(workerID: 2).first)
+            #expect(again.previousWatermark == 1)
             #expect([again.attempt, again.rescues] == [1, 0])
             #expect(again.key.epoch == 2)
         }
     }
 
-    @Test func `whose claim had no answer is found by its owner`() async throws {
+    @Test func `whose claim had no answer is found by its worker`() async throws {
         try await withLease { _, queue, job in
-            #expect(try await queue.connection.unknownLeases(owner: 1, known: [job.key]).isEmpty)
-            #expect(try await queue.connection.unknownLeases(owner: 2, known: []).isEmpty)
-            let found = try await queue.connection.unknownLeases(owner: 1, known: [])
+            #expect(try await queue.connection.unknownLeases(workerID: 1, known: [job.key]).isEmpty)
+            #expect(try await queue.connection.unknownLeases(workerID: 2, known: []).isEmpty)
+            let found = try await queue.connection.unknownLeases(workerID: 1, known: [])
             #expect(found.map(\.progress.key) == [job.key])
-            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, owner: 1)
+            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
         }
     }
@@ -263,9 +264,9 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
             try await queue.run("update pushq.job set rescues = \(rescues)")
             _ = try await queue.claim()
-            let found = try await queue.connection.unknownLeases(owner: 1, known: [])
-            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, owner: 1)
-            #expect(try await queue.claim().map(\.uncertainBelow) == [rescues == 0 ? 0 : 2])
+            let found = try await queue.connection.unknownLeases(workerID: 1, known: [])
+            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
+            #expect(try await queue.claim().map(\.previousWatermark) == [rescues == 0 ? 0 : 2])
         }
     }
 
@@ -275,7 +276,7 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
             let job = try #require(try await queue.claim().first)
             #expect(job.isAtMostOnce)
-            #expect(try await queue.number("select dispatched from pushq.lease") == 2)
+            #expect(try await queue.number("select watermark from pushq.lease") == 2)
         }
     }
 
@@ -290,13 +291,13 @@ import Transport
             #expect(held.key.jobID == lost.key.jobID)
 
             let store = queue.connection
-            let progress = [lost, held].map { LeaseProgress(key: $0.key, dispatched: 2, outcomes: [0, 0]) }
-            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).keys == [held.key])
-            #expect(try await store.renew([lost.key, held.key], owner: 1, lease: .seconds(15)).keys == [held.key])
+            let progress = [lost, held].map { LeaseProgress(key: $0.key, watermark: 2, outcomes: [0, 0]) }
+            #expect(try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1).keys == [held.key])
+            #expect(try await store.renew([lost.key, held.key], workerID: 1, lease: .seconds(15)).keys == [held.key])
             let again = SettledJob.Again(deviceID: lost.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
-            let ended = try await store.retire(
+            let ended = try await store.endJobs(
                 [queue.settled(lost, other: [0: .retried(.otherPassing)], again: [again]), queue.settled(held)],
-                owner: 1)
+                workerID: 1)
             #expect(ended.keys == [held.key])
             #expect(try await queue.number("select count(*) from pushq.job") == 0, "the lost one sends nothing again")
         }

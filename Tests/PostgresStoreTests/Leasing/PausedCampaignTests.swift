@@ -20,7 +20,7 @@ import Transport
     }
 
     private func progress(_ job: ClaimedJob) -> LeaseProgress {
-        LeaseProgress(key: job.key, dispatched: 1, outcomes: [1, 0, 0, 0, 0])
+        LeaseProgress(key: job.key, watermark: 1, outcomes: [1, 0, 0, 0, 0])
     }
 
     @Test func `is told of with the next flush, set aside when it comes back, and due when the campaign goes on`()
@@ -28,9 +28,9 @@ import Transport
     {
         try await withLease { _, _, queue, job in
             try await queue.run(Self.pause)
-            let kept = try await queue.connection.flush([progress(job)], owner: 1, lease: .seconds(15), number: 1)
+            let kept = try await queue.connection.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
             #expect(kept.paused == [job.key])
-            try await queue.connection.yield([YieldedLease(progress: progress(job))], owner: 1)
+            try await queue.connection.yield([YieldedLease(progress: progress(job))], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 1)
             try await queue.run(Self.resume)
             let again = try #require(try await queue.claim().first)
@@ -49,7 +49,7 @@ import Transport
             } else {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
-                #expect(try await queue.connection.retire([settled], owner: 1).keys.count == 1)
+                #expect(try await queue.connection.endJobs([settled], workerID: 1).keys.count == 1)
             }
             let back = try #require(try await queue.claim().first)
             #expect(back.isPaused)
@@ -63,7 +63,7 @@ import Transport
             try await queue.run(Self.pause)
             let operatorSession = try await database.connect()
             try await operatorSession.runScript("begin; \(Self.resume)")
-            try await queue.connection.yield([YieldedLease(progress: progress(job))], owner: 1)
+            try await queue.connection.yield([YieldedLease(progress: progress(job))], workerID: 1)
             try await operatorSession.runScript("commit")
             #expect(try await queue.number(Self.due) == 1)
         }
@@ -72,7 +72,7 @@ import Transport
     @Test func `is not left aside where its failed recipients are tried again while it is resumed`() async throws {
         try await withLease { actor, database, queue, job in
             let settled = queue.settled(job, other: [1: .failed(.otherPassing)])
-            _ = try await queue.connection.retire([settled], owner: 1)
+            _ = try await queue.connection.endJobs([settled], workerID: 1)
             try await queue.run(Self.pause)
             let producer = try await database.connect()
             try await producer.runScript("begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
@@ -115,13 +115,13 @@ import Transport
             let report = SettledJob.DeviceReport(
                 deviceID: jobs[0].deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
             let settled = queue.settled(jobs[0], other: [0: .rejected(.unregistered)], reports: [report])
-            #expect(try await store.retire([settled], owner: 1).keys.count == 1)
-            let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
-            #expect(try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1).keys.count == 2)
-            try await store.yield([YieldedLease(progress: progress[1])], owner: 1)
+            #expect(try await store.endJobs([settled], workerID: 1).keys.count == 1)
+            let progress = jobs.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }
+            #expect(try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1).keys.count == 2)
+            try await store.yield([YieldedLease(progress: progress[1])], workerID: 1)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
             #expect(try await store.rescue(grace: .zero) == 1)
-            #expect(try await queue.claim(owner: 2).count == 2)
+            #expect(try await queue.claim(workerID: 2).count == 2)
             try await producer.runScript("rollback")
         }
     }
@@ -133,15 +133,15 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 2)
-            _ = try await queue.connection.retire(
-                [queue.settled(jobs[0], other: [0: .failed(.otherPassing)])], owner: 1)
+            _ = try await queue.connection.endJobs(
+                [queue.settled(jobs[0], other: [0: .failed(.otherPassing)])], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript(
                 """
                 begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k');
                 select * from pushq.campaign_tally for update
                 """)
-            #expect(try await queue.connection.retire([queue.settled(jobs[1])], owner: 1).keys.count == 1)
+            #expect(try await queue.connection.endJobs([queue.settled(jobs[1])], workerID: 1).keys.count == 1)
             try await producer.runScript("commit")
             let sums = "select sum(delivered) * 100 + sum(failed) * 10 + sum(retried) from pushq.campaign_tally"
             #expect(try await queue.number(sums) == 101)
@@ -167,24 +167,24 @@ import Transport
             try await other.runScript("begin; delete from pushq.lease where job_id = \(locked.jobID)")
 
             let store = queue.connection
-            let progress = jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }
-            let flushed = try await store.flush(progress, owner: 1, lease: .seconds(15), number: 1)
+            let progress = jobs.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }
+            let flushed = try await store.flush(progress, workerID: 1, lease: .seconds(15), number: 1)
             #expect(flushed.locked == [locked])
             #expect(flushed.keys == Set(jobs[1...].map(\.key)))
-            let renewed = try await store.renew(jobs.map(\.key), owner: 1, lease: .seconds(15))
+            let renewed = try await store.renew(jobs.map(\.key), workerID: 1, lease: .seconds(15))
             #expect(renewed.locked == [locked])
-            let ended = try await store.retire(jobs[..<2].map { queue.settled($0) }, owner: 1)
+            let ended = try await store.endJobs(jobs[..<2].map { queue.settled($0) }, workerID: 1)
             #expect(ended.locked == [locked])
             #expect(ended.keys == [jobs[1].key])
             let back = try await store.yield(
-                [progress[0], progress[2]].map { YieldedLease(progress: $0) }, owner: 1)
+                [progress[0], progress[2]].map { YieldedLease(progress: $0) }, workerID: 1)
             #expect(back.locked == [locked])
             #expect(back.keys == [jobs[2].key])
 
             try await other.runScript("rollback")
-            #expect(try await store.retire([queue.settled(jobs[0])], owner: 1).keys == [locked])
+            #expect(try await store.endJobs([queue.settled(jobs[0])], workerID: 1).keys == [locked])
             // What is gone is neither written nor held.
-            #expect(try await store.renew([jobs[0].key], owner: 1, lease: .seconds(15)).locked.isEmpty)
+            #expect(try await store.renew([jobs[0].key], workerID: 1, lease: .seconds(15)).locked.isEmpty)
         }
     }
 

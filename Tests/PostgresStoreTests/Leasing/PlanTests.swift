@@ -83,10 +83,10 @@ import Transport
                     key: job.key, outcomes: [Outcome.delivered.rawValue], again: [], reports: [],
                     channelReport: report, notes: nil)
             }
-            let retired = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.retire(ended, owner: 1)
+            let scanned = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.endJobs(ended, workerID: 1)
             }
-            #expect(retired < 1000, "retire")
+            #expect(scanned < 1000, "end_jobs")
             #expect(try await queue.number("select count(*) from pushq.channel where retired_at is not null") == 5)
         }
     }
@@ -105,29 +105,29 @@ import Transport
                 _ = try await queue.connection.flush(
                     jobs.map {
                         LeaseProgress(
-                            key: $0.key, dispatched: 1, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
+                            key: $0.key, watermark: 1, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
                     },
-                    owner: 1, lease: .seconds(15), number: 1)
+                    workerID: 1, lease: .seconds(15), number: 1)
             }
             #expect(flushed < 1000, "flush")
-            let retired = try await rowsScanned(in: queue) {
+            let scanned = try await rowsScanned(in: queue) {
                 let ended = jobs.map { job in
                     let reports = job.deviceIDs.prefix(5).map {
                         SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: nil, sentAt: .now)
                     }
                     return queue.settled(job, reports: reports)
                 }
-                _ = try await queue.connection.retire(ended, owner: 1)
+                _ = try await queue.connection.endJobs(ended, workerID: 1)
             }
-            #expect(retired < 1000, "retire")
+            #expect(scanned < 1000, "end_jobs")
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 10)
             let back = try await queue.claim(2)
             let yielded = try await rowsScanned(in: queue) {
                 let progress = back.map {
                     LeaseProgress(
-                        key: $0.key, dispatched: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
+                        key: $0.key, watermark: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
                 }
-                try await queue.connection.yield(progress.map { YieldedLease(progress: $0) }, owner: 1)
+                try await queue.connection.yield(progress.map { YieldedLease(progress: $0) }, workerID: 1)
             }
             #expect(back.count == 2)
             #expect(yielded < 1000, "yield")
@@ -157,8 +157,8 @@ import Transport
             // Every statement is prepared, and planned, for empty tables.
             #expect(try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
             #expect(try await queue.claim(10, lane: .normal).isEmpty)
-            _ = try await queue.connection.flush([], owner: 1, lease: .seconds(15), number: 1)
-            _ = try await queue.connection.retire([], owner: 1)
+            _ = try await queue.connection.flush([], workerID: 1, lease: .seconds(15), number: 1)
+            _ = try await queue.connection.endJobs([], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript(
                 """
@@ -182,15 +182,15 @@ import Transport
             #expect(claimed < 1000, "claim")
             let flushed = try await rowsScanned(in: queue) {
                 _ = try await queue.connection.flush(
-                    jobs.map { LeaseProgress(key: $0.key, dispatched: 1, outcomes: [0]) }, owner: 1,
+                    jobs.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }, workerID: 1,
                     lease: .seconds(15), number: 2
                 )
             }
             #expect(flushed < 1000, "flush")
-            let retired = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+            let scanned = try await rowsScanned(in: queue) {
+                _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
             }
-            #expect(retired < 1000, "retire")
+            #expect(scanned < 1000, "end_jobs")
         }
     }
 }

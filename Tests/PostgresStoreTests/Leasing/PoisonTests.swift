@@ -66,7 +66,7 @@ import Transport
             let end = SettledJob(
                 key: job.key, outcomes: [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: 2), again: [],
                 reports: [], notes: nil)
-            #expect(try await queue.connection.retire([end], owner: 1).keys == [job.key])
+            #expect(try await queue.connection.endJobs([end], workerID: 1).keys == [job.key])
             #expect(try await queue.number("select failed from pushq.result") == 2)
         }
     }

@@ -52,10 +52,10 @@ struct QueueFixture {
 
     /// Claims up to `jobs` of the bulk lane.
     func claim(
-        _ jobs: Int32 = 10, lane: Lane = .bulk, owner: Int64 = 1, lease: Duration = .seconds(15)
+        _ jobs: Int32 = 10, lane: Lane = .bulk, workerID: Int64 = 1, lease: Duration = .seconds(15)
     ) async throws -> [ClaimedJob] {
         try await connection.claim(
-            [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], owner: owner, lease: lease, atMostOnceWindow: 2)
+            [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], workerID: workerID, lease: lease, atMostOnceWindow: 2)
     }
 
     /// The job with everybody delivered but those of `other`.

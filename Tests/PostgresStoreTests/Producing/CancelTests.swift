@@ -39,11 +39,11 @@ import Testing
             let root = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await stopped(root, in: queue) == [0, 2])
-            let kept = try await queue.connection.renew([job.key], owner: 1, lease: .seconds(15))
+            let kept = try await queue.connection.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.stopped == [job.key])
             let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
-            _ = try await queue.connection.retire(
-                [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], owner: 1)
+            _ = try await queue.connection.endJobs(
+                [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], workerID: 1)
             let retry = try #require(try await queue.claim(lane: .normal).first)
             #expect(retry.rootID == root)
             #expect(retry.isStopped)
@@ -55,8 +55,8 @@ import Testing
             let queue = try await QueueFixture(database)
             let root = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
-            let progress = LeaseProgress(key: job.key, dispatched: 1, outcomes: [Outcome.delivered.rawValue, 0])
-            _ = try await queue.connection.yield([YieldedLease(progress: progress)], owner: 1)
+            let progress = LeaseProgress(key: job.key, watermark: 1, outcomes: [Outcome.delivered.rawValue, 0])
+            _ = try await queue.connection.yield([YieldedLease(progress: progress)], workerID: 1)
             #expect(try await stopped(root, in: queue) == [1, 0])
         }
     }
@@ -68,11 +68,11 @@ import Testing
             let jobs = try await queue.claim(lane: .normal)
             let cancelled = jobs[0].key.jobID
             #expect(try await queue.connection.cancelJob(cancelled, inQueue: Self.name).held == 2)
-            _ = try await queue.connection.retire(
+            _ = try await queue.connection.endJobs(
                 jobs.map { job in
                     let again = SettledJob.Again(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
                     return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
-                }, owner: 1)
+                }, workerID: 1)
             let retries = try await queue.claim(lane: .normal)
             #expect(retries.filter(\.isStopped).map(\.deviceIDs) == [[jobs[0].deviceIDs[1]]])
             #expect(retries.filter { !$0.isStopped }.map(\.deviceIDs) == [[jobs[1].deviceIDs[1]]])
@@ -118,8 +118,8 @@ import Testing
             let queue = try await QueueFixture(database)
             let root = try await send(1, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
-            _ = try await queue.connection.retire(
-                [queue.settled(job, other: [0: .failed(.otherPassing)])], owner: 1)
+            _ = try await queue.connection.endJobs(
+                [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
             _ = try await stopped(root, in: queue)
             await #expect {
                 try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: Self.name)

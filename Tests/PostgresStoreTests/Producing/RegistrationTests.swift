@@ -73,14 +73,14 @@ import Testing
             for tokens in ["aa", "bb", "aa,bb"] { try await send(tokens, in: queue) }
             // One send has ended, so that there is history of it.
             let job = try #require(try await queue.claim(1, lane: .normal).first)
-            _ = try await queue.connection.retire(
+            _ = try await queue.connection.endJobs(
                 [
                     queue.settled(
                         job, other: [0: .rejected(.unregistered)],
                         reports: [
                             .init(deviceID: job.deviceIDs[0], reason: .unregistered, reportedAt: nil, sentAt: .now)
                         ])
-                ], owner: 1)
+                ], workerID: 1)
             #expect(try await forget("aa", in: queue) == 1)
             #expect(try await forget("aa", in: queue) == nil)
             for table in ["feedback", "result"] {
@@ -102,7 +102,7 @@ import Testing
             let job = try #require(try await queue.claim(lane: .normal).first)
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await forget("aa", in: queue) == 0)
-            let kept = try await queue.connection.renew([job.key], owner: 1, lease: .seconds(15))
+            let kept = try await queue.connection.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.stopped == [job.key])
             #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
             // Nobody is found under its number any more.

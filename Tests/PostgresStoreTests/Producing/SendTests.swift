@@ -222,7 +222,7 @@ import Transport
             #expect(
                 try await queue.connection.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
-            let kept = try await queue.connection.renew([held.key], owner: 1, lease: .seconds(9))
+            let kept = try await queue.connection.renew([held.key], workerID: 1, lease: .seconds(9))
             #expect(kept.stopped == [held.key])
         }
     }
@@ -262,9 +262,9 @@ import Transport
             let back = claimed.map { job in
                 YieldedLease(
                     progress: LeaseProgress(
-                        key: job.key, dispatched: 0, outcomes: [UInt8](repeating: 0, count: job.deviceIDs.count)))
+                        key: job.key, watermark: 0, outcomes: [UInt8](repeating: 0, count: job.deviceIDs.count)))
             }
-            try await queue.connection.yield(back, owner: 1)
+            try await queue.connection.yield(back, workerID: 1)
             #expect(try await queue.claim().isEmpty)
             _ = try await queue.connection.execute(
                 Statement("resume", "select pushq.resume_campaign('\(QueueFixture.name)', 'k')"))

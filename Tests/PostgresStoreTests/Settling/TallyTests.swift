@@ -40,8 +40,8 @@ import Transport
             for key in Self.keys { _ = try await queue.startCampaign(key: key) }
             let end = ContinuousClock.now + .seconds(8)
             var playing: [Task<Int, any Error>] = []
-            for owner in 1...3 {
-                let player = CarelessWorker(database, queue, owner: Int64(owner))
+            for workerID in 1...3 {
+                let player = CarelessWorker(database, queue, workerID: Int64(workerID))
                 playing.append(
                     Task {
                         _ = actor
@@ -90,7 +90,7 @@ import Transport
         #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 0)
         try await queue.run("update pushq.job set run_at = now()")
         while case let jobs = try await queue.claim(50), !jobs.isEmpty {
-            _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+            _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
         }
     }
 }
@@ -126,14 +126,14 @@ private class CarelessPlayer {
 
 private final class CarelessWorker: CarelessPlayer {
     private let queue: QueueFixture
-    private let owner: Int64
+    private let workerID: Int64
     private var held: [ClaimedJob] = []
     /// Written, perhaps: it is written again.
     private var inDoubt: [SettledJob] = []
 
-    init(_ database: TestDatabase, _ queue: QueueFixture, owner: Int64) {
+    init(_ database: TestDatabase, _ queue: QueueFixture, workerID: Int64) {
         self.queue = queue
-        self.owner = owner
+        self.workerID = workerID
         super.init(database)
     }
 
@@ -146,23 +146,23 @@ private final class CarelessWorker: CarelessPlayer {
                 queueID: queue.id, campaignID: campaign.one().int8("id"), jobLimit: 3, scanLimit: 40)
         case 1...4:
             let quota = ClaimQuota(queueID: queue.id, lane: .bulk, jobs: 3)
-            held += try await store.claim([quota], owner: owner, lease: .milliseconds(200), atMostOnceWindow: 2)
+            held += try await store.claim([quota], workerID: workerID, lease: .milliseconds(200), atMostOnceWindow: 2)
         case 5:
             let progress = held.map {
-                LeaseProgress(key: $0.key, dispatched: 1, outcomes: outcomes(of: $0, zeros: true))
+                LeaseProgress(key: $0.key, watermark: 1, outcomes: outcomes(of: $0, zeros: true))
             }
-            let kept = try await store.flush(progress, owner: owner, lease: .milliseconds(200), number: 1)
+            let kept = try await store.flush(progress, workerID: workerID, lease: .milliseconds(200), number: 1)
             held.removeAll { !kept.keys.contains($0.key) }
         case 6:
             guard let job = held.popLast() else { return }
-            let progress = LeaseProgress(key: job.key, dispatched: 0, outcomes: outcomes(of: job, zeros: true))
-            try await store.yield([YieldedLease(progress: progress)], owner: owner)
+            let progress = LeaseProgress(key: job.key, watermark: 0, outcomes: outcomes(of: job, zeros: true))
+            try await store.yield([YieldedLease(progress: progress)], workerID: workerID)
         case 7: _ = try await store.rescue(grace: .zero)
-        case 8: _ = try await store.retire(inDoubt, owner: owner)
+        case 8: _ = try await store.endJobs(inDoubt, workerID: workerID)
         default:
             inDoubt = held.prefix(4).map(settled)
             held.removeFirst(inDoubt.count)
-            _ = try await store.retire(inDoubt, owner: owner)
+            _ = try await store.endJobs(inDoubt, workerID: workerID)
         }
     }
 

@@ -44,7 +44,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
-            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
             try await Self.upkeep(queue, inDays: 7)
             #expect(try await queue.number("select count(*) from pushq.message") == 1)
             try await Self.upkeep(queue, inDays: 8)
@@ -88,7 +88,7 @@ import Transport
             let job = try #require(try await queue.claim().first)
             try await Self.upkeep(queue)
             #expect(try await queue.number("select count(*) from pushq.body") == 1)
-            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
             try await Self.upkeep(queue)
             #expect(try await queue.number("select count(*) from pushq.body") == 0)
         }
@@ -103,10 +103,10 @@ import Transport
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
                 again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
-            _ = try await queue.connection.retire([settled], owner: 1)
+            _ = try await queue.connection.endJobs([settled], workerID: 1)
             let retried = try #require(try await queue.claim().first)
             #expect(retried.activeIDs == [job.deviceIDs[0]])
-            _ = try await queue.connection.retire([queue.settled(retried)], owner: 1)
+            _ = try await queue.connection.endJobs([queue.settled(retried)], workerID: 1)
 
             #expect(try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 1)
             let again = try #require(try await queue.claim().first)
@@ -135,7 +135,7 @@ import Transport
             let root = Int64(
                 try await queue.number("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'])"))
             let job = try #require(try await queue.claim(lane: .normal).first)
-            _ = try await queue.connection.retire([queue.settled(job)], owner: 1)
+            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
             try await queue.run("delete from pushq.body")
             let progress = try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)
             #expect(progress?.isFinished == true)
@@ -147,8 +147,8 @@ import Transport
         try await queue.run("select pushq.send('\(name)', '\(payload)', array['\(token)'])")
         let id = try await queue.number("select pushq.queue_id('\(name)')")
         let quota = ClaimQuota(queueID: Int32(id), lane: .normal, jobs: 9)
-        let jobs = try await queue.connection.claim([quota], owner: 1, lease: .seconds(15), atMostOnceWindow: 1)
-        _ = try await queue.connection.retire(jobs.map { queue.settled($0) }, owner: 1)
+        let jobs = try await queue.connection.claim([quota], workerID: 1, lease: .seconds(15), atMostOnceWindow: 1)
+        _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
         try await queue.run(
             """
             insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict) values (\(id), 1, 1, now(), 'kept')

@@ -15,7 +15,7 @@ import Transport
             let reports = bad.map {
                 SettledJob.DeviceReport(deviceID: job.deviceIDs[$0], reason: reason, reportedAt: nil, sentAt: .now)
             }
-            _ = try await queue.connection.retire([queue.settled(job, other: outcomes, reports: reports)], owner: 1)
+            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
         }
     }
 

@@ -192,8 +192,8 @@ package final class Rig {
     }
 
     /// The number by which the database knows a worker's leases; waits until it is there.
-    package func owner(of worker: WorkerProcess) async throws -> Int64 {
-        let sql = "select max(incarnation) from pushq.worker where name = '\(worker.name)'"
+    package func workerID(of worker: WorkerProcess) async throws -> Int64 {
+        let sql = "select max(id) from pushq.worker where name = '\(worker.name)'"
         return try await wait(
             for: "the row of \(worker.name)", within: .seconds(30), { try await number(sql) }, until: { $0 > 0 })
     }

@@ -7,11 +7,11 @@ extension EngineContext {
     /// What a part of an engine gets, for tests that make the part alone.
     static func testing(
         over address: DatabaseAddress, on loop: EventLoop, settings: EngineSettings = EngineSettings(),
-        owner: Int64 = 1,
+        workerID: Int64 = 1,
         masterKey: MasterKey? = nil, report: @escaping (EngineEvent) -> Void = { _ in }
     ) -> EngineContext {
         EngineContext(
-            loop: loop, settings: settings, owner: owner, masterKey: masterKey,
+            loop: loop, settings: settings, workerID: workerID, masterKey: masterKey,
             stores: EngineStores(to: address, on: loop, report: report), report: report)
     }
 }

@@ -25,8 +25,9 @@ import Transport
         }
     }
 
-    private func runner(_ duty: LongDuty, owner: Int64, of database: TestDatabase, on loop: EventLoop) -> DutyRunner {
-        let context = EngineContext.testing(over: database.address, on: loop, owner: owner)
+    private func runner(_ duty: LongDuty, workerID: Int64, of database: TestDatabase, on loop: EventLoop) -> DutyRunner
+    {
+        let context = EngineContext.testing(over: database.address, on: loop, workerID: workerID)
         return DutyRunner(context, duties: [duty], lease: .seconds(3))
     }
 
@@ -39,8 +40,8 @@ import Transport
             // Eight seconds, under a lease of three.
             let (long, idle) = (LongDuty(steps: 40), LongDuty(steps: 0))
             let workers = [
-                runner(long, owner: 1, of: database, on: actor.loop),
-                runner(idle, owner: 2, of: database, on: actor.loop),
+                runner(long, workerID: 1, of: database, on: actor.loop),
+                runner(idle, workerID: 2, of: database, on: actor.loop),
             ]
             let first = Task { [workers] in
                 _ = actor
@@ -53,7 +54,8 @@ import Transport
             }
             try await eventually("the end of the duty", within: .seconds(60)) { long.done == 40 }
             try await eventually("its row", within: .seconds(30)) {
-                try await look("select count(*) from pushq.duty where name = 'upkeep' and owner is null", in: database)
+                try await look(
+                    "select count(*) from pushq.duty where name = 'upkeep' and worker_id is null", in: database)
                     == 1
             }
             #expect(idle.runs == 0)
@@ -66,7 +68,7 @@ import Transport
     @Test func `that a draining worker leaves is due at once for another`() async throws {
         try await withDatabase { actor, database in
             let long = LongDuty(steps: 100_000)
-            let worker = runner(long, owner: 1, of: database, on: actor.loop)
+            let worker = runner(long, workerID: 1, of: database, on: actor.loop)
             let running = Task { [worker] in
                 _ = actor
                 await worker.run()
@@ -76,7 +78,7 @@ import Transport
             await running.value
             #expect(
                 try await look(
-                    "select count(*) from pushq.duty where name = 'upkeep' and owner is null and next_at <= now()",
+                    "select count(*) from pushq.duty where name = 'upkeep' and worker_id is null and next_at <= now()",
                     in: database) == 1)
         }
     }

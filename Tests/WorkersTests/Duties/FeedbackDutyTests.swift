@@ -84,7 +84,7 @@ extension EngineFixture {
     /// A hold on the duty that nobody disputes.
     fileprivate func lease(on loop: EventLoop) -> DutyLease {
         DutyLease(
-            name: "feedback", owner: 1, length: .seconds(60), store: context(on: loop).stores.upkeep, takenAt: .now,
+            name: "feedback", workerID: 1, length: .seconds(60), store: context(on: loop).stores.upkeep, takenAt: .now,
             isStopping: { false })
     }
 

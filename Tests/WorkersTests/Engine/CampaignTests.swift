@@ -71,7 +71,7 @@ import Transport
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()
             try await fixture.withEngine { settings in
-                settings.idleLook = .seconds(60)
+                settings.idlePoll = .seconds(60)
             } _: { _ in
                 try await eventually("the worker to sleep") {
                     try await fixture.number("select count(*) from pushq.sleeper") == 1

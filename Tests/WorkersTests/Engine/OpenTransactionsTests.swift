@@ -71,7 +71,7 @@ import Transport
             let deed = try await prepare(acme, for: deed, in: fixture)
             // Its leases are a dead worker's: to be rescued, if nobody has locked them.
             _ = try await fixture.connection.claim(
-                [ClaimQuota(queueID: queueID(of: acme, in: fixture), lane: .bulk, jobs: 1)], owner: 1,
+                [ClaimQuota(queueID: queueID(of: acme, in: fixture), lane: .bulk, jobs: 1)], workerID: 1,
                 lease: .zero, atMostOnceWindow: 100)
             let session = try await fixture.database.connect()
             try await fixture.withEngine {
@@ -115,11 +115,11 @@ import Transport
         try await fixture.startCampaign(acme, key: "running")
         _ = try await fixture.connection.fanOutStep(queueID: id, jobLimit: 3, scanLimit: 50_000)
         let claimed = try await fixture.connection.claim(
-            [ClaimQuota(queueID: id, lane: .bulk, jobs: 1)], owner: 1, lease: .seconds(15), atMostOnceWindow: 100)
+            [ClaimQuota(queueID: id, lane: .bulk, jobs: 1)], workerID: 1, lease: .seconds(15), atMostOnceWindow: 100)
         let job = try #require(claimed.first)
         let failed = [UInt8](repeating: Outcome.failed(.otherPassing).rawValue, count: job.deviceIDs.count)
-        _ = try await fixture.connection.retire(
-            [SettledJob(key: job.key, outcomes: failed, again: [], reports: [], notes: nil)], owner: 1)
+        _ = try await fixture.connection.endJobs(
+            [SettledJob(key: job.key, outcomes: failed, again: [], reports: [], notes: nil)], workerID: 1)
         try await fixture.startCampaign(acme, key: "paused")
         try await fixture.connection.runScript("select pushq.pause_campaign('\(acme)', 'paused')")
         let token = try await fixture.connection.execute(

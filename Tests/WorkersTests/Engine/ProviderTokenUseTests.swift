@@ -62,7 +62,7 @@ import Testing
             try await mintToken("44 minutes 58 seconds", fixture, queue)
             let before = await fixture.simulator.snapshot()
             try await fixture.withEngine { settings in
-                settings.tokenLook = .milliseconds(100)
+                settings.tokenPoll = .milliseconds(100)
             } _: { _ in
                 try await fixture.startCampaign(queue, key: "with the old one")
                 try await fixture.waitForCampaigns()

@@ -14,7 +14,7 @@ import Transport
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()
             try await fixture.withEngine {
-                $0.idleLook = .seconds(3600)
+                $0.idlePoll = .seconds(3600)
             } _: { _ in
                 try await eventually("the worker to sleep") { try await fixture.number(Self.sleepers) == 1 }
                 // What a crash comes to: an unlogged table is empty afterwards, and all sessions have ended.
@@ -40,11 +40,11 @@ import Transport
         try await EngineFixture.run { _, fixture in
             let acme = try await fixture.makeQueue()
             let beta = try await fixture.makeQueue(tenant: "be_ta", app: "com.beta")
-            try await fixture.connection.runScript("insert into pushq.sleeper (incarnation) values (2)")
+            try await fixture.connection.runScript("insert into pushq.sleeper (worker_id) values (2)")
             let session = try await fixture.database.connect()
             let heard = Locked<[String]>([])
             session.onNotification = { channel, _ in heard.withLock { $0.append(channel) } }
-            for incarnation in [1, 2, 3] { try await session.listen(to: Notice.channel(of: Int64(incarnation))) }
+            for worker in [1, 2, 3] { try await session.listen(to: Notice.channel(of: Int64(worker))) }
             try await fixture.connection.fallAsleep(1, serving: "be_ta/com.beta/*")
             try await fixture.connection.fallAsleep(3, serving: "b%/com.beta/*")
             for queue in [acme, beta] {

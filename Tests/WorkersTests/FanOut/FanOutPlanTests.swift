@@ -82,7 +82,7 @@ import Testing
         #expect(!plan.hasWork)
     }
 
-    @Test func `is not any more for those that the next look does not find`() {
+    @Test func `is not any more for those that the next poll does not find`() {
         var plan = FanOutPlan()
         plan.note([campaign(1), campaign(2)]) { _ in queue }
         plan.note([campaign(2)]) { _ in queue }

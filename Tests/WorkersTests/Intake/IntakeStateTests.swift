@@ -9,7 +9,7 @@ import Testing
     private let start = ContinuousClock.now
     private let place = LanePlace(1, .normal)
 
-    private func make() -> IntakeState { IntakeState(busyLook: .milliseconds(10), idleLook: .milliseconds(500)) }
+    private func make() -> IntakeState { IntakeState(busyPoll: .milliseconds(10), idlePoll: .milliseconds(500)) }
 
     private func work(dueIn: Duration = .zero) -> ReadyWork {
         ReadyWork(
@@ -19,12 +19,12 @@ import Testing
             ], fanOuts: [], end: nil)
     }
 
-    /// A look that is answered at once.
-    private func look(
+    /// A poll that is answered at once.
+    private func poll(
         _ state: inout IntakeState, finding work: ReadyWork? = nil, leases: Int = 0, needsFanOut: Bool = false
     ) {
         let step = state.next(at: start)
-        #expect(step == .look(.lanes(after: .start, atMost: 500)))
+        #expect(step == .poll(.lanes(after: .start, atMost: 500)))
         let work = work ?? ReadyWork(jobs: [], fanOuts: [], end: nil)
         let lanes = work.jobs.map {
             ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn)
@@ -34,60 +34,60 @@ import Testing
             needsFanOut: needsFanOut, now: start)
     }
 
-    /// One that has fallen asleep: its row is written, and it has looked since.
+    /// One that has fallen asleep: its row is written, and it has polled since.
     private func asleep() -> IntakeState {
         var state = make()
         for pause in [4, 8] {
-            look(&state)
+            poll(&state)
             let step = state.next(at: start)
             #expect(step == .wait(.milliseconds(pause)))
         }
-        look(&state)
+        poll(&state)
         let step = state.next(at: start)
         #expect(step == .fallAsleep)
         state.noteRow(isWritten: true)
-        look(&state)
+        poll(&state)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(5)))
         return state
     }
 
-    @Test func `claims what a look found, rests a moment, and looks again`() {
+    @Test func `claims what a poll found, rests a moment, and polls again`() {
         var state = make()
-        look(&state, finding: work())
+        poll(&state, finding: work())
         let claim = state.next(at: start)
         let head = LaneHead(place, runAt: 1, jobID: 1)
         #expect(claim == .claim([ClaimQuota(queueID: 1, lane: .normal, jobs: 200, head: head)]))
         state.noteClaimed([place])
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(10)))
-        look(&state)
+        poll(&state)
     }
 
-    @Test func `looks on after a few milliseconds where a claim brought nothing: others were faster`() {
+    @Test func `polls on after a few milliseconds where a claim brought nothing: others were faster`() {
         var state = make()
-        look(&state, finding: work())
+        poll(&state, finding: work())
         _ = state.next(at: start)
         state.noteClaimed([])
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(4)))
     }
 
-    @Test func `sleeps with its row written, and has looked once more since`() { _ = asleep() }
+    @Test func `sleeps with its row written, and has polled once more since`() { _ = asleep() }
 
-    @Test func `has its row taken away when it is notified, looks, and keeps awake`() {
+    @Test func `has its row taken away when it is notified, polls, and keeps awake`() {
         var state = asleep()
         state.noteNotified()
         let step = state.next(at: start)
         #expect(step == .takeRowAway)
-        look(&state)
+        poll(&state)
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(4)))
     }
 
     @Test func `has its row taken away when it finds work without having been notified`() {
         var state = asleep()
-        look(&state, finding: work())
+        poll(&state, finding: work())
         _ = state.next(at: start)
         state.noteClaimed([place])
         let step = state.next(at: start)
@@ -99,7 +99,7 @@ import Testing
     @Test func `stays awake for a campaign that has to make jobs, with nothing to claim`() {
         var state = make()
         for _ in 0..<5 {
-            look(&state, needsFanOut: true)
+            poll(&state, needsFanOut: true)
             let rest = state.next(at: start)
             #expect(rest == .wait(.milliseconds(10)))
         }
@@ -108,24 +108,24 @@ import Testing
     @Test func `falls asleep again when its row could not be written, or is in doubt`() {
         var state = make()
         for _ in 0..<2 {
-            look(&state)
+            poll(&state)
             _ = state.next(at: start)
         }
-        look(&state)
+        poll(&state)
         _ = state.next(at: start)
         state.noteRow(isWritten: false)
         for pause in [4, 8] {
-            look(&state)
+            poll(&state)
             let step = state.next(at: start)
             #expect(step == .wait(.milliseconds(pause)))
         }
-        look(&state)
+        poll(&state)
         let step = state.next(at: start)
         #expect(step == .fallAsleep)
 
         var doubtful = asleep()
         doubtful.noteRowInDoubt()
-        look(&doubtful)
+        poll(&doubtful)
         let rest = doubtful.next(at: start)
         #expect(rest == .wait(.milliseconds(4)))
     }
@@ -133,30 +133,30 @@ import Testing
     @Test func `is back in time for what is due later`() {
         var state = make()
         for _ in 0..<3 {
-            look(&state, finding: work(dueIn: .milliseconds(2)))
+            poll(&state, finding: work(dueIn: .milliseconds(2)))
             _ = state.next(at: start)
         }
         state.noteRow(isWritten: true)
-        look(&state, finding: work(dueIn: .milliseconds(2)))
+        poll(&state, finding: work(dueIn: .milliseconds(2)))
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(2)))
     }
 
-    @Test func `tries again after a while when a look or a claim has failed`() {
+    @Test func `tries again after a while when a poll or a claim has failed`() {
         var state = make()
         _ = state.next(at: start)
         state.noteFailed()
         let first = state.next(at: start)
         #expect(first == .wait(.milliseconds(500)))
-        look(&state, finding: work())
+        poll(&state, finding: work())
         _ = state.next(at: start)
         state.noteFailed()
         let second = state.next(at: start)
         #expect(second == .wait(.milliseconds(500)))
-        look(&state)
+        poll(&state)
     }
 
-    @Test func `ends without a claim when it is to stop, whatever a look has found`() {
+    @Test func `ends without a claim when it is to stop, whatever a poll has found`() {
         var state = make()
         _ = state.next(at: start)
         state.stop()
@@ -171,7 +171,7 @@ import Testing
 
     @Test func `ends only when the claim under way has`() {
         var state = make()
-        look(&state, finding: work())
+        poll(&state, finding: work())
         _ = state.next(at: start)
         state.stop()
         #expect(!state.hasEnded)
@@ -190,14 +190,14 @@ import Testing
     @Test func `has its row taken away at the end, or when it is notified, also when the row was in doubt`() {
         var ending = asleep()
         ending.noteRowInDoubt()
-        look(&ending)
+        poll(&ending)
         ending.stop()
         let end = ending.next(at: start)
         #expect(end == .end(hasRow: true))
 
         var notified = asleep()
         notified.noteRowInDoubt()
-        look(&notified)
+        poll(&notified)
         _ = notified.next(at: start)
         notified.noteNotified()
         let step = notified.next(at: start)
@@ -207,7 +207,7 @@ import Testing
     @Test func `never has two claims under way`() async {
         await #expect(processExitsWith: .failure) {
             let now = ContinuousClock.now
-            var state = IntakeState(busyLook: .milliseconds(10), idleLook: .milliseconds(500))
+            var state = IntakeState(busyPoll: .milliseconds(10), idlePoll: .milliseconds(500))
             _ = state.next(at: now)
             state.noteFound(
                 ReadyWork(jobs: [], fanOuts: [], end: nil),

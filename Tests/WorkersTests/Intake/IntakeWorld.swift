@@ -9,9 +9,9 @@ enum IntakePromise: String, CaseIterable {
     case renewableLeases = "no more leases are held than could be renewed in time when they were claimed"
     case boundedClaims = "a claim takes a bounded number of jobs from a bounded number of lanes, each named once"
     case everyLaneHasItsTurn = "no lane with work and room is passed over again and again"
-    case everyJobIsSeen = "a look comes to each job within seconds, also if it was committed late"
-    case sleepersAreNotified = "a worker that waits long has its row written, and has looked since"
-    case noSpinning = "between two looks that found nothing there is a pause"
+    case everyJobIsSeen = "a poll comes to each job within seconds, also if it was committed late"
+    case sleepersAreNotified = "a worker that waits long has its row written, and has polled since"
+    case noSpinning = "between two polls that found nothing there is a pause"
     case drainsEnd = "after the order to stop nothing is claimed, and the next step is the end"
     case noRowIsLeft = "a worker that has ended has no row"
 }
@@ -22,7 +22,7 @@ enum IntakePromise: String, CaseIterable {
 struct IntakeWorld {
     /// What is done wrong on purpose, to see that it is found.
     enum Sabotage: CaseIterable {
-        case claimsMoreThanPlanned, claimsALaneTwice, forgetsALane, looksAtFloorsOnly, writesNoRow, looksWithoutPause,
+        case claimsMoreThanPlanned, claimsALaneTwice, forgetsALane, pollsFloorsOnly, writesNoRow, pollsWithoutPause,
             claimsAfterStop, leavesItsRow
 
         var breaks: IntakePromise {
@@ -30,9 +30,9 @@ struct IntakeWorld {
             case .claimsMoreThanPlanned: .renewableLeases
             case .claimsALaneTwice: .boundedClaims
             case .forgetsALane: .everyLaneHasItsTurn
-            case .looksAtFloorsOnly: .everyJobIsSeen
+            case .pollsFloorsOnly: .everyJobIsSeen
             case .writesNoRow: .sleepersAreNotified
-            case .looksWithoutPause: .noSpinning
+            case .pollsWithoutPause: .noSpinning
             case .claimsAfterStop: .drainsEnd
             case .leavesItsRow: .noRowIsLeft
             }
@@ -47,7 +47,7 @@ struct IntakeWorld {
     }
 
     private static let maximumLanes: Int32 = 5
-    private static let busyLook = Duration.milliseconds(10)
+    private static let busyPoll = Duration.milliseconds(10)
     /// Leases that can be renewed in time: for a part of the lanes, or for all.
     private static let limits = [2, 3, 5, 60, 200]
 
@@ -58,7 +58,7 @@ struct IntakeWorld {
 
     private let sabotage: Sabotage?
     private var chance: SeededGenerator
-    private var state = IntakeState(busyLook: busyLook, idleLook: .milliseconds(500), maximumLanes: maximumLanes)
+    private var state = IntakeState(busyPoll: busyPoll, idlePoll: .milliseconds(500), maximumLanes: maximumLanes)
     private let start = ContinuousClock.now
     private var now: ContinuousClock.Instant
     private var nextID: Int64 = 0
@@ -71,15 +71,15 @@ struct IntakeWorld {
     private var hasRow = false
     private var isSignalled = false
 
-    /// What the last look found, and how things stood then.
+    /// What the last poll found, and how things stood then.
     private var lastFound = ReadyWork(jobs: [], fanOuts: [], end: nil)
     private var heldThen: [Int32: Int] = [:]
     private var pausedThen: Set<Int32> = []
     private var limitThen = 0
-    private var lookTook = Duration.zero
+    private var pollTook = Duration.zero
     private var passedOver: [LanePlace: Int] = [:]
-    private var looksSincePause = 0
-    private var hasToLook = false
+    private var pollsSincePause = 0
+    private var hasToPoll = false
     /// Whether there is a lot of work, or so little that the worker sleeps.
     private let isBusy: Bool
     private var isAboutToStop = false
@@ -176,18 +176,18 @@ struct IntakeWorld {
     private mutating func step() {
         var step = state.next(at: now)
         if isStopped, !state.hasEnded { return fail(.drainsEnd, "it goes on with \(step)") }
-        if sabotage == .looksWithoutPause, case .wait = step { step = state.next(at: now) }
+        if sabotage == .pollsWithoutPause, case .wait = step { step = state.next(at: now) }
         switch step {
         case .takeRowAway:
             reached["woken", default: 0] += 1
             hasRow = false
-        case .look(let look): self.look(look)
+        case .poll(let poll): self.poll(poll)
         case .claim(let quotas): claim(quotas)
         case .fallAsleep:
             reached["asleep", default: 0] += 1
             let isWritten = isLikely(0.7, &chance)
             if isWritten, sabotage != .writesNoRow { hasRow = true }
-            hasToLook = isWritten
+            hasToPoll = isWritten
             state.noteRow(isWritten: isWritten)
         case .wait(let pause): wait(pause)
         case .end(let hadRow):
@@ -200,13 +200,13 @@ struct IntakeWorld {
     }
 
     private mutating func wait(_ pause: Duration) {
-        looksSincePause = 0
-        if hasToLook { return fail(.sleepersAreNotified, "it has not looked since the row was written") }
+        pollsSincePause = 0
+        if hasToPoll { return fail(.sleepersAreNotified, "it has not polled since the row was written") }
         if isSignalled {
             isSignalled = false
             now += .milliseconds(1)
         } else {
-            let mayLast = hasFailed ? .milliseconds(500) : max(Self.busyLook, lookTook * 10)
+            let mayLast = hasFailed ? .milliseconds(500) : max(Self.busyPoll, pollTook * 10)
             if pause > mayLast, !hasRow { return fail(.sleepersAreNotified, "it waits \(pause) without its row") }
             now += pause
         }
@@ -215,12 +215,12 @@ struct IntakeWorld {
 
     private func isDue(_ job: Job) -> Bool { Double(job.runAt) <= start.duration(to: now) / .milliseconds(1) }
 
-    private mutating func look(_ look: LookPlan.Look) {
-        reached[look.isAtFloors ? "look at floors" : "look", default: 0] += 1
-        hasToLook = false
-        looksSincePause += 1
-        // After the row was written it looks once more at once.
-        if looksSincePause > 2 { return fail(.noSpinning, "\(looksSincePause) looks in a row") }
+    private mutating func poll(_ poll: PollPlan.Poll) {
+        reached[poll.isAtFloors ? "poll from floors" : "poll", default: 0] += 1
+        hasToPoll = false
+        pollsSincePause += 1
+        // After the row was written it polls once more at once.
+        if pollsSincePause > 2 { return fail(.noSpinning, "\(pollsSincePause) polls in a row") }
         let begun = now
         for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }
         mayStop()
@@ -228,9 +228,9 @@ struct IntakeWorld {
             hasFailed = true
             return state.noteFailed()
         }
-        let found = carryOut(look)
+        let found = carryOut(poll)
         now += .milliseconds([0, 1, 3, 20, 60].randomElement(using: &chance)!)
-        lookTook = begun.duration(to: now)
+        pollTook = begun.duration(to: now)
         (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, maximumLeases)
         state.noteFound(
             found, lanes: found.jobs.map(candidate),
@@ -247,11 +247,11 @@ struct IntakeWorld {
     }
 
     /// What PostgreSQL answers.
-    private mutating func carryOut(_ look: LookPlan.Look) -> ReadyWork {
+    private mutating func carryOut(_ poll: PollPlan.Poll) -> ReadyWork {
         let lanes = waiting.filter { !$0.value.isEmpty }.keys.sorted()
         var (order, end): ([LanePlace], LanePlace?) = (lanes, nil)
         var floors: [LanePlace: LaneHead] = [:]
-        switch sabotage == .looksAtFloorsOnly && !lastFloors.isEmpty ? .floors(lastFloors) : look {
+        switch sabotage == .pollsFloorsOnly && !lastFloors.isEmpty ? .floors(lastFloors) : poll {
         case .lanes(let place, let most):
             order = lanes.filter { $0 > place } + lanes.filter { $0 <= place }
             if order.count > Int(most) {
@@ -281,7 +281,7 @@ struct IntakeWorld {
     }
 
     private mutating func checkThatJobsAreSeen() {
-        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a look
+        // Every five seconds at the latest, and then lane by lane; a busy worker may rest ten times as long as a poll
         // takes.
         for (place, jobs) in waiting {
             if let job = jobs.first(where: { !$0.isSeen }), job.committedAt.duration(to: now) > .seconds(12) {
@@ -341,6 +341,6 @@ struct IntakeWorld {
     }
 }
 
-extension LookPlan.Look {
+extension PollPlan.Poll {
     fileprivate var isAtFloors: Bool { if case .floors = self { true } else { false } }
 }

@@ -2,12 +2,12 @@ import Testing
 
 @testable import Workers
 
-@Suite struct `A worker that looks for work` {
+@Suite struct `A worker that polls for work` {
     private let start = ContinuousClock.now
     private let nothing = Wakefulness.Found()
-    private let work = Wakefulness.Found(hasWork: true, lookTime: .milliseconds(1))
+    private let work = Wakefulness.Found(hasWork: true, pollTime: .milliseconds(1))
 
-    private func make() -> Wakefulness { Wakefulness(busyLook: .milliseconds(10), idleLook: .milliseconds(500)) }
+    private func make() -> Wakefulness { Wakefulness(busyPoll: .milliseconds(10), idlePoll: .milliseconds(500)) }
 
     /// One that has fallen asleep at `start`.
     private func asleep() -> Wakefulness {
@@ -16,7 +16,7 @@ import Testing
         return worker
     }
 
-    @Test func `falls asleep after a few looks that found nothing, milliseconds apart`() {
+    @Test func `falls asleep after a few polls that found nothing, milliseconds apart`() {
         var worker = make()
         let step1 = worker.next(after: nothing, now: start)
         #expect(step1 == .wait(.milliseconds(4)))
@@ -27,13 +27,13 @@ import Testing
         #expect(worker.isAsleep)
     }
 
-    @Test func `looks ever more rarely while it sleeps`() {
+    @Test func `polls ever more rarely while it sleeps`() {
         var worker = asleep()
         let waits = (0..<9).map { _ in worker.next(after: nothing, now: start) }
         #expect(waits == [5, 10, 20, 40, 80, 160, 320, 500, 500].map { .wait(.milliseconds($0)) })
     }
 
-    @Test func `is notified once, and then looks by itself until it has found nothing for a while`() {
+    @Test func `is notified once, and then polls by itself until it has found nothing for a while`() {
         var worker = asleep()
         let takesRowAway = [worker.noteNotified(), worker.noteNotified()]
         #expect(takesRowAway == [true, false])
@@ -61,14 +61,14 @@ import Testing
         #expect(step8 == .fallAsleep)
     }
 
-    @Test func `is back in time for what is due, and spends no more than a tenth of its time on looking`() {
+    @Test func `is back in time for what is due, and spends no more than a tenth of its time on polling`() {
         var worker = asleep()
         var soon = nothing
         soon.nextDue = .milliseconds(3)
         let step9 = worker.next(after: soon, now: start)
         #expect(step9 == .wait(.milliseconds(3)))
         var slow = work
-        slow.lookTime = .milliseconds(30)
+        slow.pollTime = .milliseconds(30)
         var busy = make()
         let step10 = busy.next(after: slow, now: start)
         #expect(step10 == .wait(.milliseconds(300)))

@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func `does not send again to whom an earlier holder has had an answer for`() {
-        let job = JobFixture.job(recipients: 4, uncertainBelow: 4, outcomes: [1, 0, 67, 0])
+        let job = JobFixture.job(recipients: 4, previousWatermark: 4, outcomes: [1, 0, 67, 0])
         #expect(job.waiting == 2)
         #expect(job.sendAll() == [1, 3])
     }
@@ -87,7 +87,7 @@ import Testing
             job.noteSent()
         }
         for ordinal in 0..<3 { job.accept(ordinal) }
-        #expect(job.yielded(after: .zero).progress.dispatched == 3)
+        #expect(job.yielded(after: .zero).progress.watermark == 3)
         #expect(job.yielded(after: .zero).addedRescues == 0)
     }
 
@@ -98,7 +98,7 @@ import Testing
         job.noteEnded()
         AnswerRules.unanswered(2, of: job)
         let back = job.yielded(after: .zero)
-        #expect(back.progress.dispatched == 5)
+        #expect(back.progress.watermark == 5)
         #expect(back.addedRescues == 1)
     }
 
@@ -109,7 +109,7 @@ import Testing
     func `that is closed ends recipients not sent to by the reason of closing, and others as unknown`(
         closing: HeldJob.Closing, outcome: Outcome
     ) {
-        let job = JobFixture.job(recipients: 4, uncertainBelow: 2, outcomes: [1, 0, 0, 0])
+        let job = JobFixture.job(recipients: 4, previousWatermark: 2, outcomes: [1, 0, 0, 0])
         job.close(closing)
         #expect(job.sendAll().isEmpty)
         job.endWaitingAsClosed()
@@ -121,7 +121,7 @@ import Testing
         closing: HeldJob.Closing
     ) {
         // Its watermark was lowered when it was given back, or it is a half of what it was.
-        let job = JobFixture.job(recipients: 3, inactive: [20], uncertainBelow: 0, outcomes: [1, 0, 0], rescues: 2)
+        let job = JobFixture.job(recipients: 3, inactive: [20], previousWatermark: 0, outcomes: [1, 0, 0], rescues: 2)
         job.close(closing)
         job.endWaitingAsClosed()
         #expect(job.outcomes.map(Outcome.init) == [.delivered, .unknown, .unknown])
@@ -156,19 +156,19 @@ import Testing
 
 @Suite struct `A job that workers were lost with` {
     @Test func `is unknown where it may have been sent, if it must not be sent twice`() {
-        let job = JobFixture.job(recipients: 4, isAtMostOnce: true, uncertainBelow: 2, rescues: 1)
+        let job = JobFixture.job(recipients: 4, isAtMostOnce: true, previousWatermark: 2, rescues: 1)
         RescuedJobRules.apply(to: job)
         #expect(job.outcomes.map(Outcome.init) == [.unknown, .unknown, .waiting, .waiting])
     }
 
     @Test func `is sent again else`() {
-        let job = JobFixture.job(recipients: 4, uncertainBelow: 4, rescues: 1)
+        let job = JobFixture.job(recipients: 4, previousWatermark: 4, rescues: 1)
         RescuedJobRules.apply(to: job)
         #expect(job.sendAll() == [0, 1, 2, 3])
     }
 
     @Test func `is split in two the second time`() {
-        let job = JobFixture.job(recipients: 5, uncertainBelow: 5, outcomes: [1, 0, 0, 0, 0], rescues: 2)
+        let job = JobFixture.job(recipients: 5, previousWatermark: 5, outcomes: [1, 0, 0, 0, 0], rescues: 2)
         RescuedJobRules.apply(to: job)
         #expect(job.isFinished)
         let groups = Dictionary(grouping: job.retries, by: \.group).mapValues { $0.map(\.deviceID) }
@@ -183,7 +183,7 @@ import Testing
     }
 
     @Test func `is quarantined in the end, if it is but one recipient`() {
-        let job = JobFixture.job(recipients: 1, uncertainBelow: 1, rescues: 5)
+        let job = JobFixture.job(recipients: 1, previousWatermark: 1, rescues: 5)
         RescuedJobRules.apply(to: job)
         #expect(job.outcomes.map(Outcome.init) == [.failed(.quarantined)])
     }

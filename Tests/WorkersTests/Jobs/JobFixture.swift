@@ -20,7 +20,7 @@ enum JobFixture {
     /// tokens of `strangers`, as a range scan does.
     static func job(
         recipients: Int, inactive: Set<Int64> = [], strangers: Set<Int64> = [], isAtMostOnce: Bool = false,
-        uncertainBelow: Int = 0,
+        previousWatermark: Int = 0,
         outcomes: [UInt8] = [], attempt: Int = 1, rescues: Int = 0, window: Int = 100, isBroadcast: Bool = false,
         isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
@@ -36,7 +36,7 @@ enum JobFixture {
                 id: 3, payload: Array("{}".utf8), pushType: pushType, priority: nil, expiration: .apnsDefault,
                 collapseID: nil, isBroadcast: isBroadcast),
             rootID: rootID, attempt: attempt, rescues: rescues, isAtMostOnce: isAtMostOnce,
-            uncertainBelow: uncertainBelow,
+            previousWatermark: previousWatermark,
             outcomes: outcomes, sendWithin: sendWithin, isStopped: isStopped, deviceIDs: devices, madeAt: madeAt,
             tokens: RecipientTokens(of: devices, among: found, tokens))
         claim.isPaused = isPaused

@@ -67,7 +67,7 @@ import Transport
             update pushq.job set run_at = run_at - greatest(interval '0', (select min(run_at) from pushq.job) - now()) - interval '\(breath)'
             """)
         let quotas = [Lane.normal, .bulk].map { ClaimQuota(queueID: queueID, lane: $0, jobs: 200) }
-        let held = try await store.claim(quotas, owner: 1, lease: .seconds(15), atMostOnceWindow: 100).map { claim in
+        let held = try await store.claim(quotas, workerID: 1, lease: .seconds(15), atMostOnceWindow: 100).map { claim in
             let job = HeldJob(
                 claim, slot: 0, claimedAt: .now, now: .now, window: 100)
             RescuedJobRules.apply(to: job)
@@ -99,7 +99,7 @@ import Transport
         let settled = jobs.map { job in
             job.settled { Backoff.connection.ceiling(afterAttempt: $0.step) * delays[$0.group] }
         }
-        _ = try await store.retire(settled, owner: 1)
+        _ = try await store.endJobs(settled, workerID: 1)
     }
 
     private static func number(_ store: PostgresConnection, _ sql: String) async throws -> Int {
@@ -112,7 +112,7 @@ import Transport
     /// What a hand at the database, or a disk, can do to a job of three recipients.
     @Test(arguments: [
         "outcomes = '\\x0000'", "outcomes = '\\x00000000'", "recipient_count = 2", "recipient_count = 500",
-        "dispatched = 400", "dispatched = 400, at_most_once = true",
+        "watermark = 400", "watermark = 400, at_most_once = true",
     ])
     func `ends as quarantined, and costs no worker`(damage: String) async throws {
         try await EngineFixture.run { _, fixture in

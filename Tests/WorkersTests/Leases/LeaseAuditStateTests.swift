@@ -86,11 +86,11 @@ import Testing
         let found = [1, 2, 3].map { id in
             UnknownLease(
                 progress: LeaseProgress(
-                    key: LeaseKey(queueID: 1, jobID: id, epoch: 1), dispatched: 3, outcomes: [1, 0, 0]), rescues: 0)
+                    key: LeaseKey(queueID: 1, jobID: id, epoch: 1), watermark: 3, outcomes: [1, 0, 0]), rescues: 0)
         }
         let held: Set = [found[0].progress.key]
         let back = LeaseAuditState.strangers(among: found, held: held) { $0.jobID == 3 }
         #expect(back.map(\.progress.key.jobID) == [2, 3])
-        #expect(back.map(\.progress.dispatched) == [1, 3])
+        #expect(back.map(\.progress.watermark) == [1, 3])
     }
 }

@@ -10,7 +10,7 @@ import Transport
     /// A lease of a worker that is gone, on the only job there is.
     private static let orphan = """
         with waiting as (delete from pushq.job returning *)
-        insert into pushq.lease (queue_id, job_id, owner, epoch, deadline, dispatched, outcomes, lane, run_at, send_by, message_id,
+        insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at, send_by, message_id,
                                  campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
         select queue_id, id, 4711, epoch + 1, now() - interval '1 minute', 0, decode('00', 'hex'), lane, run_at, send_by, message_id,
                campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
@@ -66,7 +66,7 @@ import Transport
                 try await eventually("all are back", within: .seconds(60)) {
                     try await fixture.number("select count(*) from pushq.job where rescues = 1") == 5200
                 }
-                // With one look of 500 every two seconds it would take twenty.
+                // With one poll of 500 every two seconds it would take twenty.
                 #expect(begun.duration(to: .now) < .seconds(15))
             }
         }

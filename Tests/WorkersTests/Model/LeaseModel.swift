@@ -35,7 +35,7 @@ struct LeaseModel {
         var epoch: UInt8 = 0
         var watermark = 0
         var fates = [Fate](repeating: .waiting, count: recipients)
-        /// How often each recipient was counted by a retire.
+        /// How often each recipient was counted by the end of its job.
         var counted = [UInt8](repeating: 0, count: recipients)
     }
 
@@ -97,14 +97,14 @@ struct LeaseModel {
     private func claim(by index: Int, in state: State) -> State? {
         guard state.database.place == .job else { return nil }
         var next = state
-        let uncertainBelow = next.database.watermark
+        let previousWatermark = next.database.watermark
         next.database.epoch += 1
         next.database.place = .lease(epoch: next.database.epoch)
         // At most once: one recipient is granted at a time. Else the whole job.
-        next.database.watermark = rules.isAtMostOnce ? min(Self.recipients, uncertainBelow + 1) : Self.recipients
+        next.database.watermark = rules.isAtMostOnce ? min(Self.recipients, previousWatermark + 1) : Self.recipients
         var fates = next.database.fates
         if rules.isAtMostOnce {
-            for recipient in 0..<uncertainBelow where fates[recipient] == .waiting { fates[recipient] = .unknown }
+            for recipient in 0..<previousWatermark where fates[recipient] == .waiting { fates[recipient] = .unknown }
         }
         next.workers[index] = Worker(epoch: next.database.epoch, watermark: next.database.watermark, fates: fates)
         return next
@@ -132,7 +132,7 @@ struct LeaseModel {
                     all.append(("worker \(index) yields", yield(by: worker, at: index, in: state)))
                 }
             } else {
-                all.append(("worker \(index) retires", retire(by: worker, at: index, in: state)))
+                all.append(("worker \(index) ends the job", end(by: worker, at: index, in: state)))
             }
         }
         if state.kills < rules.maximumKills {
@@ -202,7 +202,7 @@ struct LeaseModel {
         return next
     }
 
-    private func retire(by worker: Worker, at index: Int, in state: State) -> State {
+    private func end(by worker: Worker, at index: Int, in state: State) -> State {
         var next = state
         next.workers[index] = nil
         guard isHeld(by: worker, in: state.database) else { return next }

@@ -80,7 +80,7 @@ private final class Dialogue {
 
 extension Endings.Batch {
     fileprivate var ids: [Int64] { jobs.map(\.claim.key.jobID) }
-    fileprivate var isRetire: Bool { if case .retire = statement { true } else { false } }
+    fileprivate var isEnd: Bool { if case .endJobs = statement { true } else { false } }
 }
 
 extension Renewals.Batch {
@@ -100,7 +100,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         #expect(dialogue.ending() == nil)
         _ = dialogue.holdDelivered(1)
         let batch = try #require(dialogue.ending())
-        #expect(batch.jobs.count == Endings.enoughJobs && batch.isRetire)
+        #expect(batch.jobs.count == Endings.enoughJobs && batch.isEnd)
         _ = dialogue.answer(written(batch.jobs), to: batch)
         #expect(dialogue.jobs.count == 0)
 
@@ -145,7 +145,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         for job in jobs { dialogue.settlement.close(job, .yielded(after: .zero)) }
         let poison = jobs[5].claim.key
         while let batch = dialogue.ending() {
-            #expect(!batch.isRetire)
+            #expect(!batch.isEnd)
             _ = dialogue.answer(batch.ids.contains(poison.jobID) ? .refused : written(batch.jobs), to: batch)
         }
         #expect(dialogue.jobs.count == 0)
@@ -193,10 +193,10 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         AnswerRules.untouched(1, of: mixed)
         dialogue.settlement.take(mixed)
         let first = try #require(dialogue.ending())
-        #expect(first.isRetire && first.ids == [mixed.claim.key.jobID])
+        #expect(first.isEnd && first.ids == [mixed.claim.key.jobID])
         _ = dialogue.answer(written(first.jobs), to: first)
         let second = try #require(dialogue.ending())
-        #expect(!second.isRetire && second.ids == [plain.claim.key.jobID])
+        #expect(!second.isEnd && second.ids == [plain.claim.key.jobID])
     }
 
     @Test func `comes to an end when it is stopped and nothing is left, or the drain is over`() throws {

@@ -34,7 +34,7 @@ struct SettlementStore {
 
     mutating func carryOut(_ statement: Endings.Batch.Statement) throws(Refusal) -> WrittenLeases {
         switch statement {
-        case .retire(let jobs):
+        case .endJobs(let jobs):
             if jobs.contains(where: { refusesEnd.contains($0.key.jobID) }) { throw Refusal() }
             return write(jobs, \.key) { store, job in
                 if store.results[job.key.jobID] != nil { store.endedTwice.insert(job.key.jobID) }
@@ -44,7 +44,7 @@ struct SettlementStore {
             if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
             return write(jobs, \.progress.key) { store, job in
                 store.waiting[job.progress.key.jobID] = Row(
-                    epoch: job.progress.key.epoch, watermark: job.progress.dispatched, outcomes: job.progress.outcomes)
+                    epoch: job.progress.key.epoch, watermark: job.progress.watermark, outcomes: job.progress.outcomes)
             }
         }
     }
@@ -83,7 +83,7 @@ struct SettlementStore {
             }
             row.deadline = now + lease
             if batch.watermarks != nil {
-                row.watermark = batch.progress[index].dispatched
+                row.watermark = batch.progress[index].watermark
                 row.outcomes = batch.progress[index].outcomes
                 row.flush = batch.number
             }
@@ -195,16 +195,17 @@ final class SettlementWorld {
             return
         }
         store.waiting[id] = nil
-        let uncertainBelow = row.watermark
+        let previousWatermark = row.watermark
         row.epoch += 1
         row.flush = 0
-        row.watermark = isAtMostOnce[id]! ? min(row.outcomes.count, uncertainBelow + Self.window) : row.outcomes.count
+        row.watermark =
+            isAtMostOnce[id]! ? min(row.outcomes.count, previousWatermark + Self.window) : row.outcomes.count
         row.deadline = now + settings.lease
         store.leases[id] = row
         let job = jobs.insert(of: queue) { slot in
             JobFixture.job(
-                recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, uncertainBelow: uncertainBelow,
-                outcomes: row.outcomes, rescues: uncertainBelow > 0 ? 1 : 0, window: Self.window,
+                recipients: row.outcomes.count, isAtMostOnce: isAtMostOnce[id]!, previousWatermark: previousWatermark,
+                outcomes: row.outcomes, rescues: previousWatermark > 0 ? 1 : 0, window: Self.window,
                 queueID: queue.id, id: id, rootID: roots[id]!, epoch: row.epoch, slot: slot,
                 sendWithin: .seconds(20), now: now)
         }

@@ -4,12 +4,12 @@ import Transport
 /// Shows this worker to operators, and learns whether a migration has come that this worker must not outlive.
 ///
 /// Belongs to the engine's event loop.
-final class Presence {
+final class Heartbeat {
     private static let interval = Duration.seconds(5)
 
     private let store: EngineStore
     private let settings: EngineSettings
-    private let owner: Int64
+    private let workerID: Int64
     private let signal: Signal
     private let dispatcher: Dispatcher
     private let queues: Queues
@@ -19,7 +19,7 @@ final class Presence {
     init(_ context: EngineContext, dispatcher: Dispatcher, queues: Queues) {
         store = context.stores.upkeep
         settings = context.settings
-        owner = context.owner
+        workerID = context.workerID
         self.dispatcher = dispatcher
         self.queues = queues
         signal = Signal(loop: context.loop)
@@ -44,7 +44,7 @@ final class Presence {
             mismatch = await show()
             if mismatch == nil { await signal.wait(atMost: Self.interval) }
         }
-        await store.attempt { try await $0.removeWorker(owner) }
+        await store.attempt { try await $0.removeWorker(workerID) }
         if let mismatch { throw mismatch }
     }
 
@@ -54,6 +54,6 @@ final class Presence {
         sign.queues = settings.queues
         sign.isDraining = isDraining
         (sign.inFlight, sign.unreachable) = (dispatcher.inFlight, queues.unreachable)
-        return await store.attempt { try await $0.showWorker(owner, sign) } ?? nil
+        return await store.attempt { try await $0.showWorker(workerID, sign) } ?? nil
     }
 }

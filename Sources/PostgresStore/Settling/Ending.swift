@@ -17,8 +17,8 @@ extension Statement {
     /// - `$report_…`: what APNs reported of devices. The time is null for that of sending; the age is how many µs ago
     ///   the push was sent.
     /// - `$channel_…`: the same of channels. The pause is for how many µs nothing new is due; null retires the channel.
-    static let retire = Statement(
-        "retire",
+    static let endJobs = Statement(
+        "end_jobs",
         #"""
         with given as materialized (
           select *
@@ -32,7 +32,7 @@ extension Statement {
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
             and l.recipient_count = g.recipients
           for update of l skip locked),
         fenced as materialized (
@@ -182,7 +182,7 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.owner = $owner
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
           and l.recipient_count = g.recipients
         where (select count(*) from fenced) < (select count(*) from given)
           and not exists (select from fenced f where f.place = g.place)
@@ -268,8 +268,8 @@ package struct SettledJob: Sendable {
 }
 
 extension PostgresConnection {
-    /// Ends jobs. Those that were not this owner's any more, or are locked, contributed nothing.
-    package func retire(_ jobs: [SettledJob], owner: Int64) async throws(PostgresError) -> WrittenLeases {
+    /// Ends jobs. Those that were not this worker's any more, or are locked, contributed nothing.
+    package func endJobs(_ jobs: [SettledJob], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
         let places = 1...Int64(max(1, jobs.count))
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }
@@ -281,7 +281,7 @@ extension PostgresConnection {
             job.channelReport.map { (place: place, report: $0) }
         }
         let parameters: Parameters = [
-            "owner": .int8(owner), "outcomes": .byteaArray(jobs.map(\.outcomes)),
+            "worker_id": .int8(workerID), "outcomes": .byteaArray(jobs.map(\.outcomes)),
             "recipients": .int2Array(jobs.map { Int16($0.outcomes.count) }),
             "delivered": counts(\.delivered), "rejected": counts(\.rejected), "failed": counts(\.failed),
             "suppressed": counts(\.suppressed), "expired": counts(\.expired), "cancelled": counts(\.cancelled),
@@ -305,6 +305,6 @@ extension PostgresConnection {
             "channel_reasons": .int2Array(channels.map { Int16($0.report.reason.code) }),
             "channel_pauses": .optionalInt8Array(channels.map { $0.report.pause?.wholeMicroseconds }),
         ]
-        return WrittenLeases(try await execute(.retire, parameters + jobs.map(\.key).parameters))
+        return WrittenLeases(try await execute(.endJobs, parameters + jobs.map(\.key).parameters))
     }
 }
