@@ -37,6 +37,11 @@ package struct EngineSettings: Sendable {
     /// The maximum number of leases that are held, over all queues. A job is one lease, whether it has one recipient or
     /// 500. While renewals are slow, the limit is lower (``LeaseBudget``).
     package var maximumLeases = 20_000
+    /// How long the tokens that a claim has read are sent to. After that the job is given back with the recipients that
+    /// it still has, and claimed again with the devices as they are by then: a device may have been deactivated, or
+    /// registered by another user. Jobs are held for so long behind more urgent ones of their queue, and while a rate
+    /// limit or APNs is slow.
+    package var tokenAge = Duration.seconds(10)
     /// How long a drain waits for what is in flight.
     package var drain = Duration.seconds(25)
     /// How far a job that is sent at most once may run ahead of its committed watermark.

@@ -56,8 +56,10 @@ struct ClaimPlan {
         var weight = 1.0
         var tenantWeight = 1.0
         var demand = Demand()
-        /// Jobs of the queue that are held, and recipients of this lane that are held and not sent to.
+        /// Jobs of the queue that are held.
         var heldJobs = 0
+        /// Recipients that are held and are sent to before what is claimed now: those of this lane, and of the more
+        /// urgent ones of its queue.
         var unsent = 0
         /// Recipients in a job of this lane, on average.
         var jobSize = 1.0
@@ -84,12 +86,16 @@ struct ClaimPlan {
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
         let isFull = worker.unsent >= worker.maximumHeld * 4
         var freeLeases = worker.maximumLeases - worker.leases
+        // Recipients that this claim brings of the more urgent lanes of the same queue. They are sent first, and what
+        // is held behind them would wait here with the tokens of its claim.
+        var ahead = (queueID: Int32(0), recipients: 0.0)
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
             guard lane.mayClaim, lane.dueIn <= .zero else { continue }
             if isFull, lane.place.lane != .urgent, !lane.isConnected { continue }
             let tenant = tenants[lane.tenantID]!
             let part = max(1, ofTenant / tenant.lanes)
-            let missing = Double(min(Self.target(for: lane, of: worker) - lane.unsent, part))
+            if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
+            let missing = min(Double(Self.target(for: lane, of: worker) - lane.unsent) - ahead.recipients, Double(part))
             guard missing > 0 else { continue }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
             guard leases > 0, quotas.count < Int(maximumLanes) else {
@@ -101,13 +107,14 @@ struct ClaimPlan {
             let count = min(wanted, Self.maximumJobs, leases)
             freeLeases -= count
             tenants[lane.tenantID]!.heldJobs += count
+            ahead.recipients += Double(count) * lane.jobSize
             quotas.append(
                 ClaimQuota(
                     queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))
         }
     }
 
-    /// Recipients of a lane to hold: what its queue sends in half a second, or what its rate allows in one, but no more
+    /// Recipients to hold of a lane and of the more urgent ones of its queue: what its queue sends in half a second, or what its rate allows in one, but no more
     /// than its part of what all queues may hold.
     static func target(for lane: Candidate, of worker: Worker) -> Int {
         let demand = lane.demand

@@ -205,7 +205,7 @@ extension ClaimPlan.Candidate {
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
             weight: queue.turn.weight, tenantWeight: queue.tenant.turn.weight,
             demand: .init(rate: queue.maximumRate, sendRate: queue.sendRate, stock: queue.stock(now: now)),
-            heldJobs: queue.heldJobs, unsent: queue.unsent(in: lane.lane),
+            heldJobs: queue.heldJobs, unsent: queue.unsent(before: lane.lane),
             jobSize: queue.jobSize[Int(lane.lane.rawValue)])
     }
 }

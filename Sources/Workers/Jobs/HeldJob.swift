@@ -54,6 +54,8 @@ final class HeldJob {
     let slot: Int
     /// After this time it is not sent any more.
     let sendBy: ContinuousClock.Instant
+    /// When its claim was sent, which has read the tokens of its recipients.
+    let claimedAt: ContinuousClock.Instant
 
     /// One byte a recipient, as in `QueueCore.Outcome`.
     private(set) var outcomes: [UInt8]
@@ -101,6 +103,7 @@ final class HeldJob {
     ) {
         self.claim = claim
         self.slot = slot
+        self.claimedAt = claimedAt
         renewedAt = claimedAt
         sendBy = now + claim.sendWithin
         if let damage = claim.damage {

@@ -207,9 +207,11 @@ final class QueueState {
     }
     var hasJobs: Bool { lanes.contains { !$0.isEmpty } || broadcasts.contains { !$0.isEmpty } }
 
-    /// Recipients held and not sent to, of one lane or of all.
-    func unsent(in lane: Lane) -> Int { lanes[Int(lane.rawValue)].unsent + broadcasts[Int(lane.rawValue)].unsent }
+    /// Recipients held and not sent to: of all lanes, or those that are sent to before what comes into `lane` now.
     var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
+    func unsent(before lane: Lane) -> Int {
+        (0...Int(lane.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
+    }
 
     /// Whether jobs wait that it could soon send.
     var runsLow: Bool { hasMoreWaiting && mayWork && unsent < lowWater }

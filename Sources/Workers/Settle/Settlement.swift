@@ -11,6 +11,7 @@ import QueueCore
 /// - A statement is about a bounded number of jobs, and one that ends jobs is under way at most.
 /// - What is committed as sent covers what was sent; numbers of flushes grow.
 /// - As long as a job is held, its lease is renewed in the round in which it is due, or in the next.
+/// - A job that has recipients to send to is being given back in the first round after its tokens have become too old.
 /// - After a drain with a store that works, nothing is held.
 struct Settlement {
     /// A job of a paused campaign is set aside. Should that not be possible at this moment, it comes again after this
@@ -30,6 +31,7 @@ struct Settlement {
     }
 
     private let jobs: HeldJobs
+    private let tokenAge: Duration
     private var endings: Endings
     private var renewals: Renewals
     /// Everything was written or abandoned that was held when this was stopped.
@@ -38,6 +40,7 @@ struct Settlement {
     /// - Parameter jobs: the jobs that are held: those that are over leave it here.
     init(_ settings: EngineSettings, jobs: HeldJobs, now: ContinuousClock.Instant) {
         self.jobs = jobs
+        tokenAge = settings.tokenAge
         endings = Endings(interval: settings.flushInterval, jobs: jobs, now: now)
         renewals = Renewals(
             interval: settings.lease / 3, window: settings.atMostOnceWindow, maximumLeases: settings.maximumLeases)
@@ -102,6 +105,9 @@ struct Settlement {
             close(job, .yielded(after: .zero))
         }
         for job in held where !job.isSettling && now >= job.sendBy { close(job, .expired) }
+        for job in held where !job.isSettling && now >= job.claimedAt + tokenAge && job.unsent > 0 {
+            close(job, .yielded(after: .zero))
+        }
         renewals.beginRound(held, now: now)
     }
 

@@ -44,6 +44,15 @@ import Testing
         #expect(jobs([full, half], worker) == [2: 2])
     }
 
+    @Test func `leaves lanes alone whose turn is far off, as their queue has enough that is more urgent`() {
+        let (urgent, normal) = (lane(1, .urgent), lane(1, .normal))
+        #expect(
+            jobs([urgent, normal, lane(2, .normal)], worker) == [1: 4, 2: 4], "what is claimed now comes first, too")
+        var (behind, ahead) = (normal, lane(1, .bulk))
+        (behind.unsent, ahead.unsent) = (1500, 2000)
+        #expect(jobs([behind, ahead], worker) == [1: 1])
+    }
+
     @Test func `is nothing of a queue that may not send, or of jobs that are not due`() {
         var (paused, later) = (lane(1), lane(2))
         paused.mayClaim = false

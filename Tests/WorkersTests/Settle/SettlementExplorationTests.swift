@@ -9,6 +9,7 @@ import Testing
         let events = [
             "rescue", "abandoned", "refused ending", "ending without an answer", "late flush", "refused flush",
             "failed renewal", "renewal without an answer", "round that went well", "stop", "lock", "renewal",
+            "tokens too old",
         ]
         explore(seeds: 60, reaching: events, moreThan: 10) { seed in
             let world = SettlementWorld(seed: seed)

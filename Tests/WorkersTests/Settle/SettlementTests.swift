@@ -215,6 +215,34 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
     }
 }
 
+@Suite struct `Tokens that were read long ago` {
+    @Test func `go back with their job, once nothing of it is in flight`() throws {
+        let dialogue = Dialogue()
+        let (held, sent) = (dialogue.hold(recipients: 3), dialogue.hold(recipients: 2))
+        _ = held.takeRecipient()
+        held.noteSent()
+        let ordinals = sent.sendAll()
+        dialogue.pass(.milliseconds(9_900))
+        dialogue.round()
+        #expect(!held.isClosed)
+        dialogue.pass(.milliseconds(100))
+        dialogue.round()
+        #expect(held.closing == .yielded(after: .zero) && held.takeRecipient() == nil)
+        #expect(!sent.isClosed, "there is nobody left to send to")
+        #expect(dialogue.ending() == nil, "an answer is awaited")
+        held.accept(0)
+        dialogue.settlement.take(held)
+        dialogue.pass(.milliseconds(100))
+        let batch = try #require(dialogue.ending())
+        #expect(batch.ids == [held.claim.key.jobID] && !batch.isRetire)
+        _ = dialogue.answer(written(batch.jobs), to: batch)
+        for ordinal in ordinals { sent.accept(ordinal) }
+        dialogue.settlement.take(sent)
+        dialogue.pass(.milliseconds(100))
+        #expect(dialogue.ending()?.isRetire == true)
+    }
+}
+
 @Suite struct `Renewing leases` {
     @Test func `writes news at once, and renews without news after a third of the lease`() {
         let dialogue = Dialogue()

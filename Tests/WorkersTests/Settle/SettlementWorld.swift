@@ -351,6 +351,7 @@ final class SettlementWorld {
         if let (batch, _) = renewal { return answerRenewal(batch) }
         if !isInRound {
             settlement.beginRound(now: now)
+            checkTokens()
             (isInRound, roundBegan, isRoundTroubled) = (true, now, false)
             settlingAtBegin = Set(jobs.all.filter(\.isSettling).map(ObjectIdentifier.init))
         }
@@ -365,6 +366,16 @@ final class SettlementWorld {
         case .renew(let batch):
             if batch.jobs.count > Renewals.maximumRenewed { broken("\(batch.jobs.count) leases are renewed at once") }
             renewal = (batch, now)
+        }
+    }
+
+    private func checkTokens() {
+        for job in jobs.all where now >= job.claimedAt + settings.tokenAge && job.unsent > 0 {
+            broken("job \(job.claim.key) is sent further with the tokens of long ago")
+        }
+        if jobs.all.contains(where: { $0.closing == .yielded(after: .zero) && now >= $0.claimedAt + settings.tokenAge })
+        {
+            happened("tokens too old")
         }
     }
 
