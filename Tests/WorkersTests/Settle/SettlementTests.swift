@@ -234,12 +234,12 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         dialogue.settlement.take(held)
         dialogue.pass(.milliseconds(100))
         let batch = try #require(dialogue.ending())
-        #expect(batch.ids == [held.claim.key.jobID] && !batch.isRetire)
+        #expect(batch.ids == [held.claim.key.jobID] && !batch.isEnd)
         _ = dialogue.answer(written(batch.jobs), to: batch)
         for ordinal in ordinals { sent.accept(ordinal) }
         dialogue.settlement.take(sent)
         dialogue.pass(.milliseconds(100))
-        #expect(dialogue.ending()?.isRetire == true)
+        #expect(dialogue.ending()?.isEnd == true)
     }
 }
 
