@@ -3,6 +3,7 @@ import QueueCore
 
 /// The purpose for which a queue needs a gateway.
 struct GatewayUse: Hashable {
+    let tenantID: Int32
     let credential: CredentialVersion
     let environment: Environment
     let interface: GatewayKind
@@ -13,6 +14,7 @@ struct GatewayUse: Hashable {
     /// Nil for a queue without a credential, or with one that has expired.
     init?(_ queue: QueueSettings, isForBroadcasts: Bool = false) {
         guard let stored = queue.credential, stored.expiredAt == nil else { return nil }
+        tenantID = queue.tenantID
         credential = CredentialVersion(stored)
         environment = queue.name.environment
         interface = queue.gateway
@@ -21,11 +23,12 @@ struct GatewayUse: Hashable {
     }
 }
 
-/// Decides which gateway serves which use: one for each secret, environment, host and number of connections, shared by
-/// all queues that use it.
+/// Decides which gateway serves which use: one for each tenant, secret, environment, host and number of connections, shared
+/// by all queues that use it. Tenants share none, also if their credentials hold the same secret: pushes of one that
+/// stay unanswered would take the other's room.
 ///
 /// What holds at every moment (`GatewayTableExplorationTests`):
-/// - A use is served by a gateway of its own secret and version, environment, interface, host and number of
+/// - A use is served by a gateway of its own tenant, secret and version, environment, interface, host and number of
 ///   connections; and equal uses by the same one.
 /// - A gateway that is used is not dropped; one that is not is dropped in the next round, once.
 /// - A gateway that was opened is in the table, or handed back to be closed.
@@ -52,7 +55,8 @@ struct GatewayTable<Entry> {
     }
 
     private struct Key: Hashable {
-        /// A digest of the secret: two credentials with the same one share a gateway.
+        let tenantID: Int32
+        /// A digest of the secret: two credentials of a tenant with the same one share a gateway.
         let secret: [UInt8]
         /// Of the credential. A replaced one gets a gateway of its own, also with the same key, since APNs binds a
         /// connection to what the key was allowed at the first push.
@@ -132,8 +136,8 @@ struct GatewayTable<Entry> {
     private func key(of use: GatewayUse) -> Key? {
         secrets[use.credential].map {
             Key(
-                secret: $0, version: use.credential.version, environment: use.environment, interface: use.interface,
-                isForBroadcasts: use.isForBroadcasts, connections: use.connections)
+                tenantID: use.tenantID, secret: $0, version: use.credential.version, environment: use.environment,
+                interface: use.interface, isForBroadcasts: use.isForBroadcasts, connections: use.connections)
         }
     }
 }

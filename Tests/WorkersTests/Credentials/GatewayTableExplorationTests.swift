@@ -42,7 +42,7 @@ private struct GatewayTableWorld {
             id: .random(in: 1...3, using: &generator), version: .random(in: 1...2, using: &generator))
         secrets[credential] = secrets[credential] ?? UInt8.random(in: 1...3, using: &generator)
         queues[id] = QueueSettings(
-            queueID: id, tenantID: 1,
+            queueID: id, tenantID: credential.id / 3,
             name: QueueName(
                 tenant: "acme", app: "com.acme.n\(id)",
                 environment: Bool.random(using: &generator) ? .sandbox : .production),
@@ -51,7 +51,8 @@ private struct GatewayTableWorld {
             rate: nil, tenantRate: nil,
             isPaused: false,
             credential: StoredCredential(
-                id: credential.id, tenantID: 1, version: credential.version, kind: .certificate, sealed: [],
+                id: credential.id, tenantID: credential.id / 3, version: credential.version, kind: .certificate,
+                sealed: [],
                 expiredAt: nil))
     }
 
@@ -92,7 +93,8 @@ private struct GatewayTableWorld {
             reached["found", default: 0] += 1
             if gateway.isGone { fail("a queue gets a gateway that was dropped") }
             let theirs = gateway.use
-            if gateway.secret != secrets[use.credential] || theirs.credential.version != use.credential.version
+            if gateway.secret != secrets[use.credential] || theirs.credential.id / 3 != use.credential.id / 3
+                || theirs.credential.version != use.credential.version
                 || theirs.environment != use.environment || theirs.interface != use.interface
                 || theirs.connections != use.connections
             {

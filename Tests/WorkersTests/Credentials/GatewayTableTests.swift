@@ -7,17 +7,18 @@ import Testing
 /// Settings of a queue that is sent with a credential.
 private func settings(
     _ id: Int32 = 1, credential: CredentialVersion? = .init(id: 1, version: 1), environment: Environment = .sandbox,
-    interface: GatewayKind = .http2, connections: Int = 4
+    interface: GatewayKind = .http2, connections: Int = 4, tenantID: Int32 = 1
 ) -> QueueSettings {
     QueueSettings(
-        queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment),
+        queueID: id, tenantID: tenantID,
+        name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment),
         weight: 1, tenantWeight: 1,
         connections: connections, maxAttempts: 3, gateway: interface, derivesCollapseID: true, rate: nil,
         tenantRate: nil,
         isPaused: false,
         credential: credential.map {
             StoredCredential(
-                id: $0.id, tenantID: 1, version: $0.version, kind: .certificate, sealed: [], expiredAt: nil)
+                id: $0.id, tenantID: tenantID, version: $0.version, kind: .certificate, sealed: [], expiredAt: nil)
         })
 }
 
@@ -37,7 +38,7 @@ extension GatewayTable {
 @Suite struct `Which gateway serves whom` {
     private let now = ContinuousClock.now
 
-    @Test func `is the same for queues whose credentials hold the same secret`() {
+    @Test func `is the same for a tenant's queues whose credentials hold the same secret`() {
         var table = GatewayTable<String>()
         let mine = GatewayUse(settings(1))!
         let theirs = GatewayUse(settings(2, credential: .init(id: 2, version: 1)))!
@@ -50,7 +51,8 @@ extension GatewayTable {
         #expect(table.entry(for: theirs, now: now) == nil)
     }
 
-    @Test func `is another for a new version, environment, interface, host, or number of connections`() {
+    @Test
+    func `is another for another tenant, or a new version, environment, interface, host, or number of connections`() {
         var table = GatewayTable<String>()
         let use = GatewayUse(settings())!
         #expect(table.open("a", secret: 7, for: use) == true)
@@ -58,6 +60,7 @@ extension GatewayTable {
             GatewayUse(settings(credential: .init(id: 1, version: 2))), GatewayUse(settings(environment: .production)),
             GatewayUse(settings(interface: .binary)), GatewayUse(settings(connections: 5)),
             GatewayUse(settings(), isForBroadcasts: true),
+            GatewayUse(settings(credential: .init(id: 9, version: 1), tenantID: 2)),
         ]
         for other in others.compactMap(\.self) {
             table.note(secret: [7], of: other.credential)

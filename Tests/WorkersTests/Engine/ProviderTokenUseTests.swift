@@ -107,4 +107,24 @@ import Testing
             #expect(try await fixture.number("select count(*) from pushq.provider_token") == 2)
         }
     }
+
+    @Test func `of two tenants who hold the same key never share a connection`() async throws {
+        try await EngineFixture.run(configure: { $0.rules.outcomes = [OutcomeRule(.silence, topic: "com.acme")] }) {
+            _, fixture in
+            let ours = try await fixture.makeQueue(devices: 30)
+            let theirs = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 30)
+            try await fixture.connection.runScript("update pushq.queue set connections = 1")
+            try await fixture.withEngine { _ in
+                // These stay unanswered, and take all streams of their connection.
+                try await fixture.startCampaign(ours, key: "ours")
+                try await eventually("our pushes") { await fixture.simulator.snapshot().topics["com.acme"] ?? 0 > 0 }
+                try await fixture.startCampaign(theirs, key: "theirs")
+                try await eventually("theirs", within: .seconds(20)) {
+                    await fixture.simulator.snapshot().accepted == 30
+                }
+            }
+            #expect(await fixture.simulator.snapshot().connections == 2)
+            #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
+        }
+    }
 }
