@@ -28,6 +28,45 @@ create table pushq.tenant (
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
 );
 
+-- What a tenant may have at most, over all its queues. Without a row, and where a column is null, there is no limit.
+create table pushq.tenant_quota (
+  tenant_id     int    not null,
+  max_devices   bigint,                                   -- active ones
+  max_waiting   bigint,                                   -- recipients in jobs and lists that are still to be sent to
+  max_day_bytes bigint,                                   -- of payloads, in a day (UTC)
+  max_calls     int,                                      -- of the functions for producers, in a second
+  max_campaigns int,                                      -- that have not put all recipients into jobs yet
+  constraint tenant_quota_pkey primary key (tenant_id),
+  constraint tenant_quota_not_negative check (least(max_devices, max_waiting, max_day_bytes, max_campaigns, 0) = 0),
+  constraint tenant_quota_calls_positive check (max_calls > 0),
+  constraint tenant_quota_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
+);
+
+-- What tenants with quotas have, as it was last counted (`pushq.count_usage`). Producers only read it: a row that each
+-- of them updated would make them wait for one another's commit, and a row that each of them added would be read by
+-- all calls until it is folded.
+create table pushq.tenant_usage (
+  tenant_id          int         not null,
+  counted_at         timestamptz,                         -- null: never
+  waiting            bigint      not null default 0,
+  devices            bigint      not null default 0,
+  devices_to         bigint      not null default 0,      -- those with higher ids have not been counted
+  devices_counted_at timestamptz,                         -- when all were counted, and not only new ones
+  bytes              bigint      not null default 0,
+  bytes_day          date,                                -- the day that they are of
+  bytes_to           bigint      not null default 0,      -- messages with higher ids have not been counted
+  constraint tenant_usage_pkey primary key (tenant_id)
+) with (fillfactor = 50);
+
+-- Calls of the last seconds, of tenants with a quota for them: each, or one in so many (`pushq.count_call`). Unlogged:
+-- a crash forgets them.
+create unlogged table pushq.call (
+  tenant_id int         not null,
+  called_at timestamptz not null default clock_timestamp()
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+create index call_time on pushq.call (tenant_id, called_at);
+
 -- The logins that may act for a tenant: as producers, or only to read (`pushq-admin tenant grant`). By name, so
 -- that a dump that is restored on another server still says who may.
 create table pushq.tenant_login (

@@ -43,6 +43,9 @@ create table pushq.fan_out (                              -- locked for a step; 
 
 create index fan_out_open on pushq.fan_out (queue_id, lane, start_at, campaign_id) where not done and not paused;
 
+-- Few: those that count against a tenant's quota of campaigns.
+create index fan_out_unfinished on pushq.fan_out (queue_id) where not done;
+
 -- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and
 -- no snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The
 -- campaign fans out from its members as it would from all devices. Upkeep deletes them afterwards, and also lists

@@ -6,7 +6,7 @@
 create or replace function pushq.pause_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := pushq.queue_id(queue);
+  q int := (pushq.enter(queue, sends => false)).q;
   c bigint;
 begin
   update pushq.campaign k set paused_at = now()
@@ -34,7 +34,7 @@ end $$;
 create or replace function pushq.resume_campaign(queue text, key text, send_by timestamptz default null) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int := pushq.queue_id(queue);
+  q     int := (pushq.enter(queue, sends => true)).q;
   c     bigint;
   f     pushq.fan_out;
   until bigint;
@@ -76,7 +76,7 @@ end $$;
 create or replace function pushq.cancel_campaign(queue text, key text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := pushq.queue_id(queue);
+  q int := (pushq.enter(queue, sends => false)).q;
   c bigint;
   f pushq.fan_out;
 begin

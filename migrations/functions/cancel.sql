@@ -6,7 +6,7 @@
 create or replace function pushq.cancel(queue text, send bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := pushq.queue_id(queue);
+  q int := (pushq.enter(queue, sends => false)).q;
 begin
   if exists (select from pushq.campaign c where c.queue_id = q and c.id = send) then
     raise exception using errcode = 'PQ400', message = format('%s is a campaign', send),
@@ -24,7 +24,7 @@ end $$;
 create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := pushq.queue_id(queue);
+  q int := (pushq.enter(queue, sends => false)).q;
 begin
   if not exists (select from pushq.job j where j.queue_id = q and j.id = cancel_job.job)
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)

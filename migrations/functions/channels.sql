@@ -2,7 +2,7 @@
 create or replace function pushq.register_channel(queue text, channel text, policy int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q      int := pushq.queue_id(queue);
+  q      int := (pushq.enter(queue, sends => false)).q;
   new_id bigint;
 begin
   if channel is null or channel !~ '^[A-Za-z0-9+/=_-]{1,200}$' then
@@ -35,7 +35,8 @@ create or replace function pushq.broadcast(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q       int := pushq.queue_id(queue);
+  door    record := pushq.enter(queue, sends => true);
+  q       int := door.q;
   body    json := pushq.payload_json(payload);
   root    bigint := nextval('pushq.id');
   c       pushq.channel;
@@ -64,6 +65,9 @@ begin
   problem := pushq.broadcast_problem(body, priority, expiration, c.policy);
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
+  end if;
+  if door.has_quota then
+    perform pushq.check_quota(q, recipients => 1, bytes => octet_length(body::text));
   end if;
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces, due_at)
   values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)

@@ -9,7 +9,7 @@
 create or replace function pushq.forget_device(queue text, token text, out known boolean, out sends bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int   := pushq.queue_id(queue);
+  q     int   := (pushq.enter(queue, sends => false)).q;
   bytes bytea := pushq.token(token);
   gone  bigint;
   roots bigint[];

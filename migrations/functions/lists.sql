@@ -6,10 +6,9 @@ language sql immutable as $$
   select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
 $$;
 
--- Creates a list for a campaign of this push type, which decides the kind of unknown tokens. Returns its id. A list
--- without a campaign is deleted a day after its last part was loaded.
-create or replace function pushq.new_list(queue text, push_type text default 'alert') returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+-- Creates a list of a queue for a campaign of this push type, which decides the kind of unknown tokens. Returns its id.
+create or replace function pushq.make_list(q int, push_type text) returns bigint
+language plpgsql as $$
 declare
   problem text := pushq.unknown_push_type(push_type);
   new_id  bigint;
@@ -17,8 +16,15 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.list (queue_id, kind) values (pushq.queue_id(queue), pushq.device_kind(push_type)) returning id into new_id;
+  insert into pushq.list (queue_id, kind) values (q, pushq.device_kind(push_type)) returning id into new_id;
   return new_id;
+end $$;
+
+-- The same for producers. A list without a campaign is deleted a day after its last part was loaded.
+create or replace function pushq.new_list(queue text, push_type text default 'alert') returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return pushq.make_list((pushq.enter(queue, sends => true)).q, push_type);
 end $$;
 
 -- Adds hexadecimal tokens to a list: some ten thousand per call are best. Unknown tokens become devices; an
@@ -27,21 +33,28 @@ end $$;
 create or replace function pushq.add_to_list(queue text, list bigint, tokens text[]) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  return pushq.add_tokens_to_list(queue, list, array(select pushq.token(t) from unnest(tokens) t));
+  return pushq.add_members(
+    (pushq.enter(queue, sends => true)).q, queue, list, array(select pushq.token(t) from unnest(tokens) t));
 end $$;
 
 -- The same for tokens as bytes. Under another name: hexadecimal text would be taken for bytes where a literal may be
 -- either.
+create or replace function pushq.add_tokens_to_list(queue text, list bigint, tokens bytea[]) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  return pushq.add_members((pushq.enter(queue, sends => true)).q, queue, list, tokens);
+end $$;
+
+-- Adds tokens to a list of queue `q`, which is called `queue`.
 --
 -- Planned for any queue and any tokens. Planned for these, a queue whose devices are newer than the table's
 -- statistics counts as empty, and each token was compared with each device: more than a minute for 20,000 of 60,000,
 -- not 0.7 s.
-create or replace function pushq.add_tokens_to_list(queue text, list bigint, tokens bytea[]) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan as $$
+create or replace function pushq.add_members(q int, queue text, list bigint, tokens bytea[]) returns bigint
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
-  q     int := pushq.queue_id(queue);
   known pushq.list;
+  fresh bigint;
   added bigint;
 begin
   select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
@@ -59,6 +72,7 @@ begin
   from (select distinct t from unnest(tokens) t order by t) s
   where not exists (select from pushq.device d where d.queue_id = q and d.token = s.t)
   on conflict do nothing;
+  get diagnostics fresh = row_count;
 
   with given as materialized (
     select d.id
@@ -77,6 +91,7 @@ begin
     join pushq.device d on d.queue_id = q and d.id = f.device_id) n
   where l.queue_id = q and l.id = list
   returning n.tokens into added;
+  perform pushq.check_quota(q, recipients => added, devices => fresh);
   return added;
 end $$;
 

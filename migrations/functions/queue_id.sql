@@ -1,24 +1,36 @@
 -- Reads `tenant/app/environment`. Every function that producers call finds its queue here, so here it is decided
 -- whether the caller may act for the tenant: its login was granted to it (`pushq.tenant_login`), or has the rights of
 -- the schema's owner. The error is the same for a queue of another tenant and for one that does not exist.
-create or replace function pushq.queue_id(name text) returns int
+--
+-- Beside the queue, what decides whether it takes anything: whether its tenant is suspended and has quotas, and
+-- whether nobody has counted for 30 seconds what it has of them.
+create or replace function pushq.find_queue(
+  name text, out queue_id int, out tenant_id int, out suspended_at timestamptz, out has_quota boolean, out is_stale boolean,
+  out max_calls int
+)
 language plpgsql stable as $$
 declare
-  found_id int;
   -- As pushq.caller(), which would be called twice.
-  who      text := case current_setting('role') when 'none' then session_user else current_setting('role') end;
+  who text := case current_setting('role') when 'none' then session_user else current_setting('role') end;
 begin
-  select n.queue_id into found_id
+  select n.queue_id, n.tenant_id, n.suspended_at, o.tenant_id is not null,
+         o.tenant_id is not null and coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true), o.max_calls
+  into queue_id, tenant_id, suspended_at, has_quota, is_stale, max_calls
   from pushq.queue_name n
+  left join pushq.tenant_quota o on o.tenant_id = n.tenant_id
+  left join pushq.tenant_usage u on u.tenant_id = o.tenant_id
   where n.tenant = split_part($1, '/', 1) and n.app = split_part($1, '/', 2) and n.environment = split_part($1, '/', 3)
     and split_part($1, '/', 4) = '' and right($1, 1) <> '/'
     -- The owner's rights, since the functions that call this one have `security definer`.
     and (exists (
           select from pushq.tenant_login l where l.login = who and l.tenant_id = n.tenant_id and not l.read_only)
         or pg_has_role(who::name, current_user, 'usage'));
-  if found_id is null then
+  if queue_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
       hint = 'list them with: pushq-admin queue list';
   end if;
-  return found_id;
 end $$;
+
+-- The same for the queue alone.
+create or replace function pushq.queue_id(name text) returns int
+language plpgsql stable as $$ begin return (pushq.find_queue(name)).queue_id; end $$;

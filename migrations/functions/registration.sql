@@ -8,13 +8,19 @@
 create or replace function pushq.register_device(queue text, token text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  door      record := pushq.enter(queue, sends => false);
   device_id bigint;
+  is_new    boolean;
 begin
   insert into pushq.device as d (queue_id, token, registered_at)
-  values (pushq.queue_id($1), pushq.token($2), clock_timestamp())
+  values (door.q, pushq.token($2), clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at, kind = null
-  returning id into device_id;
+  -- A row that was there has been locked for the update.
+  returning id, xmax = 0 into device_id, is_new;
+  if door.has_quota and is_new then
+    perform pushq.check_quota(door.q, devices => 1);
+  end if;
   return device_id;
 end $$;
 
@@ -22,14 +28,20 @@ end $$;
 create or replace function pushq.register_device(queue text, token text, user_key text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  door      record := pushq.enter(queue, sends => false);
   device_id bigint;
+  is_new    boolean;
 begin
   insert into pushq.device as d (queue_id, token, user_key, registered_at)
-  values (pushq.queue_id($1), pushq.token($2), $3, clock_timestamp())
+  values (door.q, pushq.token($2), $3, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
         user_key = excluded.user_key, kind = null
-  returning id into device_id;
+  -- A row that was there has been locked for the update.
+  returning id, xmax = 0 into device_id, is_new;
+  if door.has_quota and is_new then
+    perform pushq.check_quota(door.q, devices => 1);
+  end if;
   return device_id;
 end $$;
 
@@ -38,7 +50,7 @@ end $$;
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q          int   := pushq.queue_id(queue);
+  q          int   := (pushq.enter(queue, sends => false)).q;
   bytes      bytea := pushq.token(token);
   was_active boolean;
 begin

@@ -64,6 +64,7 @@ begin
     insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried)
     values (q, campaign.id, nextval('pushq.id'), -again, again);
   end if;
+  perform pushq.check_quota(q, recipients => again);
   perform pushq.wake(q);
   return again;
 end $$;
@@ -88,7 +89,7 @@ end $$;
 create or replace function pushq.retry_failed(queue text, job bigint, send_by timestamptz default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int := pushq.queue_id(queue);
+  q    int := (pushq.enter(queue, sends => true)).q;
   root bigint;
 begin
   select r.root_id into root from pushq.result r where r.queue_id = q and r.job_id = job;
@@ -103,7 +104,7 @@ end $$;
 create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int := pushq.queue_id(queue);
+  q    int := (pushq.enter(queue, sends => true)).q;
   root bigint;
 begin
   select c.id into root from pushq.campaign c where c.queue_id = q and c.key = retry_failed_campaign.key;

@@ -24,7 +24,8 @@ create or replace function pushq.send(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q       int := pushq.queue_id(queue);
+  door    record := pushq.enter(queue, sends => true);
+  q       int := door.q;
   body    json := pushq.payload_json(payload);
   root    bigint := nextval('pushq.id');
   due_at  timestamptz;
@@ -33,6 +34,7 @@ declare
   parsed  bytea[];
   ids     bigint[];
   strays  boolean;
+  fresh   bigint := 0;
 begin
   run_at := coalesce(run_at, now());
   due_at := greatest(run_at, clock_timestamp());
@@ -61,6 +63,7 @@ begin
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
     insert into pushq.device (queue_id, token, kind) select q, t, pushq.device_kind(push_type) from unnest(parsed) t
     on conflict do nothing;
+    get diagnostics fresh = row_count;
     select array_agg(id order by id), bool_or(kind is not null) and pushq.device_kind(push_type) is null
     into ids, strays
     from pushq.device d where d.queue_id = q and d.token = any (parsed);
@@ -76,6 +79,10 @@ begin
   if ids is null then
     insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));
     return root;
+  end if;
+  if door.has_quota then
+    perform pushq.check_quota(
+      q, recipients => greatest(cardinality(ids), 1), bytes => octet_length(body::text), devices => fresh);
   end if;
 
   perform pushq.make_jobs(

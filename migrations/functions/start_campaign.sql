@@ -39,6 +39,7 @@ begin
   end if;
   start_at := coalesce(start_at, now());
   perform pushq.check_times(start_at, 'start_at', send_by, expiration);
+  perform pushq.check_quota(q, bytes => octet_length(payload::text), campaigns => 1);
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id)
   values (q, root, new_campaign.key, new_campaign.digest, message)
@@ -88,9 +89,48 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   body json := pushq.payload_json(payload);
 begin
-  return pushq.new_campaign(pushq.queue_id(queue), key,
+  return pushq.new_campaign((pushq.enter(queue, sends => true)).q, key,
     sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
     body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null);
+end $$;
+
+-- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
+-- more.
+create or replace function pushq.start_list_campaign(
+  q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz
+) returns bigint
+language plpgsql as $$
+declare
+  known   pushq.list;
+  digest  bytea;
+  started bigint;
+begin
+  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
+  if not found or known.abandoned then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+      hint = 'a list is deleted a day after its last part: load it again';
+  elsif known.token_count = 0 then
+    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  elsif known.kind is distinct from pushq.device_kind(push_type) then
+    raise exception using errcode = 'PQ400',
+      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
+      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
+  end if;
+  digest := pushq.list_campaign_digest(
+    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
+  if known.campaign_id is null then
+    started := pushq.new_campaign(
+      q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, list);
+    update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
+  else
+    started := pushq.earlier_campaign(q, key, digest);
+    if started is distinct from known.campaign_id then
+      raise exception using errcode = 'PQ409', message = format('another campaign was started with list %s', list),
+        hint = 'begin another list: pushq.new_list';
+    end if;
+  end if;
+  return started;
 end $$;
 
 -- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id,
@@ -112,37 +152,11 @@ create or replace function pushq.start_campaign(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q       int := pushq.queue_id(queue);
-  body    json := pushq.payload_json(payload);
-  known   pushq.list;
-  digest  bytea;
-  started bigint;
+  q    int := (pushq.enter(queue, sends => true)).q;
+  body json := pushq.payload_json(payload);
 begin
-  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
-  if not found or known.abandoned then
-    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
-      hint = 'a list is deleted a day after its last part: load it again';
-  elsif known.token_count = 0 then
-    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
-  elsif known.kind is distinct from pushq.device_kind(push_type) then
-    raise exception using errcode = 'PQ400',
-      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
-      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
-  end if;
-  digest := pushq.list_campaign_digest(
-    body, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
-  if known.campaign_id is null then
-    started := pushq.new_campaign(
-      q, key, digest, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, list);
-    update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
-  else
-    started := pushq.earlier_campaign(q, key, digest);
-    if started is distinct from known.campaign_id then
-      raise exception using errcode = 'PQ409', message = format('another campaign was started with list %s', list),
-        hint = 'begin another list: pushq.new_list';
-    end if;
-  end if;
-  return started;
+  return pushq.start_list_campaign(
+    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
 end $$;
 
 -- The same for tokens that fit into one statement, all in the caller's transaction.
@@ -162,7 +176,7 @@ create or replace function pushq.start_campaign(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q     int := pushq.queue_id(queue);
+  q     int := (pushq.enter(queue, sends => true)).q;
   body  json := pushq.payload_json(payload);
   bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
   list  bigint;
@@ -177,8 +191,8 @@ begin
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
       body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
   end if;
-  list := pushq.new_list(queue, push_type);
-  perform pushq.add_tokens_to_list(queue, list, bytes);
-  return pushq.start_campaign(
-    queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
+  list := pushq.make_list(q, push_type);
+  perform pushq.add_members(q, queue, list, bytes);
+  return pushq.start_list_campaign(
+    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
 end $$;

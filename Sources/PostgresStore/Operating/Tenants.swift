@@ -18,6 +18,7 @@ extension Statement {
                t.history_days, t.feedback_days, t.weight::float8, p.rate, p.burst
         from pushq.tenant t
         left join pushq.tenant_pace p on p.tenant_id = t.id
+        where $name::text is null or t.name = $name
         order by t.name
         """#)
 
@@ -111,12 +112,13 @@ package struct TenantChange: Sendable {
     /// Its share of a worker, against other tenants: 0.001 to 1000.
     package var weight: Double?
     package var rate: Rate?
+    package var quotas = QuotaChange()
 
     /// No change.
     package init() {}
 
     /// Whether it changes nothing.
-    package var isEmpty: Bool { history == nil && feedback == nil && weight == nil && rate == nil }
+    package var isEmpty: Bool { history == nil && feedback == nil && weight == nil && rate == nil && quotas.isEmpty }
 }
 
 extension PostgresConnection {
@@ -125,9 +127,9 @@ extension PostgresConnection {
         try await execute(.createTenant, ["name": .text(name)]).count > 0
     }
 
-    /// All tenants, by name.
-    package func tenants() async throws(PostgresError) -> [TenantSummary] {
-        try await execute(.tenants).map { row in
+    /// All tenants, or the one of that name, by name.
+    package func tenants(named name: String? = nil) async throws(PostgresError) -> [TenantSummary] {
+        try await execute(.tenants, ["name": .text(name)]).map { row in
             TenantSummary(
                 name: row.text("name"), appCount: row.count("apps"), queueCount: row.count("queues"),
                 credentialCount: row.count("credentials"), isSuspended: row.bool("is_suspended"),
@@ -143,8 +145,12 @@ extension PostgresConnection {
         try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).count > 0
     }
 
-    /// Changes settings of a tenant. False if there is no such tenant.
-    package func setTenant(_ name: String, to change: TenantChange) async throws(PostgresError) -> Bool {
+    /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection meanwhile.
+    package func setTenant(_ name: String, to change: TenantChange) async throws -> Bool {
+        try await transaction(within: Self.fileLimit) { try await apply(change, to: name) }
+    }
+
+    private func apply(_ change: TenantChange, to name: String) async throws(PostgresError) -> Bool {
         let parameters: Parameters = [
             "name": .text(name), "history_days": .int4(change.history?.stored),
             "feedback_days": .int4(change.feedback?.stored), "weight": .float8(change.weight),
@@ -157,6 +163,7 @@ extension PostgresConnection {
                 .setTenantRate, ["name": .text(name), "rate": .float8(rate), "burst": .float8(burst)])
         case .noLimit?: _ = try await execute(.liftTenantRate, ["name": .text(name)])
         }
-        return true
+        guard !change.quotas.isEmpty else { return true }
+        return try await setQuotas(change.quotas, of: name)
     }
 }

@@ -9,7 +9,10 @@ extension Statement {
         "copy_devices", "copy device_stage (token, user_key, active) from stdin (format binary)")
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
-    static let queueID = Statement("queue_id", "select pushq.queue_id($queue)")
+    static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
+
+    static let checkDeviceQuota = Statement(
+        "check_device_quota", "select pushq.check_quota($queue_id, devices => $devices)::text")
 
     /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
     private static let lastLines =
@@ -125,9 +128,11 @@ extension PostgresConnection {
                 _ = try await execute(.reactivateStagedDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
             }
             let others = try await execute(.countOthersDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
+            let new = try await insertStagedDevices(inQueue: queueID)
+            _ = try await execute(
+                .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
             return DeviceImportSummary(
-                read: reader.deviceCount, inactive: reader.inactiveCount,
-                new: try await insertStagedDevices(inQueue: queueID), changed: changed.affectedRows,
+                read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: changed.affectedRows,
                 keptByApp: try others.one().count("count"))
         }
     }

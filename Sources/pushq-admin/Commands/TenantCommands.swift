@@ -3,7 +3,8 @@ import Terminal
 
 enum TenantCommands {
     static let all: [CommandTree] = [
-        .command(Create.self), .command(List.self), .command(TenantSetCommand.self), .command(Suspend.self),
+        .command(Create.self), .command(List.self), .command(TenantShowCommand.self), .command(TenantSetCommand.self),
+        .command(Suspend.self),
         .command(Resume.self),
     ]
 
@@ -54,6 +55,11 @@ enum TenantCommands {
     struct Suspend: Command {
         static let name = "suspend"
         static let summary = "Stops all sending for a tenant; nothing is lost."
+        static let discussion = """
+            Workers stop within seconds. What waits keeps waiting; what has to be sent by a certain time is recorded as expired once \
+            the tenant is resumed. Calls that would make something to send are refused with PQ403. Devices can still be \
+            registered, and campaigns and sends cancelled.
+            """
         static let examples = ["tenant suspend acme"]
 
         @Positional("Its name.") var tenant: TenantName

@@ -12,10 +12,16 @@ struct TenantSetCommand: Command {
         History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
         Upkeep deletes what is older within an hour. Days are stored together: if one tenant keeps them longer than is usual, \
         the rows of the others are deleted one by one, which costs more than dropping a day.
+
+        Quotas bound what a tenant has in all its queues together. A call that would exceed one is refused (docs/sql-api.md); what is \
+        there stays. Workers count every ten seconds or so, so a quota can be exceeded by what a tenant adds in that time. \
+        'tenant show' says how much is used.
         """
     static let examples = [
         "tenant set acme --rate 500 --burst 50", "tenant set acme --no-rate --weight 2",
-        "tenant set acme --history-days 3 --feedback-days 90", "tenant set acme --history-days usual",
+        "tenant set acme --history-days 3 --feedback-days 90",
+        "tenant set acme --max-devices 100000 --max-waiting 1000000 --max-calls 500",
+        "tenant set acme --history-days usual",
     ]
 
     @Positional("Its name.") var tenant: TenantName
@@ -28,6 +34,12 @@ struct TenantSetCommand: Command {
     @Option("Days that history is kept after the day it was written: 1 to 3650, or usual.") var historyDays:
         RetentionArgument?
     @Option("The same for feedback.") var feedbackDays: RetentionArgument?
+    @Option("Maximum number of active devices, or none for no limit.") var maxDevices: QuotaArgument?
+    @Option("Maximum number of recipients that are still to be sent to.") var maxWaiting: QuotaArgument?
+    @Option("Maximum number of bytes of payload in a day (UTC).") var maxDayBytes: QuotaArgument?
+    @Option("Maximum number of calls of the SQL functions in a second: 1 to 1000000.") var maxCalls: QuotaArgument?
+    @Option("Maximum number of campaigns that have not put all recipients into jobs yet.") var maxCampaigns:
+        QuotaArgument?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
@@ -47,8 +59,45 @@ struct TenantSetCommand: Command {
         guard !noRate || rate == nil else { throw UsageError("--no-rate does not go with --rate") }
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
         if noRate { change.rate = .noLimit }
+        change.quotas = try quotas()
         guard !change.isEmpty else { throw UsageError("there is nothing to set") }
         return change
+    }
+
+    private func quotas() throws(UsageError) -> QuotaChange {
+        var change = QuotaChange()
+        change.devices = maxDevices?.quota
+        change.waiting = maxWaiting?.quota
+        change.dayBytes = maxDayBytes?.quota
+        change.calls = maxCalls?.quota
+        change.campaigns = maxCampaigns?.quota
+        if case .limit(let calls) = change.calls { _ = try Int?(Int(calls)).bounded(1...1_000_000, "--max-calls") }
+        if case .limit(let campaigns) = change.campaigns {
+            _ = try Int?(Int(campaigns)).bounded(0...1_000_000, "--max-campaigns")
+        }
+        return change
+    }
+}
+
+/// How much a tenant may have: a number, or `none` for no limit.
+struct QuotaArgument: ArgumentValue {
+    let quota: Quota
+
+    static let placeholder = "N|none"
+
+    var shown: String {
+        switch quota {
+        case .limit(let number): "\(number)"
+        case .none: "none"
+        }
+    }
+
+    static func parse(_ text: String) throws(InvalidValue) -> QuotaArgument {
+        if text == "none" { return QuotaArgument(quota: .none) }
+        guard let number = try? Int.parse(text), number >= 0 else {
+            throw InvalidValue("is neither a whole number of 0 or more nor none")
+        }
+        return QuotaArgument(quota: .limit(Int64(number)))
     }
 }
 

@@ -30,10 +30,6 @@ import Testing
             "update pushq.queue set paused_at = now(), paused_reason = 'lunch'",
             "the queue is paused: lunch. Resume it with: pushq-admin queue resume acme/com.acme.shop/production"
         ),
-        (
-            "update pushq.tenant set suspended_at = now()",
-            "tenant acme is suspended. Resume it with: pushq-admin tenant resume acme"
-        ),
         ("credential; \(worker)'other/*', '{}')", "no running worker serves acme/com.acme.shop/production."),
         (
             "credential; \(worker)'acme/com.acme.s*', (select array_agg(id) from pushq.queue))",
@@ -60,6 +56,20 @@ import Testing
             #expect(shown.code == 0)
             #expect(shown.output.contains(/waiting +1\n/), "\(shown.output)")
             #expect(shown.output.contains(reason), "\(shown.output)")
+        }
+    }
+
+    @Test func `says that the tenant was suspended meanwhile`() async throws {
+        try await Shop.open { shop in
+            let sent = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hi", "--json")
+            let root = try #require(sent.output.firstMatch(of: /"send": ?"?(\d+)/)?.output.1, "\(sent.output)")
+            #expect(try await shop.admin("tenant", "suspend", "acme").code == 0)
+            let shown = try await shop.admin("send", "show", Shop.queue, String(root))
+            let reason = "tenant acme is suspended. Resume it with: pushq-admin tenant resume acme"
+            #expect(shown.output.contains(reason), "\(shown.output)")
+            expectFailure(
+                try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hi"), code: 1,
+                saying: "tenant “acme” is suspended")
         }
     }
 

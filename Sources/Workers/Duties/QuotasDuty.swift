@@ -1,0 +1,22 @@
+import PostgresStore
+
+/// Counts what tenants with quotas have of them, which producers' calls are compared with.
+final class QuotasDuty: Duty {
+    let name = "quotas"
+    /// Where counting takes long, it is done less often: a tenth of the time at the most.
+    private(set) var pause = QuotasDuty.usualPause
+
+    private static let usualPause = Duration.seconds(5)
+
+    private let store: EngineStore
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+    }
+
+    func run(_ lease: DutyLease) async throws(PostgresError) {
+        let begun = ContinuousClock.now
+        try await store.connection().countUsage(while: lease.mayGoOn)
+        pause = max(Self.usualPause, (ContinuousClock.now - begun) * 10)
+    }
+}

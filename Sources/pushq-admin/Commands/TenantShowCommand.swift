@@ -1,0 +1,46 @@
+import PostgresStore
+import Terminal
+
+struct TenantShowCommand: Command {
+    static let name = "show"
+    static let summary = "Shows a tenant's settings, and how much of its quotas is used."
+    static let discussion = """
+        What has a quota is counted for this: seconds for millions of devices. Without a quota it is not counted; \
+        'pushq-admin stats' shows what queues hold.
+        """
+    static let examples = ["tenant show acme"]
+
+    @Positional("Its name.") var tenant: TenantName
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let name = tenant.text
+        let (summary, usage) = try await database.session { store in
+            (try await store.tenants(named: name).first, try await store.usage(of: name))
+        }
+        guard let summary else { throw Failure.noTenant(name) }
+        console.show(Self.facts(of: summary) + Self.facts(of: usage))
+    }
+
+    private static func facts(of tenant: TenantSummary) -> [(name: String, value: Cell)] {
+        [
+            ("tenant", .text(tenant.name)), ("created_at", .time(tenant.createdAt)),
+            ("suspended", .yes(tenant.isSuspended)), ("apps", .count(tenant.appCount)),
+            ("queues", .count(tenant.queueCount)), ("credentials", .count(tenant.credentialCount)),
+            ("rate", .rate(tenant.rate)), ("burst", .decimal(tenant.burst, places: 0)),
+            ("weight", .decimal(tenant.weight, places: 1)),
+            ("history_days", tenant.historyDays.map(Cell.count) ?? .text("usual")),
+            ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
+        ]
+    }
+
+    private static func facts(of usage: TenantUsage?) -> [(name: String, value: Cell)] {
+        let parts: [(String, TenantUsage.Part?)] = [
+            ("devices", usage?.devices), ("waiting", usage?.waiting), ("day_bytes", usage?.dayBytes),
+            ("calls", usage?.calls), ("campaigns", usage?.campaigns),
+        ]
+        return parts.flatMap { name, part in
+            [(name, Cell.count(part?.used)), ("max_\(name)", part.map { Cell.count($0.quota) } ?? .text("none"))]
+        }
+    }
+}

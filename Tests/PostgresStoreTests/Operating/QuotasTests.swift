@@ -1,0 +1,343 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// What a tenant may have at most, from the side of its producers.
+@Suite(.timeLimit(.minutes(5))) struct `A tenant's quota` {
+    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+
+    /// An SQL function that runs a statement and returns its error as `PQ507 message; hint`; null without one.
+    private static let tryFunction = #"""
+        create function public.attempt(statement text) returns text language plpgsql as $$
+        declare
+          help text;
+        begin
+          execute statement;
+          return null;
+        exception when others then
+          get stacked diagnostics help = pg_exception_hint;
+          return sqlstate || ' ' || sqlerrm || '; ' || help;
+        end $$
+        """#
+
+    /// Calls `body` with a queue of acme, which has 5 devices, and two connections.
+    private func withQueue(
+        _ body: @escaping @Sendable (isolated LoopActor, QueueFixture, PostgresConnection) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.run(Self.tryFunction)
+            try await body(actor, queue, try await database.connect())
+        }
+    }
+
+    private func set(_ store: PostgresConnection, _ adjust: (inout QuotaChange) -> Void) async throws {
+        var change = TenantChange()
+        adjust(&change.quotas)
+        #expect(try await store.setTenant("acme", to: change))
+    }
+
+    /// The error of a call, or nil. `QUEUE` stands for the queue's name.
+    private func refusal(_ store: PostgresConnection, _ call: String) async throws -> String? {
+        let call = call.replacing("QUEUE", with: "'\(QueueFixture.name)'")
+        let rows = try await store.execute(
+            Statement("attempt", "select public.attempt($statement) as error"), ["statement": .text("select " + call)])
+        return try rows.one().optionalText("error")
+    }
+
+    private static func token(_ number: Int) -> String { String(repeating: "a", count: 62) + "\(number)" }
+
+    @Test func `of devices refuses new tokens, whatever brings them, and no known ones`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.devices = .limit(6) }
+            let calls = [
+                "pushq.register_device(QUEUE, '\(Self.token(10))')",
+                "pushq.register_device(QUEUE, '\(Self.token(11))', 'anna')",
+                "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(12))'])",
+                "pushq.start_campaign(QUEUE, 'k', \(Self.payload), tokens => array['\(Self.token(13))'])",
+                "pushq.add_to_list(QUEUE, pushq.new_list(QUEUE), array['\(Self.token(14))'])",
+            ]
+            // One more fits in, but not two.
+            for call in calls {
+                try await queue.run("begin")
+                #expect(try await refusal(store, call) == nil, "\(call)")
+                try await queue.run("rollback")
+            }
+            #expect(
+                try await refusal(
+                    store,
+                    "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(20))', '\(Self.token(21))'])")
+                    == "PQ507 tenant “acme” may have 6 devices: it has 5, and this would add 2; unregister devices that are not "
+                    + "needed; an operator can allow more with: pushq-admin tenant set acme --max-devices")
+            #expect(try await refusal(store, calls[0]) == nil)
+            try await store.countUsage()
+            for call in calls.dropFirst() {
+                #expect(
+                    try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have 6 devices: it has 6")
+                        == true, "\(call)")
+                let known = call.replacing(/a{62}\d\d/, with: Self.token(10))
+                #expect(try await refusal(store, known) == nil, "\(known)")
+            }
+            // An import is all or nothing.
+            let pieces = Locked([Array(Self.token(30).utf8)])
+            let file = DeviceFile(name: "devices.csv") { pieces.withLock { $0.popLast() } }
+            await #expect(throws: PostgresError.self) {
+                _ = try await store.importDevices(from: file, inQueue: QueueFixture.name, reactivates: false) { _ in }
+            }
+            #expect(try await queue.number("select count(*) from pushq.device") == 6)
+            // Devices that are not needed any more make room, once all are counted.
+            try await queue.run(
+                "update pushq.device set active = false, inactive_since = now() where id = (select min(id) from pushq.device)"
+            )
+            _ = try await store.usage(of: "acme")
+            #expect(try await refusal(store, calls[1]) == nil)
+        }
+    }
+
+    @Test func `of waiting recipients counts jobs, held ones too, and lists`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.waiting = .limit(7) }
+            let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))', '\(Self.token(11))'])"
+            let register = "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)"
+            #expect(try await refusal(store, register) == nil)
+            #expect(try await refusal(store, send) == nil)
+            #expect(
+                try await refusal(
+                    store,
+                    "pushq.add_to_list(QUEUE, pushq.new_list(QUEUE), array['\(Self.token(10))', '\(Self.token(11))'])")
+                    == nil)
+            #expect(try await refusal(store, send) == nil)
+            _ = try await queue.claim(1, lane: .normal)
+            try await store.countUsage()
+            #expect(try await store.usage(of: "acme")?.waiting == .init(used: 6, quota: 7))
+            #expect(
+                try await refusal(store, send)
+                    == "PQ507 tenant “acme” may have 7 waiting recipients: it has 6, and this would add 2; wait until some of them "
+                    + "have been sent to, or cancel what is not needed; an operator can allow more with: pushq-admin tenant set "
+                    + "acme --max-waiting")
+            #expect(
+                try await refusal(store, "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))'])")
+                    == nil)
+            try await store.countUsage()
+            for call in [
+                #"pushq.broadcast(QUEUE, 'dGhlaXJz', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', expiration => 0)"#,
+                "pushq.add_to_list(QUEUE, (select max(id) from pushq.list), array['\(Self.token(12))'])",
+            ] {
+                #expect(
+                    try await refusal(store, call)?.hasPrefix("PQ507 tenant “acme” may have 7 waiting") == true,
+                    "\(call)")
+            }
+            // A campaign for all takes its recipients from the devices; it has a quota of its own.
+            #expect(try await refusal(store, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))") == nil)
+        }
+    }
+
+    @Test func `of bytes is one of a day`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.dayBytes = .limit(100) }
+            // 21 bytes each.
+            let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))'])"
+            for _ in 1...4 { #expect(try await refusal(store, send) == nil) }
+            try await store.countUsage()
+            #expect(try await store.usage(of: "acme")?.dayBytes == .init(used: 84, quota: 100))
+            for call in [send, "pushq.start_campaign(QUEUE, 'k', \(Self.payload))"] {
+                #expect(
+                    try await refusal(store, call)
+                        == "PQ507 tenant “acme” may have 100 bytes of payload a day: it has 84, and this would add 21; wait for the next "
+                        + "day (UTC); an operator can allow more with: pushq-admin tenant set acme --max-day-bytes")
+            }
+            try await queue.run("update pushq.tenant_usage set bytes_day = bytes_day - 1")
+            #expect(try await refusal(store, send) == nil)
+        }
+    }
+
+    @Test func `of campaigns counts those that have recipients to put into jobs`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.campaigns = .limit(2) }
+            let first = try await queue.startCampaign(key: "one")
+            #expect(
+                try await refusal(
+                    store, "pushq.start_campaign(QUEUE, 'two', \(Self.payload), start_at => now() + '1 day')") == nil)
+            let third = "pushq.start_campaign(QUEUE, 'three', \(Self.payload))"
+            #expect(
+                try await refusal(store, third)
+                    == "PQ507 tenant “acme” may have 2 campaigns under way: it has 2, and this would add 1; wait until one has ended, or "
+                    + "cancel it; an operator can allow more with: pushq-admin tenant set acme --max-campaigns")
+            // The same once more is no other campaign.
+            #expect(try await queue.startCampaign(key: "one") == first)
+            try await queue.fanOut(first)
+            #expect(try await refusal(store, third) == nil)
+            #expect(try await store.usage(of: "acme")?.campaigns == .init(used: 2, quota: 2))
+            try await set(store) { $0.campaigns = Quota.none }
+            #expect(try await store.usage(of: "acme") == nil)
+            #expect(try await queue.number("select count(*) from pushq.tenant_quota") == 0)
+        }
+    }
+
+    @Test func `of calls is one of a second, and of every function`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            try await set(store) { $0.calls = .limit(3) }
+            let calls = [
+                "pushq.register_device(QUEUE, '\(Self.token(10))')",
+                "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))'], key => 'k')",
+                "pushq.start_campaign(QUEUE, 'k', \(Self.payload), tokens => array['\(Self.token(10))'])",
+                "pushq.unregister_device(QUEUE, '\(Self.token(10))')",
+                "pushq.pause_campaign(QUEUE, 'k')",
+                "pushq.cancel_campaign(QUEUE, 'k')",
+            ]
+            // As if they had come in the last moments, however long this takes.
+            try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
+            for call in calls.prefix(3) {
+                #expect(try await refusal(store, call) == nil, "\(call)")
+                try await queue.run("update pushq.call set called_at = now() + interval '1 hour'")
+            }
+            for call in calls {
+                #expect(
+                    try await refusal(store, call)
+                        == "PQ429 tenant “acme” may call pushq 3 times a second; repeat it later; an operator can allow more with: "
+                        + "pushq-admin tenant set acme --max-calls", "\(call)")
+            }
+            #expect(try await store.usage(of: "acme")?.calls == .init(used: 3, quota: 3))
+            // Refused calls are not counted: once the others are past, calls are taken again.
+            try await queue.run("update pushq.call set called_at = now() - interval '1 second'")
+            #expect(try await refusal(store, calls[3]) == nil)
+        }
+    }
+
+    @Test func `of many calls a second is kept by chance, within a fifth or two`() async throws {
+        try await withQueue { _, queue, _ in
+            try await set(queue.connection) { $0.calls = .limit(1000) }
+            // All in one moment: the clock of this table stands.
+            try await queue.run("alter table pushq.call alter called_at set default now() + interval '1 hour'")
+            let accepted = try await queue.number(
+                """
+                select count(*)
+                from generate_series(1, 3000) i
+                where public.attempt(format('select pushq.unregister_device(%L, %L)', '\(QueueFixture.name)', 'ab')) is null
+                """)
+            // Fifty rows of twenty calls each: a seventh is one standard deviation.
+            #expect((500...2000).contains(accepted), "\(accepted)")
+        }
+    }
+
+    @Test func `counts nothing of what is rolled back, and nobody waits for a producer that has not committed`()
+        async throws
+    {
+        try await withQueue { actor, queue, other in
+            let store = queue.connection
+            try await set(store) {
+                $0.waiting = .limit(5)
+                $0.devices = .limit(8)
+                $0.calls = .limit(1000)
+                $0.dayBytes = .limit(1000)
+            }
+            let send = "pushq.send(QUEUE, \(Self.payload), tokens => array['\(Self.token(10))', '\(Self.token(11))'])"
+            // Nobody has counted for a minute: the first producer does.
+            try await queue.run("update pushq.tenant_usage set counted_at = now() - interval '1 minute'")
+            try await queue.run("begin")
+            #expect(try await refusal(store, send) == nil)
+            try await other.runScript("set statement_timeout = '10s'")
+            #expect(try await refusal(other, send.replacing("10", with: "12").replacing("11", with: "13")) == nil)
+            try await other.countUsage()
+            try await queue.run("rollback")
+            try await store.countUsage()
+            let usage = try await store.usage(of: "acme")
+            #expect(usage?.waiting?.used == 2)
+            #expect(usage?.devices?.used == 7)
+            #expect(usage?.dayBytes?.used == 21)
+            #expect(try await queue.number("select count(*) from pushq.call") < 10)
+        }
+    }
+
+    @Test func `is of all queues of a tenant together, and of no other's`() async throws {
+        try await withQueue { _, queue, _ in
+            let store = queue.connection
+            #expect(try await store.createTenant("beta"))
+            for tenant in ["acme", "beta"] {
+                #expect(try await store.createApp("com.second", of: tenant) == .created)
+                #expect(
+                    try await store.createQueue(QueueName(tenant: tenant, app: "com.second", environment: .production))
+                        == .created)
+            }
+            try await set(store) { $0.devices = .limit(5) }
+            let register = { (tenant: String) in
+                "pushq.register_device('\(tenant)/com.second/production', '\(Self.token(10))')"
+            }
+            #expect(try await refusal(store, register("acme"))?.hasPrefix("PQ507") == true)
+            #expect(try await refusal(store, register("beta")) == nil)
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct `A suspended tenant's producer` {
+    /// Each function with what it would do.
+    private static let refused = [
+        #"pushq.send(QUEUE, PAYLOAD, tokens => array['aa'])"#, #"pushq.send(QUEUE, PAYLOAD, user_key => 'anna')"#,
+        #"pushq.start_campaign(QUEUE, 'new', PAYLOAD)"#,
+        #"pushq.start_campaign(QUEUE, 'new', PAYLOAD, tokens => array['aa'])"#,
+        #"pushq.start_campaign(QUEUE, 'new', PAYLOAD, list => 1)"#, "pushq.new_list(QUEUE)",
+        "pushq.add_to_list(QUEUE, 1, array['aa'])", "pushq.add_tokens_to_list(QUEUE, 1, '{}')",
+        "pushq.resume_campaign(QUEUE, 'k')", "pushq.retry_failed(QUEUE, 1)", "pushq.retry_failed_campaign(QUEUE, 'k')",
+        #"pushq.broadcast(QUEUE, 'dGhlaXJz', PAYLOAD, expiration => 0)"#,
+    ]
+    private static let accepted = [
+        "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
+        "pushq.unregister_device(QUEUE, 'aa')", "pushq.forget_device(QUEUE, 'aa')",
+        "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.pause_campaign(QUEUE, 'k')",
+        "pushq.cancel_campaign(QUEUE, 'k')", "pushq.cancel(QUEUE, (select max(root_id) from pushq.job))",
+        "pushq.cancel_job(QUEUE, (select max(id) from pushq.job))",
+    ]
+
+    @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let store = queue.connection
+            _ = try await queue.startCampaign()
+            try await queue.run(
+                #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array['bb'])"#)
+            func call(_ text: String) async throws(PostgresError) {
+                let call = text.replacing("QUEUE", with: "'\(QueueFixture.name)'")
+                    .replacing("PAYLOAD", with: #"'{"aps":{"alert":"x"}}'::json"#)
+                try await store.runScript("do $do$ begin perform \(call); end $do$")
+            }
+            #expect(try await store.setTenant("acme", isSuspended: true))
+            for text in Self.refused {
+                let error = await #expect(throws: PostgresError.self, "\(text)") { try await call(text) }
+                #expect(
+                    error?.description
+                        == "tenant “acme” is suspended; an operator can resume it with: pushq-admin tenant resume acme")
+            }
+            for text in Self.accepted { try await call(text) }
+            try await store.runScript(
+                """
+                do $do$
+                begin
+                  perform pushq.new_list('\(QueueFixture.name)');
+                  raise exception 'accepted';
+                exception
+                  when sqlstate 'PQ403' then null;
+                end $do$
+                """)
+            // Every function that producers call is in one of the two lists.
+            let named = Set((Self.refused + Self.accepted).map { String($0.prefix { $0 != "(" }) })
+            let functions = try await store.execute(
+                Statement(
+                    "definers",
+                    "select distinct 'pushq.' || proname as name from pg_proc where pronamespace = 'pushq'::regnamespace and prosecdef"
+                ))
+            #expect(Set(functions.map { $0.text("name") }).subtracting(named) == [])
+            #expect(try await store.setTenant("acme", isSuspended: false))
+            try await call("pushq.new_list(QUEUE)")
+        }
+    }
+}

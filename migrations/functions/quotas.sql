@@ -1,0 +1,204 @@
+-- What a tenant may have at most (`pushq.tenant_quota`), and how much of it is used.
+--
+-- A worker counts every few seconds (Workers/Duties/QuotasDuty.swift), and a call is refused if the last count plus
+-- what the call itself adds is more than the quota. So a producer writes nothing for it and waits for nobody, and what
+-- is rolled back was never counted. A quota is exceeded by no more than what the tenant's other calls add between two
+-- counts, and what was not committed at the second one.
+
+-- The queue that a producer's call is for. Every function that producers call begins with this: it checks the caller,
+-- counts the call where calls are limited, and refuses a call that makes something to send if the tenant is suspended.
+-- `has_quota`: whether `pushq.check_quota` is to be asked about what the call adds.
+create or replace function pushq.enter(queue text, sends boolean, out q int, out has_quota boolean)
+language plpgsql as $$
+declare
+  found_queue record := pushq.find_queue(queue);
+  tenant      text;
+begin
+  q := found_queue.queue_id;
+  has_quota := found_queue.has_quota;
+  if found_queue.max_calls is not null then
+    perform pushq.count_call(found_queue.tenant_id, split_part(queue, '/', 1), found_queue.max_calls);
+  end if;
+  -- No worker has counted for a while, so a producer does. One of them: the others take what there is. Before this call
+  -- has added anything.
+  if found_queue.is_stale then
+    perform pushq.count_usage(found_queue.tenant_id);
+  end if;
+  if sends and found_queue.suspended_at is not null then
+    tenant := split_part(queue, '/', 1);
+    raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', tenant),
+      hint = format('an operator can resume it with: pushq-admin tenant resume %s', tenant);
+  end if;
+end $$;
+
+-- Counts a call, and refuses it if there were too many in the last second.
+--
+-- Calls are rows, so that no two of them wait for each other. Where many are allowed, a row stands for several calls
+-- and is written by chance: about fifty rows are read and written a second, and the limit is kept within about a sixth.
+-- Up to fifty calls a second it is exact, but for calls that are not committed yet.
+create or replace function pushq.count_call(tenant int, name text, most int) returns void
+language plpgsql as $$
+declare
+  weight int         := pushq.call_weight(most);
+  since  timestamptz := clock_timestamp() - interval '1 second';
+begin
+  perform from pushq.call c where c.tenant_id = tenant and c.called_at > since offset most / weight - 1 limit 1;
+  if found then
+    raise exception using errcode = 'PQ429',
+      message = format('tenant “%s” may call pushq %s times a second', name, most),
+      hint = format('repeat it later; an operator can allow more with: pushq-admin tenant set %s --max-calls', name);
+  elsif random() * weight < 1 then
+    insert into pushq.call (tenant_id) values (tenant);
+  end if;
+end $$;
+
+-- How many calls a row of `pushq.call` stands for.
+create or replace function pushq.call_weight(most int) returns int
+language plpgsql stable as $$ begin return greatest(1, most / 50); end $$;
+
+-- Refuses a call that adds more than its tenant has room for. `devices` are new ones.
+create or replace function pushq.check_quota(
+  q int, recipients bigint default 0, bytes bigint default 0, devices bigint default 0, campaigns int default 0
+) returns void
+language plpgsql as $$
+declare
+  used    record;
+  running bigint;
+begin
+  select t.id, t.name, u.waiting, u.devices, case when u.bytes_day = pushq.today() then u.bytes else 0 end as bytes,
+         o.max_devices, o.max_waiting, o.max_day_bytes, o.max_campaigns
+  into used
+  from pushq.queue k
+  join pushq.tenant t on t.id = k.tenant_id
+  join pushq.tenant_quota o on o.tenant_id = t.id
+  join pushq.tenant_usage u on u.tenant_id = t.id
+  where k.id = q;
+  if not found then
+    return;
+  end if;
+
+  if devices > 0 and used.devices + devices > used.max_devices then
+    perform pushq.refuse_quota(
+      used.name, 'devices', '--max-devices', used.max_devices, used.devices, devices,
+      'unregister devices that are not needed');
+  elsif recipients > 0 and used.waiting + recipients > used.max_waiting then
+    perform pushq.refuse_quota(
+      used.name, 'waiting recipients', '--max-waiting', used.max_waiting, used.waiting, recipients,
+      'wait until some of them have been sent to, or cancel what is not needed');
+  elsif bytes > 0 and used.bytes + bytes > used.max_day_bytes then
+    perform pushq.refuse_quota(
+      used.name, 'bytes of payload a day', '--max-day-bytes', used.max_day_bytes, used.bytes, bytes,
+      'wait for the next day (UTC)');
+  elsif campaigns > 0 and used.max_campaigns is not null then
+    select count(*) into running
+    from pushq.queue k
+    join pushq.fan_out f on f.queue_id = k.id and not f.done
+    where k.tenant_id = used.id;
+    if running + campaigns > used.max_campaigns then
+      perform pushq.refuse_quota(
+        used.name, 'campaigns under way', '--max-campaigns', used.max_campaigns, running, campaigns,
+        'wait until one has ended, or cancel it');
+    end if;
+  end if;
+end $$;
+
+-- The error for a quota that is used up.
+create or replace function pushq.refuse_quota(
+  tenant text, what text, option text, quota bigint, used bigint, added bigint, remedy text
+) returns void
+language plpgsql as $$
+begin
+  raise exception using errcode = 'PQ507',
+    message = format('tenant “%s” may have %s %s: it has %s, and this would add %s', tenant, quota, what, used, added),
+    hint = format('%s; an operator can allow more with: pushq-admin tenant set %s %s', remedy, tenant, option);
+end $$;
+
+-- Counts what a tenant has of that for which it has a quota. Devices and bytes are counted anew once an hour, and with
+-- `anew`; in between, those with new ids are added. So what a transaction adds that lasts longer than the time between
+-- two counts is noticed within the hour.
+--
+-- Not more waiting jobs are read than the quota allows recipients. By indexes only: for each queue's newest rows, with
+-- statistics that are older than these, a scan of the whole table looks cheaper.
+create or replace function pushq.count_usage(tenant int, anew boolean default false) returns void
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+  quota  pushq.tenant_quota;
+  used   pushq.tenant_usage;
+  queues int[] := array(select k.id from pushq.queue k where k.tenant_id = tenant);
+  seen   record;
+begin
+  select o.* into quota from pushq.tenant_quota o where o.tenant_id = tenant;
+  -- Whoever else counts at this moment does it for this caller, too.
+  select u.* into used from pushq.tenant_usage u where u.tenant_id = tenant for no key update skip locked;
+  if used.tenant_id is null or quota.tenant_id is null then
+    return;
+  end if;
+  anew := anew or coalesce(used.devices_counted_at < now() - interval '1 hour', true);
+
+  if quota.max_devices is not null then
+    if anew then
+      used.devices := 0;
+      used.devices_to := 0;
+    end if;
+    select coalesce(sum(d.active), 0) as active, max(d.last) as last into seen
+    from unnest(queues) k
+    cross join lateral (
+      select count(*) filter (where d.active) as active, max(d.id) as last
+      from pushq.device d
+      where d.queue_id = k and d.id > used.devices_to) d;
+    used.devices := used.devices + seen.active;
+    used.devices_to := greatest(used.devices_to, seen.last);
+  end if;
+
+  if quota.max_day_bytes is not null then
+    if anew or used.bytes_day is distinct from pushq.today() then
+      used.bytes_day := pushq.today();
+      used.bytes := 0;
+      used.bytes_to := 0;
+    end if;
+    -- Without copies of older messages.
+    select coalesce(sum(m.bytes), 0) as bytes, max(m.last) as last into seen
+    from unnest(queues) k
+    cross join lateral (
+      select sum(octet_length(m.payload::text)) as bytes, max(m.id) as last
+      from pushq.message m
+      where m.day = used.bytes_day and m.queue_id = k and m.id > used.bytes_to
+        and m.created_at >= used.bytes_day::timestamp at time zone 'UTC') m;
+    used.bytes := used.bytes + seen.bytes;
+    used.bytes_to := greatest(used.bytes_to, seen.last);
+  end if;
+
+  if quota.max_waiting is not null then
+    used.waiting := (
+      select coalesce(sum(j.recipient_count), 0)
+      from (
+        select j.recipient_count from pushq.job j where j.queue_id = any (queues) limit quota.max_waiting + 1) j)
+      + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = any (queues))
+      -- Tokens of lists that are in no job yet.
+      + (
+        select coalesce(sum(greatest(l.token_count - coalesce(f.made, 0), 0)), 0)
+        from pushq.list l
+        left join pushq.fan_out f on f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
+        where l.queue_id = any (queues) and not l.abandoned
+          and case when l.campaign_id is null then true else not f.done end);
+  end if;
+
+  update pushq.tenant_usage u
+  set counted_at = clock_timestamp(), waiting = used.waiting, devices = used.devices, devices_to = used.devices_to,
+      devices_counted_at = case when anew then clock_timestamp() else used.devices_counted_at end,
+      bytes = used.bytes, bytes_day = used.bytes_day, bytes_to = used.bytes_to
+  where u.tenant_id = tenant;
+end $$;
+
+-- The tenants of which something is to be counted. Forgets calls of which nobody asks any more.
+create or replace function pushq.tenants_to_count() returns setof int
+language plpgsql as $$
+begin
+  delete from pushq.call c where c.called_at < clock_timestamp() - interval '10 seconds';
+  insert into pushq.tenant_usage (tenant_id)
+  select o.tenant_id
+  from pushq.tenant_quota o
+  where not exists (select from pushq.tenant_usage u where u.tenant_id = o.tenant_id)
+  on conflict do nothing;
+  return query select o.tenant_id from pushq.tenant_quota o order by o.tenant_id;
+end $$;
