@@ -90,7 +90,7 @@ class Driver:
         stack = self.stack
         name = f"{stack.database}-{credential.tenant}-{credential.name}"
         if credential.kind == "token":
-            path = stack.authority.signing_key(name)
+            path = stack.authority.signing_key(f"{stack.database}-{credential.key}")
             given = ["--p8", path, "--key-id", credential.key, "--team-id", credential.team]
         else:
             path, serial = stack.authority.provider_certificate(name, credential.app, TOPIC_SUFFIXES)

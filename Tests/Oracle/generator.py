@@ -150,9 +150,12 @@ class Generator:
         """Two to five queues of one to three tenants; tenants share bundle IDs, and apps have both environments."""
         dice = self.dice
         queues = []
+        # Now and then all tenants send for one team, with one key: an agency and its customers.
+        shared = ("SHAREDTEAM", "SHAREDKEY1") if random.Random(f"shared {self.seed}").random() < 0.25 else None
         for tenant in dice.sample(TENANTS, dice.randint(1, 3)):
             team = "".join(dice.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(10))
             key = "".join(dice.choice("ABCDEFGHJKLMNPQRSTUVWXYZ23456789") for _ in range(10))
+            team, key = shared or (team, key)
             signing = Credential(tenant, "signing", "token", team=team, key=key)
             for app in dice.sample(APPS, dice.randint(1, 2)):
                 shop = Credential(tenant, f"certificate of {app}".replace(" ", "-"), "certificate", app=app)

@@ -53,6 +53,7 @@ class Judge:
             self.find("stuck", f"this never came to an end: {text}")
         self.judge_arrivals()
         self.judge_identifiers()
+        self.judge_connections()
         for sending in self.model.sendings:
             self.judge_sending(sending)
         self.judge_strangers()
@@ -85,6 +86,19 @@ class Judge:
             if arrival.was_looked_at:
                 self.arrivals[sending.root, arrival.target].append(arrival)
             self.judge_time(sending, arrival)
+
+    def judge_connections(self):
+        """A connection is one tenant's, for one environment and one credential."""
+        users = {}
+        for arrival in self.record.arrivals:
+            sending = self.model.by_payload.get(arrival.body)
+            if sending is None:
+                continue
+            queue = sending.queue
+            user = (queue.tenant, queue.environment, queue.credential.name)
+            first = users.setdefault((arrival.door, arrival.connection), user)
+            if user != first:
+                self.find("connection", f"{self.name(sending)} went over a connection of {'/'.join(first)}")
 
     def judge_request(self, sending, arrival):
         """Environment, credential and every header."""

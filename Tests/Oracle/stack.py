@@ -197,8 +197,10 @@ class Authority:
         return self.issue(name, f"/UID={app}/CN=Apple Push Services: {app}", "\n".join(lines))
 
     def signing_key(self, name):
+        """The file of a key, which is made where there is none of this name."""
         path = f"{self.folder}/{name}.p8"
-        self.openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
+        if not os.path.exists(path):
+            self.openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", path)
         return path
 
 

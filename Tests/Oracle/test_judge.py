@@ -21,9 +21,9 @@ from .model import IDENTIFIER, Model
 
 START = 1_790_000_000.0
 SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
-CERTIFICATE = s.Credential("acme", "shop", "certificate", app="com.example.shop")
+CERTIFICATE = s.Credential("beta", "shop", "certificate", app="com.example.shop")
 SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
-TEST = s.Queue("acme", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0)
+TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0)
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
 
@@ -292,6 +292,11 @@ def to_neighbour(play, books):
     arrival(play, play.alert, E).path = f"/3/device/{D}"
 
 
+def share_connection(play, books):
+    one, other = arrival(play, play.all, A), arrival(play, play.alert, A)
+    one.connection, one.door = other.connection, other.door
+
+
 def change_payload(play, books):
     one = arrival(play, play.alert, A)
     one.body = one.body.replace(b"G", b"g", 1)
@@ -461,6 +466,7 @@ ALTERATIONS = {
         "credential",
     ),
     "an old provider token": (set_header("authorization", provider_token(issued=START - 4000)), "credential"),
+    "a connection of another tenant": (share_connection, "connection"),
     "no certificate": (lambda p, b: setattr(arrival(p, p.all, A), "certificate", ""), "credential"),
     "another certificate": (
         lambda p, b: setattr(arrival(p, p.all, A), "certificate", "com.example.shop 03EA"),
