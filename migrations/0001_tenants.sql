@@ -160,27 +160,21 @@ create table pushq.queue (
   constraint queue_credential_exists foreign key (tenant_id, credential_id) references pushq.credential (tenant_id, id)
 );
 
--- The rate limit of a queue (GCRA). A queue without a row here is not limited. `tat` is the time at which the next
--- permit would be due if all granted so far were used on time.
-create table pushq.pace (
-  queue_id int         not null,
-  rate     float8      not null,                          -- permits per second
-  burst    float8      not null,                          -- permits that may be used at once after a quiet time
-  tat      timestamptz not null default now(),
-  constraint pace_pkey primary key (queue_id),
-  constraint pace_rate_positive check (rate between 0.0001 and 1000000),
-  constraint pace_burst_positive check (burst >= 1 and burst <= 1000000)
-) with (fillfactor = 50);
-
--- The same for all queues of a tenant together: each push takes a permit of its queue's limit and one of its tenant's.
-create table pushq.tenant_pace (
-  tenant_id int         not null,
-  rate      float8      not null,                          -- permits per second
-  burst     float8      not null,                          -- permits that may be used at once after a quiet time
-  tat       timestamptz not null default now(),
-  constraint tenant_pace_pkey primary key (tenant_id),
-  constraint tenant_pace_rate_positive check (rate between 0.0001 and 1000000),
-  constraint tenant_pace_burst_positive check (burst >= 1 and burst <= 1000000)
+-- Rate limits (GCRA): of all queues of a tenant together, of a queue, of a campaign. What has no row here is not
+-- limited by it. Each push takes a permit of every limit that it is subject to (`pushq.take_permits`). The key goes
+-- from the outer limit to the inner one; 0: of the tenant, or of the queue, as a whole.
+create table pushq.rate_limit (
+  tenant_id   int         not null,
+  queue_id    int         not null default 0,
+  campaign_id bigint      not null default 0,
+  rate        float8      not null,                       -- permits per second
+  burst       float8      not null,                       -- permits that may be used at once after a quiet time
+  -- The time at which the next permit would be due if all granted so far were used on time.
+  tat         timestamptz not null default now(),
+  constraint rate_limit_pkey primary key (tenant_id, queue_id, campaign_id),
+  constraint rate_limit_rate_positive check (rate between 0.0001 and 1000000),
+  constraint rate_limit_burst_positive check (burst >= 1 and burst <= 1000000),
+  constraint rate_limit_campaign_has_queue check (queue_id <> 0 or campaign_id = 0)
 ) with (fillfactor = 50);
 
 -- Queues of apps that were removed. Nothing is accepted for them or sent any more. What they held may be millions of

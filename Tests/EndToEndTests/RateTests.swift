@@ -16,7 +16,10 @@ extension `Real processes` {
             try await withRig {
                 $0.devices = Self.jobs * Self.recipientsOfJob + 100
                 $0.rules = #"{"latency_ms": 20}"#
-                $0.sql = "insert into pushq.pace (queue_id, rate, burst) select $queue, \(Self.rate), \(Self.rate) / 10"
+                $0.sql = """
+                    insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                    select tenant_id, id, \(Self.rate), \(Self.rate) / 10 from pushq.queue where id = $queue
+                    """
             } _: { rig in
                 for _ in 0..<2 { try await rig.startWorker().says("started") }
                 let workers = [try await rig.workerID(of: rig.workers[0]), try await rig.workerID(of: rig.workers[1])]

@@ -17,7 +17,10 @@ extension `Real processes` {
             try await withRig {
                 $0.devices = devices
                 $0.hasNeighbour = true
-                $0.sql = "insert into pushq.pace (queue_id, rate, burst) select $queue, 400, 40"
+                $0.sql = """
+                    insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                    select tenant_id, id, 400, 40 from pushq.queue where id = $queue
+                    """
             } _: { rig in
                 try await rig.startWorker().says("started")
                 try await rig.startCampaign()

@@ -57,7 +57,8 @@ extension `Real processes` {
             try await withRig {
                 $0.devices = 8000
                 // Much of the campaign is still to come when the worker has noticed.
-                $0.sql = "insert into pushq.pace (queue_id, rate, burst) values ($queue, 400, 1)"
+                $0.sql =
+                    "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 400, 1 from pushq.queue where id = $queue"
             } _: { rig in
                 let worker = try rig.startWorker()
                 try await worker.says("started")
@@ -84,7 +85,7 @@ extension `Real processes` {
                 #expect(try await rig.number("select count(*) from pushq.lease") == 0)
                 #expect(try await rig.number("select sum(recipient_count) from pushq.job") > 0)
                 try await rig.run(
-                    "delete from pushq.migration where version = 9001; delete from pushq.pace")
+                    "delete from pushq.migration where version = 9001; delete from pushq.rate_limit")
                 try rig.startWorker()
                 try await rig.waitUntilFinished()
                 let audit = try await rig.audit(.clean)

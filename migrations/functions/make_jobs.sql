@@ -7,10 +7,9 @@ create or replace function pushq.job_size(queue_id int) returns int
 language plpgsql stable as $$
 begin
   return coalesce((
-    select least(500, greatest(1, coalesce((least(p.rate, t.rate) * 2)::int, 500)))
+    select least(500, greatest(1, coalesce((min(r.rate) * 2)::int, 500)))
     from pushq.queue q
-    left join pushq.pace p on p.queue_id = q.id
-    left join pushq.tenant_pace t on t.tenant_id = q.tenant_id
+    left join pushq.rate_limit r on r.tenant_id = q.tenant_id and r.queue_id in (0, q.id) and r.campaign_id = 0
     where q.id = $1), 500);
 end $$;
 

@@ -18,7 +18,7 @@ begin
   end if;
   select coalesce(array_agg(id), '{}') into queues from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id;
   insert into pushq.removed_queue (queue_id) select unnest(queues);
-  delete from pushq.pace p where p.queue_id = any (queues);
+  delete from pushq.rate_limit r where r.tenant_id = app.tenant_id and r.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);
   delete from pushq.judgement j where j.queue_id = any (queues);
   delete from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id;

@@ -10,7 +10,7 @@ from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.queue q on q.id = n.queue_id
 join pushq.tenant t on t.id = l.tenant_id
-left join pushq.pace p on p.queue_id = n.queue_id
+left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
 where l.login = pushq.caller();
 
 -- The campaigns of the tenants that the caller was granted, with their counts.

@@ -23,7 +23,10 @@ extension Scenario {
                 name: "open-transactions",
                 adjust: { settings, _ in
                     settings.hasNeighbour = true
-                    settings.sql = "insert into pushq.pace (queue_id, rate, burst) values ($queue, 100000, 100000)"
+                    settings.sql = """
+                        insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                        select tenant_id, id, 100000, 100000 from pushq.queue where id = $queue
+                        """
                 }, expectation: .clean,
                 disturb: { trial in
                     try await trial.begin()
@@ -94,7 +97,7 @@ extension Scenario {
             "begin; select pushq.pause_campaign('\(queue)', 'campaign 2')",
             "begin; select pushq.register_device('\(queue)', \(token(1)), 'somebody')",
             "begin; select pushq.unregister_device('\(queue)', \(token(2)))",
-            "begin; select from pushq.pace for update",
+            "begin; select from pushq.rate_limit for update",
             "begin; select from pushq.queue where id = pushq.queue_id('\(queue)') for no key update",
             "begin; select from pushq.job order by id desc limit 5 for update",
             "begin; select count(*) from pushq.lease; select count(*) from pushq.body; select count(*) from pushq.result",

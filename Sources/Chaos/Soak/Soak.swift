@@ -29,7 +29,10 @@ struct Soak {
         settings.rules = Self.rules
         settings.isRecorded = false
         settings.sql =
-            "insert into pushq.pace (queue_id, rate, burst) values ($queue, \(SoakLoad.rate), \(SoakLoad.rate / 2))"
+            """
+            insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+            select tenant_id, id, \(SoakLoad.rate), \(SoakLoad.rate / 2) from pushq.queue where id = $queue
+            """
         let columns = SoakSample.columns
         say("| \(columns.joined(separator: " | ")) |\n|\(String(repeating: " --: |", count: columns.count))")
         let rows = try await Rig.run(on: postgres, settings) { _, rig in try await work(rig) }

@@ -18,6 +18,7 @@ package enum Parameter: Sendable {
     case int2Array([Int16])
     case int4Array([Int32])
     case int8Array([Int64])
+    case float8Array([Double])
     case textArray([String])
     case byteaArray([[UInt8]])
     case timestamptzArray([Int64])

@@ -35,6 +35,7 @@ struct ParameterEncoder {
         case .int2Array(let values): array(TypeID.int2, values) { $0 }
         case .int4Array(let values): array(TypeID.int4, values) { $0 }
         case .int8Array(let values): array(TypeID.int8, values) { $0 }
+        case .float8Array(let values): array(TypeID.float8, values) { Int64(bitPattern: $0.bitPattern) }
         case .timestamptzArray(let values): array(TypeID.timestamptz, values) { PostgresEpoch.encode($0) }
         case .textArray(let values): array(TypeID.text, values) { $0.bytes.append(contentsOf: $1.utf8) }
         case .byteaArray(let values): array(TypeID.bytea, values) { $0.bytes.append(contentsOf: $1) }

@@ -31,6 +31,7 @@ enum TypeID {
         case int4: 1007
         case text: 1009
         case int8: 1016
+        case float8: 1022
         case timestamptz: 1185
         default: preconditionFailure("no arrays of type \(element) are sent")
         }

@@ -33,7 +33,7 @@ extension Statement {
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.queue_name n on n.queue_id = q.id
-        left join pushq.pace p on p.queue_id = q.id
+        left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where $tenant::text is null or t.name = $tenant
         order by n.tenant, n.app, n.environment
@@ -76,16 +76,32 @@ extension Statement {
     static let setRate = Statement(
         "set_rate",
         #"""
-        insert into pushq.pace as p (queue_id, rate, burst)
-        values (pushq.queue_id($queue), $rate::float8, coalesce($burst::float8, greatest(1, ceil($rate::float8 / 10))))
-        on conflict on constraint pace_pkey do update set rate = excluded.rate, burst = excluded.burst
+        insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+        select q.tenant_id, q.id, $rate::float8, coalesce($burst::float8, greatest(1, ceil($rate::float8 / 10)))
+        from pushq.queue q
+        where q.id = pushq.queue_id($queue)
+        on conflict on constraint rate_limit_pkey do update set rate = excluded.rate, burst = excluded.burst
+        returning pushq.tell('queue', queue_id)::text
         """#)
 
     static let setBurst = Statement(
         "set_burst",
-        "update pushq.pace set burst = $burst::float8 where queue_id = pushq.queue_id($queue) returning queue_id")
+        #"""
+        update pushq.rate_limit
+        set burst = $burst::float8
+        where tenant_id = (select tenant_id from pushq.queue where id = pushq.queue_id($queue))
+          and queue_id = pushq.queue_id($queue) and campaign_id = 0
+        returning queue_id
+        """#)
 
-    static let liftRate = Statement("lift_rate", "delete from pushq.pace where queue_id = pushq.queue_id($queue)")
+    static let liftRate = Statement(
+        "lift_rate",
+        #"""
+        delete from pushq.rate_limit
+        where tenant_id = (select tenant_id from pushq.queue where id = pushq.queue_id($queue))
+          and queue_id = pushq.queue_id($queue) and campaign_id = 0
+        returning pushq.tell('queue', queue_id)::text
+        """#)
 }
 
 /// A queue as an operator sees it.

@@ -17,7 +17,7 @@ extension Statement {
                t.created_at,
                t.history_days, t.feedback_days, t.weight::float8, p.rate, p.burst
         from pushq.tenant t
-        left join pushq.tenant_pace p on p.tenant_id = t.id
+        left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         where $name::text is null or t.name = $name
         order by t.name
         """#)
@@ -46,20 +46,20 @@ extension Statement {
     static let setTenantRate = Statement(
         "set_tenant_rate",
         #"""
-        insert into pushq.tenant_pace as p (tenant_id, rate, burst)
+        insert into pushq.rate_limit (tenant_id, rate, burst)
         select t.id, $rate::float8, coalesce($burst::float8, greatest(1, ceil($rate::float8 / 10)))
         from pushq.tenant t
         where t.name = $name
-        on conflict on constraint tenant_pace_pkey do update set rate = excluded.rate, burst = excluded.burst
+        on conflict on constraint rate_limit_pkey do update set rate = excluded.rate, burst = excluded.burst
         returning pushq.tell('tenant', tenant_id)::text
         """#)
 
     static let liftTenantRate = Statement(
         "lift_tenant_rate",
         #"""
-        delete from pushq.tenant_pace p
+        delete from pushq.rate_limit p
         using pushq.tenant t
-        where t.name = $name and p.tenant_id = t.id
+        where t.name = $name and p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         returning pushq.tell('tenant', t.id)::text
         """#)
 }

@@ -1,53 +1,49 @@
 import QueueCore
 
 extension Statement {
-    static let takePermits = takePermits("take_permits", from: "pushq.pace", by: "queue_id")
-    static let takeTenantPermits = takePermits("take_tenant_permits", from: "pushq.tenant_pace", by: "tenant_id")
+    /// Takes permits from rate limits: see `pushq.take_permits`.
+    static let takePermits = Statement(
+        "take_permits",
+        #"""
+        select tenant_id, queue_id, campaign_id, granted, rate, starts_in, late, again_in
+        from pushq.take_permits($tenants, $queues, $campaigns, $wanted, $held, $shares, $horizon, $lateness, $moment)
+        """#)
+}
 
-    /// Takes permits from rate limits (GCRA): moves each one's theoretical arrival time on by what it grants.
-    ///
-    /// `$horizon`: how far ahead permits may lie; `$grace`: how many seconds late a permit may be used. What may be
-    /// used late is taken off the burst, so that no second goes over the rate and the burst together.
-    private static func takePermits(_ name: String, from table: String, by key: String) -> Statement {
-        Statement(
-            name,
-            #"""
-            with asked as materialized (
-              select p.\#(key) as id, p.rate, p.burst, p.tat, a.wanted
-              from unnest($ids::int[], $wanted::int[]) as a(id, wanted)
-              join \#(table) p on p.\#(key) = a.id
-              order by p.\#(key)
-              -- A limit may be locked by an operator who is changing it; others must not wait for that.
-              for no key update of p skip locked),
-            room as (
-              select id, rate, start,
-                     -- Those due by the horizon, the one at `start` itself among them.
-                     least(wanted, greatest(0, floor(extract(epoch from clock_timestamp() + $horizon::interval - start) * rate) + 1))::int
-                       as granted
-              from asked
-              -- After a quiet time as many are due at once as the burst allows. No permit was ever granted later than
-              -- the horizon: a time beyond it is from before the clock was set back.
-              cross join lateral (
-                select greatest(
-                         least(tat, clock_timestamp() + $horizon::interval + 1 / rate * interval '1 second'),
-                         clock_timestamp() - (greatest(burst - $grace::float8 * rate, 0) - 1) / rate * interval '1 second') as start) s)
-            update \#(table) p
-            set tat = r.start + r.granted / r.rate * interval '1 second'
-            from room r
-            where p.\#(key) = r.id
-            returning r.id, r.granted, p.rate, (extract(epoch from r.start - clock_timestamp()) * 1000000)::bigint as starts_in
-            """#)
+/// Whose rate limit it is. What has several limits takes permits of the innermost, each of which is one of all of them.
+package struct RateLimitOwner: Hashable, Sendable {
+    package let tenantID: Int32
+    /// 0 for all queues of the tenant together.
+    package let queueID: Int32
+    /// 0 for all that is sent of the queue.
+    package let campaignID: Int64
+
+    package static func tenant(_ id: Int32) -> RateLimitOwner { .init(tenantID: id, queueID: 0, campaignID: 0) }
+
+    package static func queue(_ id: Int32, ofTenant tenantID: Int32) -> RateLimitOwner {
+        .init(tenantID: tenantID, queueID: id, campaignID: 0)
     }
 }
 
-/// Whose rate limit it is.
-package enum RateLimitOwner: Hashable, Sendable {
-    case queue(Int32)
-    /// All queues of a tenant together.
-    case tenant(Int32)
+/// A worker's request for permits of one limit and of those around it.
+package struct PermitRequest: Equatable, Sendable {
+    package let owner: RateLimitOwner
+    /// Permits that it can use.
+    package let wanted: Int
+    /// Permits that it has and did not use yet.
+    package let held: Int
+    /// Its weight among the requests for the same tenant; the heaviest has 1.
+    package let share: Double
+
+    package init(owner: RateLimitOwner, wanted: Int, held: Int = 0, share: Double = 1) {
+        self.owner = owner
+        self.wanted = wanted
+        self.held = held
+        self.share = share
+    }
 }
 
-/// Permits that a rate limit granted.
+/// Permits that rate limits granted.
 package struct GrantedPermits: Sendable {
     package let owner: RateLimitOwner
     package let count: Int
@@ -55,40 +51,49 @@ package struct GrantedPermits: Sendable {
     package let rate: Double
     /// From the database's moment of granting until the first permit's time; below zero by as much as the burst allows.
     package let startsIn: Duration
+    /// How long after its time each may be used.
+    package let lateness: Duration
+    /// When it is worth asking again.
+    package let againIn: Duration
+
+    package init(
+        owner: RateLimitOwner, count: Int, rate: Double, startsIn: Duration, lateness: Duration, againIn: Duration
+    ) {
+        self.owner = owner
+        self.count = count
+        self.rate = rate
+        self.startsIn = startsIn
+        self.lateness = lateness
+        self.againIn = againIn
+    }
 }
 
 extension PostgresConnection {
-    /// Takes up to `wanted` permits from each rate limit, none of them due later than `horizon` from now. Limits that
-    /// are not there are missing in the answer, and those that another transaction has locked at this moment.
+    /// Takes permits from rate limits, none of them due later than `horizon` from now. Requests without a limit are
+    /// missing in the answer, and those for a limit that another transaction has locked at this moment.
+    /// - Parameter moment: when that is, in microseconds since 1970; nil for the server's time.
     package func takePermits(
-        _ wanted: [(owner: RateLimitOwner, permits: Int)], horizon: Duration
+        _ requests: [PermitRequest], horizon: Duration, at moment: Int64? = nil
     ) async throws(PostgresError) -> [GrantedPermits] {
-        var (queues, tenants): ([(Int32, Int)], [(Int32, Int)]) = ([], [])
-        for (owner, permits) in wanted {
-            switch owner {
-            case .queue(let id): queues.append((id, permits))
-            case .tenant(let id): tenants.append((id, permits))
-            }
-        }
-        return try await take(queues, .takePermits, RateLimitOwner.queue, horizon)
-            + take(tenants, .takeTenantPermits, RateLimitOwner.tenant, horizon)
-    }
-
-    private func take(
-        _ wanted: [(id: Int32, permits: Int)], _ statement: Statement, _ owner: (Int32) -> RateLimitOwner,
-        _ horizon: Duration
-    ) async throws(PostgresError) -> [GrantedPermits] {
-        guard !wanted.isEmpty else { return [] }
         let rows = try await execute(
-            statement,
+            .takePermits,
             [
-                "ids": .int4Array(wanted.map(\.id)), "wanted": .int4Array(wanted.map { Int32($0.permits) }),
-                "horizon": .interval(horizon), "grace": .float8(PermitRun.grace / .seconds(1)),
+                "tenants": .int4Array(requests.map(\.owner.tenantID)),
+                "queues": .int4Array(requests.map(\.owner.queueID)),
+                "campaigns": .int8Array(requests.map(\.owner.campaignID)),
+                "wanted": .int4Array(requests.map { Int32($0.wanted) }),
+                "held": .int4Array(requests.map { Int32($0.held) }), "shares": .float8Array(requests.map(\.share)),
+                "horizon": .interval(horizon), "lateness": .interval(PermitRun.lateness),
+                "moment": .timestamptz(moment),
             ])
         return rows.map { row in
             GrantedPermits(
-                owner: owner(row.int4("id")), count: Int(row.int4("granted")), rate: row.float8("rate"),
-                startsIn: .microseconds(row.int8("starts_in")))
+                owner: RateLimitOwner(
+                    tenantID: row.int4("tenant_id"), queueID: row.int4("queue_id"),
+                    campaignID: row.int8("campaign_id")),
+                count: Int(row.int4("granted")), rate: row.float8("rate"),
+                startsIn: .microseconds(row.int8("starts_in")), lateness: .microseconds(row.int8("late")),
+                againIn: .microseconds(row.int8("again_in")))
         }
     }
 }

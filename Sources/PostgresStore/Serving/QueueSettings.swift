@@ -14,8 +14,8 @@ extension Statement {
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.queue_name n on n.queue_id = q.id
-        left join pushq.pace p on p.queue_id = q.id
-        left join pushq.tenant_pace tp on tp.tenant_id = q.tenant_id
+        left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
+        left join pushq.rate_limit tp on tp.tenant_id = q.tenant_id and tp.queue_id = 0 and tp.campaign_id = 0
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.id = any ($queue_ids::int[])
         """#)

@@ -1,14 +1,14 @@
-/// A run of permits to send, each with a time of its own, taken from a queue's rate limit.
+/// A run of permits to send, each with a time of its own, taken from rate limits.
 ///
 /// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the
-/// burst), and lapses `grace` later. Because a permit has a time and lapses, a rate holds exactly across any number of
+/// burst), and lapses `lateness` later. Because a permit has a time and lapses, a rate holds exactly across any number of
 /// workers, stalled ones included: what a sleeper took is void when it wakes. (Permits without times bound when they
 /// are granted, not when they are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
-    /// How long after its time a permit may be used. What may be used late is taken off the burst when permits are
-    /// granted, so that no second goes over rate and burst. (A queue's burst is a tenth of a second of its rate unless
-    /// it is set.)
-    package static let grace = Duration.milliseconds(100)
+    /// How long after its time a permit of one limit may be used. What may be used late is taken off the burst when
+    /// permits are granted, so that no second goes over rate and burst. (A burst is a tenth of a second of its rate
+    /// unless it is set.)
+    package static let lateness = Duration.milliseconds(100)
 
     /// When the first permit would have been due; before `granted` by as much as the burst allows.
     package let start: ContinuousClock.Instant
@@ -18,15 +18,21 @@ package struct PermitRun: Sendable {
     package let rate: Double
     /// How many permits the run has.
     package let count: Int
+    /// How long after its time each of them may be used.
+    package let lateness: Duration
     /// How many of them are used or lapsed.
     package private(set) var spent = 0
 
-    package init(start: ContinuousClock.Instant, granted: ContinuousClock.Instant, rate: Double, count: Int) {
+    package init(
+        start: ContinuousClock.Instant, granted: ContinuousClock.Instant, rate: Double, count: Int,
+        lateness: Duration = lateness
+    ) {
         precondition(rate > 0, "a rate is above 0")
         self.start = start
         self.granted = granted
         self.rate = rate
         self.count = count
+        self.lateness = lateness
     }
 
     /// Whether no permit is left.
@@ -39,8 +45,8 @@ package struct PermitRun: Sendable {
 
     /// Drops the permits that have lapsed at `now` and returns how many may be used at this moment.
     package mutating func available(at now: ContinuousClock.Instant) -> Int {
-        if now - Self.grace >= granted {
-            spent = min(count, max(spent, permitsDue(by: now - Self.grace)))
+        if now - lateness >= granted {
+            spent = min(count, max(spent, permitsDue(by: now - lateness)))
         }
         guard now >= granted else { return 0 }
         return max(0, min(count, permitsDue(by: now)) - spent)

@@ -145,8 +145,8 @@ final class Dispatcher {
         var isShortOfPermits = false
         for queue in active where queue.mayWork && queue.isPaced && queue.unsent > 0 {
             // A permit that is due already waits for room, which answers make.
-            if let next = queue.nextPermit, next > now { alarm = min(alarm ?? next, next) }
-            isShortOfPermits = isShortOfPermits || queue.isShortOfPermits
+            if let next = queue.permits.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+            isShortOfPermits = isShortOfPermits || queue.permits.permitsLeft < queue.unsent
         }
         if isShortOfPermits { lacksPermits.raise() }
         permitTimer?.cancel()

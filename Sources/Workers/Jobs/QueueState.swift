@@ -34,7 +34,7 @@ final class QueueState {
     /// Set while this worker will not send for it, whatever its settings say: see ``ServedQueues``.
     var isBlocked = false
 
-    /// Its own limit, beside that of its tenant.
+    /// Its own limit. Its permits are also those of its tenant's.
     var limit: RateLimit
 
     /// When its settings were read, and when there was last work for it.
@@ -225,26 +225,29 @@ final class QueueState {
         return min(rate, ofTenant)
     }
 
-    /// When the next permits may be used, its own and its tenant's; nil if none were taken.
-    var nextPermit: ContinuousClock.Instant? {
-        guard let own = limit.nextPermit, let ofTenant = tenant.limit.nextPermit else {
-            return limit.nextPermit ?? tenant.limit.nextPermit
-        }
-        return max(own, ofTenant)
+    /// The permits that it sends with: its own, or those that its tenant has for all queues without a limit of their own. One of its own
+    /// is also one of its tenant's, so that a worker that has it can use it.
+    var permits: RateLimit {
+        get { limit.rate == nil ? tenant.limit : limit }
+        set { if limit.rate == nil { tenant.limit = newValue } else { limit = newValue } }
     }
 
-    /// Whether fewer permits were taken than there are recipients.
-    var isShortOfPermits: Bool { limit.isShort(of: unsent) || tenant.limit.isShort(of: unsent) }
+    /// Of which limit they are.
+    var permitOwner: RateLimitOwner {
+        limit.rate == nil ? .tenant(settings.tenantID) : .queue(id, ofTenant: settings.tenantID)
+    }
+
+    /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send with them.
+    func demandForPermits(now: ContinuousClock.Instant) -> Int { isConnected ? min(unsent, stock(now: now)) : 0 }
 
     /// The pushes that its rate limits allow now.
     func allowance(at now: ContinuousClock.Instant) -> Int {
-        min(limit.allowance(at: now), tenant.limit.allowance(at: now))
+        limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
     }
 
     /// Counts pushes that were sent, and uses their permits.
     func noteSent(_ count: Int, at now: ContinuousClock.Instant) {
-        limit.use(count, at: now)
-        tenant.limit.use(count, at: now)
+        if limit.rate == nil { tenant.limit.use(count, at: now) } else { limit.use(count, at: now) }
         sentSinceMeasured += count
     }
 }

@@ -3,7 +3,7 @@ import QueueCore
 /// A rate limit as this worker holds it: what it is, and the permits that were taken from it and not used.
 struct RateLimit {
     /// Pushes per second; nil: no limit.
-    var rate: Double?
+    private(set) var rate: Double?
     /// Permits taken and not used, the earliest first. Empty where there is no limit.
     private(set) var permits: [PermitRun] = []
     /// PostgreSQL is asked for permits again at this time at the earliest.
@@ -18,13 +18,18 @@ struct RateLimit {
     var permitsLeft: Int { permits.reduce(0) { $0 + $1.count - $1.spent } }
 
     /// When the next permit may be used; nil if none was taken.
-    var nextPermit: ContinuousClock.Instant? { permits.first?.next }
+    var nextPermit: ContinuousClock.Instant? { permits.lazy.compactMap(\.next).min() }
 
-    /// Whether fewer permits were taken than there are recipients.
-    func isShort(of recipients: Int) -> Bool { rate != nil && permitsLeft < recipients }
+    /// Takes over a rate. If it is another one, what was known of the next permit does not hold any more.
+    mutating func change(to new: Double?, now: ContinuousClock.Instant) {
+        guard new != rate else { return }
+        rate = new
+        if new == nil { permits = [] }
+        nextTake = now
+    }
 
     /// Keeps permits that were granted.
-    mutating func add(_ run: PermitRun) { permits.append(run) }
+    mutating func add(_ run: PermitRun) { if rate != nil { permits.append(run) } }
 
     /// The pushes that it allows at `now`; permits that have lapsed are dropped.
     mutating func allowance(at now: ContinuousClock.Instant) -> Int {

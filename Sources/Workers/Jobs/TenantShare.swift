@@ -7,7 +7,7 @@ import QueueCore
 final class TenantShare {
     /// Its place in the order among the tenants of this worker.
     var turn = FairShare.Turn(weight: 1)
-    /// The limit of all its queues together.
+    /// The limit of all its queues together. Its permits are for those without a limit of their own.
     var limit: RateLimit
     /// The order among its queues.
     var queues = FairShare()

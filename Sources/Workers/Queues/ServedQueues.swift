@@ -200,7 +200,7 @@ struct ServedQueues {
             guard reading.number > lastForgotten else { return nil }
             let tenant = tenants[new.tenantID] ?? TenantShare(now: now)
             tenants[new.tenantID] = tenant
-            take(new, for: tenant)
+            take(new, for: tenant, now: now)
             let queue = QueueState(settings: new, of: tenant, now: now)
             entries[id] = Entry(queue: queue, reading: reading.number)
             return Change(queue: queue, reading: reading.number, isNew: true, didWork: false, news: nil)
@@ -209,11 +209,13 @@ struct ServedQueues {
         entry.reading = reading.number
         let queue = entry.queue
         let (didWork, wasPaused) = (queue.mayWork, queue.settings.isPaused)
+        // The next permit is due at another time, too, when the rate around it is another one.
+        if new.tenantRate != queue.settings.tenantRate { queue.limit.nextTake = now }
         queue.settings = new
         queue.readAt = now
         queue.turn.weight = new.weight
-        queue.limit.rate = new.rate
-        take(new, for: queue.tenant)
+        queue.limit.change(to: new.rate, now: now)
+        take(new, for: queue.tenant, now: now)
         entries[id] = entry
         let news: EngineEvent? =
             if new.isPaused == wasPaused { nil } else if new.isPaused { .queueIsPaused(queue: "\(new.name)") } else {
@@ -223,9 +225,9 @@ struct ServedQueues {
     }
 
     /// Takes over what a tenant's queues have in common.
-    private func take(_ new: QueueSettings, for tenant: TenantShare) {
+    private func take(_ new: QueueSettings, for tenant: TenantShare, now: ContinuousClock.Instant) {
         tenant.turn.weight = new.tenantWeight
-        tenant.limit.rate = new.tenantRate
+        tenant.limit.change(to: new.tenantRate, now: now)
     }
 
     /// Whether settings are still the last that were taken over. Others may have come while gateways were opened.

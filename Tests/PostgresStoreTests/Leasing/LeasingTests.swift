@@ -69,7 +69,9 @@ import Transport
     @Test func `is done by one worker only, though others claim at the same time`() async throws {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: 50)
-            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.run(
+                "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 0.5, 1 from pushq.queue"
+            )
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await queue.number("select count(*) from pushq.job") == 50)
             var claims: [Task<[Int64], any Error>] = []

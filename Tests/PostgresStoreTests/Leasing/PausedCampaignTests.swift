@@ -100,7 +100,9 @@ import Transport
     func `keeps no worker from writing, giving back, rescuing or ending its jobs`(call: String) async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
-            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.run(
+                "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 0.5, 1 from pushq.queue"
+            )
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 3)
@@ -129,7 +131,9 @@ import Transport
     @Test func `keeps no job of its campaign from ending, though it holds all the counts`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 2)
-            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.run(
+                "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 0.5, 1 from pushq.queue"
+            )
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 2)
@@ -158,7 +162,9 @@ import Transport
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 4)
-            try await queue.run("insert into pushq.pace (queue_id, rate, burst) select id, 0.5, 1 from pushq.queue")
+            try await queue.run(
+                "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 0.5, 1 from pushq.queue"
+            )
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 4)
@@ -215,14 +221,16 @@ import Transport
             let queue = try await QueueFixture(database)
             try await queue.run(
                 """
-                insert into pushq.pace (queue_id, rate, burst, tat) select id, 10, 10, now() - interval '1 minute' from pushq.queue;
-                insert into pushq.pace (queue_id, rate, burst, tat) values (9999, 10, 10, now() - interval '1 minute')
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst, tat)
+                select tenant_id, id, 10, 10, now() - interval '1 minute' from pushq.queue
+                union all select tenant_id, 9999, 10, 10, now() - interval '1 minute' from pushq.queue
                 """)
             let other = try await database.connect()
-            try await other.runScript("begin; update pushq.pace set rate = 5 where queue_id = \(queue.id)")
-            let granted = try await queue.connection.takePermits(
-                [(owner: .queue(queue.id), permits: 3), (owner: .queue(9999), permits: 3)], horizon: .milliseconds(250))
-            #expect(granted.map(\.owner) == [.queue(9999)])
+            try await other.runScript("begin; update pushq.rate_limit set rate = 5 where queue_id = \(queue.id)")
+            let tenant = Int32(try await queue.number("select id from pushq.tenant"))
+            let requests = [queue.id, 9999].map { PermitRequest(owner: .queue($0, ofTenant: tenant), wanted: 3) }
+            let granted = try await queue.connection.takePermits(requests, horizon: .milliseconds(250))
+            #expect(granted.map(\.owner) == [.queue(9999, ofTenant: tenant)])
             try await other.runScript("rollback")
         }
     }

@@ -9,7 +9,8 @@ import Testing
     /// A send to `devices` tokens, to be made into jobs of two.
     private func send(_ devices: Int, in queue: QueueFixture, options: String = "") async throws -> Int64 {
         try await queue.run(
-            "insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), 1, 1) on conflict do nothing")
+            "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 1, 1 from pushq.queue where id = \(queue.id) on conflict do nothing"
+        )
         let tokens = (0..<devices).map { "'00\(10 + $0)'" }.joined(separator: ",")
         let sql = #"pushq.send('\#(Self.name)', '{"aps":{"alert":"x"}}', array[\#(tokens)]\#(options))"#
         return Int64(try await queue.number("select \(sql)"))

@@ -3,91 +3,206 @@ import TestSupport
 import Testing
 import Transport
 
+/// The moment of the first call, in microseconds since 1970.
+private let start: Int64 = 1_900_000_000_000_000
+
+/// Most of these tests say what time it is, so that they do not depend on how fast the machine is.
 @Suite(.timeLimit(.minutes(5))) struct `Taking permits` {
-    private func withRate(
-        _ rate: Double, burst: Double, _ body: @escaping @Sendable (QueueFixture) async throws -> Void
-    ) async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            try await queue.run(
-                "insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), \(rate), \(burst))")
-            try await body(queue)
+    private struct Fixture {
+        let queue: QueueFixture
+        let tenant: Int32
+
+        var ofQueue: RateLimitOwner { .queue(queue.id, ofTenant: tenant) }
+        var ofTenant: RateLimitOwner { .tenant(tenant) }
+
+        /// Sets limits, unused for an hour.
+        func limit(
+            queue rate: Double? = nil, burst: Double = 1, tenant tenantRate: Double? = nil, tenantBurst: Double = 1
+        )
+            async throws
+        {
+            let limits = [(queue.id, rate, burst), (0, tenantRate, tenantBurst)]
+            for (id, rate, burst) in limits {
+                guard let rate else { continue }
+                try await queue.run(
+                    """
+                    insert into pushq.rate_limit (tenant_id, queue_id, rate, burst, tat)
+                    values (\(tenant), \(id), \(rate), \(burst), to_timestamp(\(start / 1_000_000)) - interval '1 hour')
+                    """)
+            }
+        }
+
+        func take(
+            _ wanted: Int, of owner: RateLimitOwner, held: Int = 0, share: Double = 1, at milliseconds: Int64 = 0,
+            horizon: Duration = .milliseconds(250)
+        ) async throws -> GrantedPermits {
+            let request = PermitRequest(owner: owner, wanted: wanted, held: held, share: share)
+            let granted = try await queue.connection.takePermits(
+                [request], horizon: horizon, at: start + milliseconds * 1000)
+            return try #require(granted.first)
         }
     }
 
-    private func take(_ permits: Int, of queue: QueueFixture, horizon: Duration = .milliseconds(250)) async throws
-        -> GrantedPermits
-    {
-        try await queue.connection.takePermits([(owner: .queue(queue.id), permits: permits)], horizon: horizon)[0]
+    private func withTenant(_ body: @escaping @Sendable (Fixture) async throws -> Void) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let tenant = Int32(try await queue.number("select tenant_id from pushq.queue where id = \(queue.id)"))
+            try await body(Fixture(queue: queue, tenant: tenant))
+        }
     }
 
     @Test func `grants the burst at once after a quiet time, then what the rate brings within the horizon`()
         async throws
     {
-        try await withRate(100, burst: 30) { queue in
-            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
-            let first = try await take(1000, of: queue)
-            // Of a burst of 30 ten are kept back for permits that are used late; 25 more are due within a quarter of a second.
-            #expect((44...46).contains(first.count))
-            #expect(first.startsIn <= .milliseconds(-185))
-            let before = ContinuousClock.now
-            let second = try await take(1000, of: queue)
-            let passed = before.duration(to: .now) / .seconds(1)
-            // The time between the two calls brings some more; how much lies with the machine.
-            #expect(second.count <= Int(passed * 100) + 3)
+        try await withTenant { world in
+            try await world.limit(queue: 100, burst: 31)
+            // Of a burst of 31 ten are kept back for permits that are used late; the one at this moment and 25 more are due within a
+            // quarter of a second. Four fifths of that are for one who has none.
+            let first = try await world.take(1000, of: world.ofQueue)
+            #expect(first.startsIn == .milliseconds(-200))
+            #expect(first.count == 36)
+            // Those of the burst are used at once, 16 are held.
+            let second = try await world.take(1000, of: world.ofQueue, held: 16)
+            #expect(second.count == 4)
+            #expect(second.startsIn == .milliseconds(160))
+            #expect(second.lateness == .milliseconds(100))
         }
     }
 
-    @Test func `grants no more than is wanted, and the rest to the next who asks`() async throws {
-        try await withRate(100, burst: 1) { queue in
-            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
-            #expect(try await take(5, of: queue).count == 5)
-            #expect(try await take(5, of: queue).count == 5)
+    @Test func `grants no more than is wanted, and leaves something to the next who asks`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 100)
+            #expect(try await world.take(5, of: world.ofQueue).count == 5)
+            #expect(try await world.take(1000, of: world.ofQueue).count == 16)
+            #expect(try await world.take(1000, of: world.ofQueue, held: 16).count == 0)
+            let other = try await world.take(1000, of: world.ofQueue)
+            #expect(other.count == 4)
+            #expect(other.startsIn == .milliseconds(210))
         }
     }
 
     @Test func `grants a slow queue its one permit when it comes within the horizon`() async throws {
-        try await withRate(0.7, burst: 1) { queue in
-            try await queue.run("update pushq.pace set tat = now() - interval '1 hour'")
-            #expect(try await take(1, of: queue).count == 1)
-            let none = try await take(1, of: queue)
+        try await withTenant { world in
+            try await world.limit(queue: 0.8)
+            #expect(try await world.take(1, of: world.ofQueue).count == 1)
+            let none = try await world.take(1, of: world.ofQueue)
             #expect(none.count == 0)
-            #expect((.milliseconds(1100)...(.milliseconds(1530))).contains(none.startsIn))
+            #expect(none.startsIn == .milliseconds(1250))
+            #expect(none.againIn == .milliseconds(1125))
+            #expect(try await world.take(1, of: world.ofQueue, at: 999).count == 0)
+            #expect(try await world.take(1, of: world.ofQueue, at: 1000).count == 1)
         }
     }
 
-    @Test func `grants a tenant's permits beside those of its queues, each by its own limit`() async throws {
-        try await withRate(100, burst: 10) { queue in
-            try await queue.run(
-                """
-                insert into pushq.tenant_pace (tenant_id, rate, burst) select id, 1000, 100 from pushq.tenant;
-                update pushq.pace set tat = now() + interval '1 hour';
-                update pushq.tenant_pace set tat = clock_timestamp()
-                """)
-            let tenant = Int32(try await queue.number("select id from pushq.tenant"))
-            let granted = try await queue.connection.takePermits(
-                [(owner: .queue(queue.id), permits: 5), (owner: .tenant(tenant), permits: 5)],
-                horizon: .milliseconds(250))
-            #expect(granted.map(\.owner) == [.queue(queue.id), .tenant(tenant)])
-            #expect(granted.map(\.count) == [0, 5])
-            #expect(granted.map(\.rate) == [100, 1000])
+    @Test func `grants a queue no permit that is not one of its tenant's, too`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 100, burst: 10, tenant: 20, tenantBurst: 2)
+            let first = try await world.take(1000, of: world.ofQueue)
+            #expect(first.rate == 20, "the slower one of the two")
+            #expect(first.count == 4)
+            #expect(first.lateness == .milliseconds(50))
+            // Other queues of the tenant find what is left.
+            let others = try await world.take(1000, of: world.ofTenant)
+            #expect(others.count == 1)
+            #expect(others.startsIn == .milliseconds(175))
+            #expect(try await world.take(1000, of: world.ofQueue, held: 4).count == 0)
+        }
+    }
+
+    @Test func `takes no permit of a tenant's limit that the queue's does not grant`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 2, tenant: 1000, tenantBurst: 200)
+            #expect(try await world.take(10, of: world.ofQueue).count == 1)
+            let none = try await world.take(10, of: world.ofQueue)
+            #expect(none.count == 0)
+            #expect(none.startsIn == .milliseconds(475))
+            // The tenant has what it had, but for one.
+            let others = try await world.take(1000, of: world.ofTenant)
+            #expect(others.startsIn == .milliseconds(-99))
+        }
+    }
+
+    @Test func `takes no permit ahead by which others of the tenant could send before`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 10, tenant: 100, tenantBurst: 10)
+            let first = try await world.take(10, of: world.ofQueue)
+            #expect(first.count == 1)
+            // The queue's next one is due in 75 ms, and the tenant's others may send until then.
+            #expect(try await world.take(10, of: world.ofQueue, at: 20).count == 0)
+            #expect(try await world.take(10, of: world.ofQueue, at: 60).count == 1)
+            let others = try await world.take(1000, of: world.ofTenant, at: 60)
+            #expect(others.startsIn == .milliseconds(0))
+        }
+    }
+
+    @Test func `gives a queue its own rate while the tenant's others take all that there is`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 20, burst: 2, tenant: 200, tenantBurst: 20)
+            var (ofQueue, ofOthers) = (0, 0)
+            var held = 0
+            for step in 0..<400 {
+                let now = Int64(step * 25)
+                held = max(0, held - 5)
+                let others = try await world.take(1000, of: world.ofTenant, held: held, at: now)
+                ofOthers += others.count
+                held += others.count
+                if step.isMultiple(of: 2) { ofQueue += try await world.take(2, of: world.ofQueue, at: now).count }
+            }
+            // In ten seconds, and a quarter ahead.
+            #expect((196...206).contains(ofQueue), "\(ofQueue)")
+            #expect((2040...2060).contains(ofQueue + ofOthers), "\(ofQueue) and \(ofOthers)")
         }
     }
 
     @Test func `says nothing of queues and tenants without a limit`() async throws {
-        try await withDatabase { _, database in
-            let queue = try await QueueFixture(database)
-            let granted = try await queue.connection.takePermits(
-                [(owner: .queue(queue.id), permits: 5), (owner: .tenant(1), permits: 5)], horizon: .seconds(1))
+        try await withTenant { world in
+            let granted = try await world.queue.connection.takePermits(
+                [.init(owner: world.ofQueue, wanted: 5), .init(owner: .tenant(77), wanted: 5)], horizon: .seconds(1))
             #expect(granted.isEmpty)
         }
     }
 
-    @Test func `stands still for no longer than a permit's time when the clock was set back`() async throws {
-        try await withRate(100, burst: 1) { queue in
-            try await queue.run("update pushq.pace set tat = now() + interval '1 hour'")
-            #expect(try await take(5, of: queue).startsIn <= .milliseconds(260))
-            #expect(try await take(5, of: queue, horizon: .seconds(1)).count == 5)
+    @Test func `says nothing of a queue while an operator changes its tenant's limit, and takes nothing of its own`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let world = Fixture(queue: queue, tenant: Int32(try await queue.number("select id from pushq.tenant")))
+            try await world.limit(queue: 20, tenant: 100)
+            let operating = try await database.connect()
+            try await operating.runScript("begin; update pushq.rate_limit set rate = 50 where queue_id = 0")
+            let request = PermitRequest(owner: world.ofQueue, wanted: 5)
+            let granted = try await queue.connection.takePermits([request], horizon: .milliseconds(250))
+            #expect(granted.isEmpty)
+            try await operating.runScript("rollback")
+            #expect(try await world.take(5, of: world.ofQueue).startsIn <= .zero)
+        }
+    }
+
+    @Test func `stands still for no longer than a permit's time when the clock was set back, or the rate raised`()
+        async throws
+    {
+        try await withTenant { world in
+            try await world.limit(queue: 100)
+            try await world.queue.run(
+                "update pushq.rate_limit set tat = to_timestamp(\(start / 1_000_000 + 3600))")
+            #expect(try await world.take(5, of: world.ofQueue).startsIn == .milliseconds(260))
+            #expect(try await world.take(5, of: world.ofQueue, horizon: .seconds(1)).count == 5)
+        }
+    }
+
+    @Test func `goes by the server's clock`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 100, burst: 10)
+            let request = PermitRequest(owner: world.ofQueue, wanted: 5)
+            // `limit` means the future.
+            try await world.queue.run("update pushq.rate_limit set tat = clock_timestamp() - interval '1 hour'")
+            let granted = try await world.queue.connection.takePermits([request], horizon: .milliseconds(250))
+            #expect(granted.map(\.count) == [5])
+            #expect(
+                try await world.queue.number(
+                    "select count(*) from pushq.rate_limit where tat between now() and now() + interval '1 minute'")
+                    == 1)
         }
     }
 }

@@ -36,7 +36,9 @@ import Transport
     {
         try await withDatabase { actor, database in
             let queue = try await QueueFixture(database, devices: Self.devices)
-            try await queue.run("insert into pushq.pace (queue_id, rate, burst) values (\(queue.id), 5, 1)")
+            try await queue.run(
+                "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 5, 1 from pushq.queue where id = \(queue.id)"
+            )
             for key in Self.keys { _ = try await queue.startCampaign(key: key) }
             let end = ContinuousClock.now + .seconds(8)
             var playing: [Task<Int, any Error>] = []

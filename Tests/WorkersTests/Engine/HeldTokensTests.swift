@@ -14,7 +14,8 @@ import Testing
             try await fixture.connection.runScript(
                 """
                 select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex'))) from pushq.device;
-                insert into pushq.pace (queue_id, rate, burst) values (pushq.queue_id('\(queue)'), 20, 1);
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                select tenant_id, id, 20, 1 from pushq.queue where id = pushq.queue_id('\(queue)');
                 """)
             try await fixture.withEngine({ $0.tokenAge = .milliseconds(500) }) { _ in
                 try await eventually("the first push") { await fixture.simulator.snapshot().arrived > 0 }

@@ -45,7 +45,7 @@ import Transport
         "update pushq.queue set paused_at = now(), paused_reason = 'x' where id = $id",
         "update pushq.queue set weight = 2 where id = $id",
         "update pushq.tenant set suspended_at = now() where name = 'acme'",
-        "update pushq.pace set rate = 5 where queue_id = $id",
+        "update pushq.rate_limit set rate = 5 where queue_id = $id",
         "update pushq.credential set version = version + 1 where tenant_id = (select tenant_id from pushq.queue where id = $id)",
         "delete from pushq.job where queue_id = $id", "delete from pushq.lease where queue_id = $id",
         "update pushq.device set active = false, inactive_since = now() where queue_id = $id",
@@ -105,7 +105,7 @@ import Transport
         let id = try await queueID(of: acme, in: fixture)
         try await fixture.connection.runScript(
             """
-            insert into pushq.pace (queue_id, rate, burst) values (\(id), 100, 10);
+            insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue where id = \(id);
             select pushq.register_channel('\(acme)', 'abc', 0);
             insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
             select \(id), min(id), 1, now(), now() - interval '1 hour', 'suspect' from pushq.device where queue_id = \(id);

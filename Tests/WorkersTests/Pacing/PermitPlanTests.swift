@@ -5,26 +5,39 @@ import Testing
 
 @testable import Workers
 
-@Suite struct `Taking permits` {
+@Suite struct `Planning what permits to take` {
     private let start = ContinuousClock.now
     private let plan = PermitPlan(horizon: .milliseconds(250))
 
-    private func queue(_ id: Int32 = 1, unsent: Int = 1000, permits: Int = 0, rate: Double = 100) -> PermitPlan.Limit {
-        .init(owner: .queue(id), unsent: unsent, permits: permits, rate: rate, nextTake: start)
+    private func queue(
+        _ id: Int32 = 1, unsent: Int = 1000, permits: Int = 0, rate: Double = 100, weight: Double = 1
+    ) -> PermitPlan.Line {
+        .init(
+            owner: .queue(id, ofTenant: 7), unsent: unsent, permits: permits, rate: rate, weight: weight,
+            nextTake: start)
+    }
+
+    private func request(_ id: Int32 = 1, _ wanted: Int, held: Int = 0, share: Double = 1) -> PermitRequest {
+        .init(owner: .queue(id, ofTenant: 7), wanted: wanted, held: held, share: share)
     }
 
     @Test func `asks for as many as the rate has within the horizon, for all queues at once`() {
         let step = plan.next([queue(), queue(2, rate: 4000)], now: start)
-        #expect(step == .take([.init(owner: .queue(1), permits: 25), .init(owner: .queue(2), permits: 1000)]))
+        #expect(step == .take([request(1, 25), request(2, 1000)]))
     }
 
     @Test func `asks for no more than there are recipients without one`() {
         let step = plan.next([queue(unsent: 30, permits: 20), queue(2, unsent: 20, permits: 20)], now: start)
-        #expect(step == .take([.init(owner: .queue(1), permits: 10)]))
+        #expect(step == .take([request(1, 10, held: 20)]))
     }
 
     @Test func `asks for one at a time below four a second`() {
-        #expect(plan.next([queue(rate: 0.5)], now: start) == .take([.init(owner: .queue(1), permits: 1)]))
+        #expect(plan.next([queue(rate: 0.5)], now: start) == .take([request(1, 1)]))
+    }
+
+    @Test func `says what weight each has among those of its tenant that have somebody to send to`() {
+        let lines = [queue(weight: 2), queue(2, weight: 8), queue(3, unsent: 0, weight: 100)]
+        #expect(plan.next(lines, now: start) == .take([request(1, 25, share: 0.25), request(2, 25, share: 1)]))
     }
 
     @Test func `waits for the first queue that may be asked for again, and for a second at the most`() {
@@ -41,18 +54,16 @@ import Testing
         #expect(plan.nextTake(afterNoGrant: false, now: start) == start + .milliseconds(125))
     }
 
-    @Test func `sleeps after a grant until the next permit comes within half the horizon`() {
-        let slow = PermitPlan.Grant(count: 1, startsIn: .zero, rate: 0.5)
-        #expect(plan.nextTake(after: slow, now: start) == start + .milliseconds(1875))
-        let fast = PermitPlan.Grant(count: 5, startsIn: .zero, rate: 1000)
-        #expect(plan.nextTake(after: fast, now: start) == start + .milliseconds(5))
-    }
-
     @Test func `makes a run of a grant, and none of an empty one`() {
-        let grant = PermitPlan.Grant(count: 3, startsIn: .milliseconds(20), rate: 100)
-        let run = plan.run(of: grant, now: start)
+        func grant(_ count: Int) -> GrantedPermits {
+            .init(
+                owner: .tenant(7), count: count, rate: 100, startsIn: .milliseconds(20), lateness: .milliseconds(50),
+                againIn: .zero)
+        }
+        let run = plan.run(of: grant(3), now: start)
         #expect(run?.next == start + .milliseconds(20))
         #expect(run?.count == 3)
-        #expect(plan.run(of: .init(count: 0, startsIn: .zero, rate: 100), now: start) == nil)
+        #expect(run?.lateness == .milliseconds(50))
+        #expect(plan.run(of: grant(0), now: start) == nil)
     }
 }
