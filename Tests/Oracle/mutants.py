@@ -27,6 +27,8 @@ class Mutant:
 
 
 MUTANTS = [
+    # Tenants.
+    Mutant("a connection for two tenants", "tenantID: use.tenantID, secret: $0", "tenantID: 0, secret: $0"),
     # The claim.
     Mutant(
         "tokens taken by counts",

@@ -1,3 +1,5 @@
+import Transport
+
 /// A local APNs: receives pushes over TLS and HTTP/2, checks them against Apple's rules, answers as its ``Rules`` say,
 /// and counts.
 ///
@@ -32,6 +34,7 @@ package struct Simulator: Sendable {
                 feedbackPort: ports.feedback, authority: authority, engine: engine)
         } catch {
             await engine.stop()
+            engine.loop.shutDownAndWait()
             throw error
         }
     }
@@ -58,7 +61,12 @@ package struct Simulator: Sendable {
     /// Writes the record up to now.
     package func flushRecord() async { await engine.flushRecord() }
 
-    /// Drops all connections, stops listening, completes the record and ends the loop. Returns the final counts.
+    /// Drops all connections, stops listening, completes the record and ends the loop, whose thread is gone afterwards.
+    /// Returns the final counts.
     @discardableResult
-    package func stop() async -> Snapshot { await engine.stop() }
+    package func stop() async -> Snapshot {
+        let snapshot = await engine.stop()
+        engine.loop.shutDownAndWait()
+        return snapshot
+    }
 }

@@ -4,6 +4,8 @@ import Transport
 /// The actor on the simulator's loop: the way from any thread to what lives there.
 actor SimulatorActor {
     private nonisolated let home: LoopActor
+    /// The loop on which all of it runs.
+    nonisolated var loop: EventLoop { home.loop }
     nonisolated var unownedExecutor: UnownedSerialExecutor { home.unownedExecutor }
 
     private let simulation: Simulation
@@ -98,7 +100,6 @@ actor SimulatorActor {
         for listener in listeners { listener.close() }
         listeners = []
         simulation.end()
-        simulation.loop.shutDown()
         return simulation.snapshot()
     }
 }
