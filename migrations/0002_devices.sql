@@ -9,7 +9,8 @@
 -- because a constraint uses it: if it changed, rows that were checked before would have to be checked again.
 create function pushq.device_kind(push_type text) returns text
 language sql immutable parallel safe as $$
-  select case when push_type in ('voip', 'complication', 'fileprovider', 'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls')
+  select case when push_type in ('voip', 'complication', 'fileprovider', 'liveactivity', 'location', 'pushtotalk',
+                                 'widgets', 'controls')
               then push_type end
 $$;
 

@@ -1,8 +1,8 @@
 import Foundation
 import PackagePlugin
 
-/// Puts the SQL files of `migrations/` and its subfolders into the target as `EmbeddedMigrations.files`, sorted by path, so
-/// that the executables carry their schema and no list of files is kept by hand.
+/// Puts the SQL files of `migrations/` and its subfolders into the target as `EmbeddedMigrations.files`, sorted by
+/// path, so that the executables carry their schema and no list of files is kept by hand.
 @main
 struct EmbedMigrations: BuildToolPlugin {
     func createBuildCommands(context: PluginContext, target: Target) throws -> [Command] {

@@ -5,21 +5,39 @@ import Testing
 @Suite struct Folders {
     private let repository = Repository()
 
-    /// The types that a file declares, at its top level or inside another type.
-    private static func declared(in file: Repository.File) -> Set<String> {
-        let pattern = /^ {0,4}(?:[a-z@][\w()]* )*(?:class|struct|enum|actor|protocol|typealias) ([A-Z]\w*)/
-        return Set(
-            file.code.filter { !$0.text.contains("private ") }.compactMap { line in
-                line.text.firstMatch(of: pattern).map { String($0.output.1) }
-            })
+    /// What a file declares and names.
+    private struct Names {
+        let file: Repository.File
+        /// The types that other files may name.
+        let declared: Set<String>
+        /// Those of them that lie inside another type.
+        let nested: Set<String>
+        /// The words of its code that may be types of other files, without texts between quotes.
+        let named: Set<String>
+
+        init(_ file: Repository.File) {
+            self.file = file
+            let pattern = /^( {0,4})(?:[a-z@][\w()]* )*(?:class|struct|enum|actor|protocol|typealias) ([A-Z]\w*)/
+            var (declared, nested, own, named): (Set<String>, Set<String>, Set<String>, Set<String>) = ([], [], [], [])
+            for line in file.code {
+                if let type = line.text.firstMatch(of: pattern) {
+                    let name = String(type.output.2)
+                    own.insert(name)
+                    if !line.text.contains("private ") { declared.insert(name) }
+                    if !type.output.1.isEmpty { nested.insert(name) }
+                }
+                let code = line.text.replacing(/"(?:\\.|[^"\\])*"/, with: "")
+                for word in code.matches(of: /\b[A-Z]\w*/) { named.insert(String(word.output)) }
+            }
+            (self.declared, self.nested, self.named) = (declared, nested, named.subtracting(own))
+        }
     }
 
-    /// The words of its code, without texts between quotes.
-    private static func words(of file: Repository.File) -> Set<String> {
-        Set(
-            file.code.flatMap { line in
-                line.text.replacing(/"(?:\\.|[^"\\])*"/, with: "").matches(of: /\b[A-Z]\w*/).map { String($0.output) }
-            })
+    /// Read once for all tests, by target.
+    private static let names = Result {
+        Dictionary(grouping: try Repository().files(in: "Sources", endings: [".swift"]).map(Names.init)) {
+            String($0.file.path.split(separator: "/")[1])
+        }
     }
 
     /// The folder of a file within its target; empty for a file that lies in none.
@@ -27,16 +45,22 @@ import Testing
         file.path.split(separator: "/").dropFirst(2).dropLast().joined(separator: "/")
     }
 
-    /// For each file those that it refers to, each with a type that it names.
+    /// For each file those that it refers to, each with a type that it names. The name of a type inside another one
+    /// says nothing if another target has a type of that name, too.
     private func fileReferences(in target: String) throws -> [Repository.File: [Repository.File: String]] {
-        let files = try repository.files(in: "Sources/\(target)", endings: [".swift"])
+        let names = try Self.names.get()
+        let elsewhere = Set(names.filter { $0.key != target }.values.joined().flatMap(\.declared))
         var places: [String: [Repository.File]] = [:]
-        for file in files { for type in Self.declared(in: file) { places[type, default: []].append(file) } }
+        for file in names[target] ?? [] {
+            for type in file.declared.subtracting(file.nested.intersection(elsewhere)) {
+                places[type, default: []].append(file.file)
+            }
+        }
         var references: [Repository.File: [Repository.File: String]] = [:]
-        for file in files {
-            for word in Self.words(of: file) {
-                guard let place = places[word], place.count == 1, place[0] != file else { continue }
-                references[file, default: [:]][place[0]] = word
+        for file in names[target] ?? [] {
+            for word in file.named {
+                guard let place = places[word], place.count == 1 else { continue }
+                references[file.file, default: [:]][place[0]] = word
             }
         }
         return references
@@ -54,26 +78,26 @@ import Testing
         return references
     }
 
-    /// What is left when, again and again, everything is taken away that refers to nothing that is left: circles, and
-    /// what refers to them.
+    /// What is left when, again and again, everything is taken away that refers to nothing that is left, or that
+    /// nothing refers to: circles, and what lies between them.
     private static func circles<Node: Hashable>(in references: [Node: [Node: String]]) -> [Node: [Node: String]] {
         var left = references
         while let bottom = left.first(where: { $0.value.keys.allSatisfy { left[$0] == nil } }) {
             left[bottom.key] = nil
         }
+        while let top = left.keys.first(where: { node in !left.values.contains { $0[node] != nil } }) {
+            left[top] = nil
+        }
         return left.mapValues { $0.filter { left[$0.key] != nil } }
     }
 
-    @Test(arguments: ["Workers", "PostgresStore", "HTTP2", "Cryptography", "QueueCore"])
+    @Test(arguments: try Repository().targets())
     func `of a target do not refer to each other in a circle`(target: String) throws {
-        let references = try references(in: target)
-        #expect(!references.isEmpty, "\(target) has no folders any more that refer to each other")
-        let circles = Self.circles(in: references)
+        let circles = Self.circles(in: try references(in: target))
         #expect(circles.isEmpty, "\(circles)")
     }
 
-    // The store's connection and its calls, and its rows and their values, are one idea in two files each.
-    @Test(arguments: try Repository().targets().filter { $0 != "PostgresStore" })
+    @Test(arguments: try Repository().targets())
     func `hold files that do not refer to each other in a circle`(target: String) throws {
         for (file, others) in Self.circles(in: try fileReferences(in: target)) {
             for (other, type) in others { Issue.record("\(file.path) names \(type) of \(other.path)") }

@@ -38,7 +38,7 @@ struct Repository {
 
     /// All Swift files of the package.
     func swiftFiles() throws -> [File] {
-        try ["Sources", "Tests", "Plugins", "fuzz"].flatMap { try files(in: $0, endings: [".swift"]) }
+        try ["Sources", "Tests", "Plugins", "bench", "fuzz"].flatMap { try files(in: $0, endings: [".swift"]) }
     }
 
     /// All texts for readers: what lies in the root, and `docs/`.

@@ -24,6 +24,16 @@ import Testing
         }
     }
 
+    /// `swift format` breaks lines of code, and not those of comments.
+    @Test func `has comments of at most 120 columns`() throws {
+        for file in try repository.swiftFiles() {
+            for (index, line) in file.lines.enumerated() where line.count > 120 {
+                let text = line.drop { $0 == " " }
+                #expect(!text.hasPrefix("//"), "\(file.path):\(index + 1) has \(line.count) columns")
+            }
+        }
+    }
+
     @Test func `says what its types are for`() throws {
         let kinds = ["struct", "class", "enum", "protocol", "actor"]
         for file in try repository.files(in: "Sources", endings: [".swift"]) {

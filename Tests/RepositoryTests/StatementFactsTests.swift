@@ -69,13 +69,29 @@ import Testing
     }
 }
 
-@Suite struct `Comments in SQL files` {
-    @Test func `fit into 120 columns`() throws {
+@Suite struct `SQL` {
+    @Test func `fits into 120 columns in its files`() throws {
         for file in try Repository().files(in: "migrations", endings: [".sql"]) {
-            for (index, line) in file.lines.enumerated() where line.contains("--") {
+            for (index, line) in file.lines.enumerated() {
                 #expect(line.count <= 120, "\(file.path):\(index + 1)")
             }
         }
+    }
+
+    @Test func `fits into 120 columns in the store's statements`() throws {
+        var count = 0
+        for file in try Repository().files(in: "Sources/PostgresStore", endings: [".swift"]) {
+            for match in file.text.matches(of: /Statement\([^"]*"\w+",\s*(#"""[\s\S]*?"""|"[^"\n]*")/) {
+                count += 1
+                let start = file.text[..<match.output.1.startIndex].count { $0 == "\n" } + 1
+                for (index, line) in match.output.1.split(separator: "\n", omittingEmptySubsequences: false)
+                    .enumerated()
+                {
+                    #expect(line.count <= 120, "\(file.path):\(start + index)")
+                }
+            }
+        }
+        #expect(count > 100)
     }
 }
 

@@ -1,5 +1,6 @@
 -- Copies a message to a day on which something for it gets a body. Nearly always it is there.
-create or replace function pushq.bring_message(q int, message bigint, from_day date, to_day date default pushq.today()) returns void
+create or replace function pushq.bring_message(
+  q int, message bigint, from_day date, to_day date default pushq.today()) returns void
 language plpgsql as $$
 declare
   brought pushq.message;

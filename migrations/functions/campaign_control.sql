@@ -93,7 +93,8 @@ begin
   where o.queue_id = q and o.campaign_id = c;
   -- Its jobs are all in one lane, the retries among them. In the bulk lane no sends are scheduled that would be read
   -- here.
-  update pushq.job j set run_at = now() where j.queue_id = q and j.lane = f.lane and j.run_at > now() and j.campaign_id = c;
+  update pushq.job j set run_at = now()
+  where j.queue_id = q and j.lane = f.lane and j.run_at > now() and j.campaign_id = c;
   perform pushq.tell('root', c);
   perform pushq.wake(q);
   return true;

@@ -14,7 +14,8 @@ begin
   elsif not exists (select from pushq.body b where b.queue_id = q and b.root_id = send)
     and not exists (select from pushq.result r where r.queue_id = q and r.root_id = send)
     and not exists (select from pushq.empty_send e where e.queue_id = q and e.root_id = send) then
-    raise exception using errcode = 'PQ404', message = format('there is no send %s in queue “%s”, or it is not kept any more', send, queue);
+    raise exception using errcode = 'PQ404',
+      message = format('there is no send %s in queue “%s”, or it is not kept any more', send, queue);
   end if;
   select * into stopped, held
   from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
@@ -29,7 +30,8 @@ begin
   if not exists (select from pushq.job j where j.queue_id = q and j.id = cancel_job.job)
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
     and not exists (select from pushq.result r where r.queue_id = q and r.job_id = cancel_job.job) then
-    raise exception using errcode = 'PQ404', message = format('there is no job %s in queue “%s”, or it is not kept any more', job, queue),
+    raise exception using errcode = 'PQ404',
+      message = format('there is no job %s in queue “%s”, or it is not kept any more', job, queue),
       hint = 'list them with: pushq-admin job list';
   end if;
   select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
@@ -51,7 +53,8 @@ begin
                                  where get_byte(d.outcomes, n) = 0) end), 0)
   into stopped
   from due d;
-  select coalesce(sum((select count(*) from generate_series(0, l.recipient_count - 1) n where get_byte(l.outcomes, n) = 0)), 0)
+  select coalesce(sum((
+           select count(*) from generate_series(0, l.recipient_count - 1) n where get_byte(l.outcomes, n) = 0)), 0)
   into held
   from pushq.lease l
   where l.queue_id = q and l.job_id = any (jobs);

@@ -13,7 +13,8 @@ begin
       hint = '0: APNs stores nothing; 1: the latest message';
   end if;
   insert into pushq.channel as c (queue_id, channel, policy) values (q, $2, $3)
-  on conflict on constraint channel_once do update set policy = excluded.policy, retired_at = null, retired_reason = null
+  on conflict on constraint channel_once do update
+    set policy = excluded.policy, retired_at = null, retired_reason = null
   returning id into new_id;
   return new_id;
 end $$;
@@ -56,7 +57,8 @@ begin
 
   select * into c from pushq.channel k where k.queue_id = q and k.channel = broadcast.channel;
   if not found then
-    raise exception using errcode = 'PQ404', message = format('there is no channel “%s” in queue “%s”', left(channel, 200), queue),
+    raise exception using errcode = 'PQ404',
+      message = format('there is no channel “%s” in queue “%s”', left(channel, 200), queue),
       hint = 'list them with: pushq-admin channel list QUEUE';
   elsif c.retired_at is not null then
     raise exception using errcode = 'PQ409', message = format('channel “%s” was retired at %s', channel, c.retired_at),
@@ -69,7 +71,8 @@ begin
   if door.has_quota then
     perform pushq.check_quota(q, recipients => 1, bytes => octet_length(body::text));
   end if;
-  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces, due_at)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, is_broadcast, replaces,
+                             due_at)
   values (q, root, body, 'liveactivity', priority, expiration, true, replace_waiting, due_at)
   returning id into message;
   perform pushq.make_jobs(

@@ -1,5 +1,6 @@
 -- Refuses times between which nothing could be sent. Errors call `start` by the name `start_name`.
-create or replace function pushq.check_times(start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
+create or replace function pushq.check_times(
+  start timestamptz, start_name text, send_by timestamptz, expiration bigint default null) returns void
 language plpgsql stable as $$
 begin
   if not isfinite(start) or not isfinite(send_by) then

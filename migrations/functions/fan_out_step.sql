@@ -5,7 +5,8 @@
 -- With `campaign` null it is the lane's first one that nobody has locked: a lane's campaigns fan out one after the
 -- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The advisory
 -- lock keeps other workers from starting the next one while a step of the first is under way.
-create or replace function pushq.fan_out_step(queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
+create or replace function pushq.fan_out_step(
+  queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
   f     pushq.fan_out;
@@ -21,7 +22,8 @@ begin
   perform pushq.fit_plans();
   select * into f
   from pushq.fan_out o
-  where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign) and not o.done and not o.paused and o.start_at <= now()
+  where o.queue_id = queue and o.lane = of_lane and (campaign is null or o.campaign_id = campaign)
+    and not o.done and not o.paused and o.start_at <= now()
   order by o.start_at, o.campaign_id
   limit 1
   for no key update skip locked;
@@ -30,7 +32,8 @@ begin
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
   select pushq.device_kind(m.push_type) into aim
-  from pushq.message m where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
+  from pushq.message m
+  where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
   if f.last_device_id is null then
     f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
   end if;
@@ -52,11 +55,13 @@ begin
      limit scan_limit)) d;
 
   -- Whole jobs, but for the last one.
-  jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job) else least(cardinality(ids) / per_job, job_limit) end;
+  jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job)
+               else least(cardinality(ids) / per_job, job_limit) end;
   taken := least(cardinality(ids), jobs * per_job);
   if jobs > 0 then
     perform pushq.make_jobs(
-      f.queue_id, f.campaign_id, f.message_id, ids[1 : taken], f.lane, now(), f.send_by, f.at_most_once, per_job, f.campaign_id);
+      f.queue_id, f.campaign_id, f.message_id, ids[1 : taken], f.lane, now(), f.send_by, f.at_most_once, per_job,
+      f.campaign_id);
   end if;
   update pushq.fan_out o
   set made = o.made + taken,

@@ -1,7 +1,8 @@
 -- Acts on up to `most` records: a device that has not registered again since its token was reported is deactivated,
 -- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored.
 -- `reason` is the code of Unregistered. Returns how many records were acted on, and how many devices deactivated.
-create or replace function pushq.act_on_feedback(reason smallint, most int) returns table (acted bigint, deactivated bigint)
+create or replace function pushq.act_on_feedback(reason smallint, most int)
+returns table (acted bigint, deactivated bigint)
 language plpgsql as $$
 begin
   -- The usual case. The statement below would lock more than is necessary.

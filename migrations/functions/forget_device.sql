@@ -47,7 +47,8 @@ begin
   join pushq.lease l on l.queue_id = q and l.job_id = b.job_id
   where b.queue_id = q and b.root_id = any (roots)
   on conflict do nothing;
-  roots := array(select r from unnest(roots) r where not exists (select from pushq.cancelled x where x.queue_id = q and x.id = r));
+  roots := array(
+    select r from unnest(roots) r where not exists (select from pushq.cancelled x where x.queue_id = q and x.id = r));
 
   delete from pushq.body b where b.queue_id = q and b.root_id = any (roots);
   delete from pushq.result r where r.queue_id = q and r.root_id = any (roots);

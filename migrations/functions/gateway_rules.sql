@@ -30,7 +30,8 @@ declare
   bytes   int  := octet_length(payload::text);
   problem text := case
     when push_type not in ('alert', 'background', 'mdm')
-      then format('push type “%s” has a topic of its own, which the binary interface does not know: use alert or background', push_type)
+      then format('push type “%s” has a topic of its own, which the binary interface does not know: use alert or '
+                  'background', push_type)
     when priority = 1 then 'priority 1 is unknown to the binary interface: use 10 or 5'
     when collapse_id is not null then 'the binary interface has no collapse ID: leave it out'
     when bytes > 2048 then format('the payload has %s bytes: the binary interface takes at most 2048', bytes) end;

@@ -37,10 +37,11 @@ begin
     from given, generate_series(1, greatest(cardinality(ids), 1), per_job) first),
   bodies as (
     insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
-    select pushq.today(), q, job_id, root, make_jobs.slice, coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part
+    select pushq.today(), q, job_id, root, make_jobs.slice,
+           coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part
     from cut)
-  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
-                         at_most_once, epoch)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                         recipient_count, at_most_once, epoch)
   select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, campaign, root, pushq.today(),
          greatest(cardinality(part), 1), make_jobs.at_most_once, make_jobs.epoch
   from cut;

@@ -11,8 +11,8 @@ language sql immutable parallel safe as $$
     when 'aps' then case
       when key in ('alert', 'sound') then 'a string or an object'
       when key in ('badge') then 'a whole number, 0 or greater'
-      when key in ('thread-id', 'category', 'target-content-id', 'interruption-level', 'filter-criteria', 'attributes-type',
-                   'input-push-channel') then 'a string'
+      when key in ('thread-id', 'category', 'target-content-id', 'interruption-level', 'filter-criteria',
+                   'attributes-type', 'input-push-channel') then 'a string'
       when key in ('content-available', 'mutable-content', 'input-push-token') then 'the number 1'
       when key in ('relevance-score') then 'a number'
       when key in ('content-changed') then 'true or false'
@@ -24,8 +24,8 @@ language sql immutable parallel safe as $$
       -- In a Live Activity a text may be an object with loc-key and loc-args.
       when key in ('title', 'subtitle', 'body') and push_type = 'liveactivity' then 'a string or an object'
       when key in ('title-loc-args', 'subtitle-loc-args', 'loc-args') then 'an array of strings'
-      when key in ('title', 'subtitle', 'body', 'launch-image', 'title-loc-key', 'subtitle-loc-key', 'loc-key', 'action-loc-key',
-                   'action', 'sound') then 'a string' end
+      when key in ('title', 'subtitle', 'body', 'launch-image', 'title-loc-key', 'subtitle-loc-key', 'loc-key',
+                   'action-loc-key', 'action', 'sound') then 'a string' end
     when 'aps.sound' then case
       when key in ('critical') then 'the number 1'
       when key in ('name') then 'a string'
@@ -182,7 +182,8 @@ begin
   -- Keys beside aps that the push type requires, and what to set them to.
   required := case push_type
     when 'mdm' then array[['mdm', 'the device''s PushMagic']]
-    when 'fileprovider' then array[['container-identifier', 'the container''s identifier'], ['domain', 'the domain''s identifier']]
+    when 'fileprovider' then array[['container-identifier', 'the container''s identifier'],
+                                   ['domain', 'the domain''s identifier']]
   end;
   for n in 1 .. coalesce(array_length(required, 1), 0) loop
     key := required[n][1];
@@ -195,7 +196,8 @@ begin
     end if;
   end loop;
   if payload ->> 'aps' is null then
-    return case when push_type in ('background', 'liveactivity', 'widgets', 'controls') or push_type = 'alert' and not for_wallet_pass
+    return case when push_type in ('background', 'liveactivity', 'widgets', 'controls')
+                  or push_type = 'alert' and not for_wallet_pass
                 then format('aps is missing, which push type %s requires: add it', push_type) end;
   end if;
   return coalesce(pushq.value_problem('aps', aps, 'an object'), pushq.members_problem('aps', aps, push_type),
@@ -210,7 +212,8 @@ declare
   key text;
 begin
   if push_type = 'alert' and coalesce(aps ->> 'alert', aps ->> 'badge', aps ->> 'sound') is null then
-    return 'aps has none of alert, badge, sound, one of which push type alert requires: add one, or use push type background';
+    return 'aps has none of alert, badge, sound, one of which push type alert requires: add one, or use push type '
+           'background';
   elsif push_type = 'background' and aps ->> 'content-available' is distinct from '1' then
     return 'aps.content-available is not 1, which push type background requires: set it to 1';
   elsif push_type in ('widgets', 'controls') and aps ->> 'content-changed' is distinct from 'true' then
@@ -241,8 +244,8 @@ language plpgsql immutable parallel safe as $$
 begin
   if push_type is null or push_type <> all (array['alert', 'background', 'voip', 'complication', 'fileprovider', 'mdm',
       'liveactivity', 'location', 'pushtotalk', 'widgets', 'controls']) then
-    return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, liveactivity, '
-                  'location, pushtotalk, widgets or controls', push_type);
+    return format('push type “%s” is unknown: use alert, background, voip, complication, fileprovider, mdm, '
+                  'liveactivity, location, pushtotalk, widgets or controls', push_type);
   end if;
   return null;
 end $$;
@@ -275,7 +278,8 @@ begin
 end $$;
 
 -- What is wrong with a broadcast, in one line with what to do about it, or null. `policy` is the channel's.
-create or replace function pushq.broadcast_problem(payload json, priority int, expiration bigint, policy int) returns text
+create or replace function pushq.broadcast_problem(payload json, priority int, expiration bigint, policy int)
+returns text
 language plpgsql stable as $$
 declare
   problem text := pushq.payload_problem(payload, 'liveactivity', true);
@@ -292,7 +296,8 @@ begin
   elsif policy = 0 and expiration <> 0 then
     return format('expiration %s does not go with a channel that stores nothing: use 0', expiration);
   elsif policy = 1 and expiration = 0 then
-    return 'expiration 0 does not go with a channel that stores the latest message: use seconds since 1970 that lie ahead';
+    return 'expiration 0 does not go with a channel that stores the latest message: use seconds since 1970 that lie '
+           'ahead';
   elsif policy = 1 and expiration < extract(epoch from now()) then
     return format('expiration %s has passed: use seconds since 1970 that lie ahead', expiration);
   end if;

@@ -18,8 +18,8 @@ begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key, at_most_once,
-                             replaces, due_at)
+  insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
+                             at_most_once, replaces, due_at)
   values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8,
           $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end)
   returning id into new_id;

@@ -7,7 +7,8 @@ language sql stable as $$
   select unnest(array[
     format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent),
     -- The worker that makes it may be another login than the one that owns the schema.
-    format('alter table pushq.%I owner to %I', name, pg_get_userbyid((select relowner from pg_class where oid = format('pushq.%I', parent)::regclass))),
+    format('alter table pushq.%I owner to %I', name,
+           pg_get_userbyid((select relowner from pg_class where oid = format('pushq.%I', parent)::regclass))),
     format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1)])
   from unnest(array['body', 'feedback', 'message', 'result']) parent,
        generate_series(-1, ahead) n,
@@ -26,7 +27,8 @@ $$;
 -- would ever find it again).
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
-create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (parent text, name text, state text)
+create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int)
+returns table (parent text, name text, state text)
 language sql stable as $$
   select d.parent, c.relname,
          case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'pending' else 'attached' end

@@ -4,7 +4,8 @@ create or replace function pushq.payload_json(payload anycompatible) returns jso
 language plpgsql immutable parallel safe as $$
 begin
   if pg_typeof(payload) <> all ('{json,jsonb,text,varchar,bpchar}'::regtype[]) then
-    raise exception using errcode = 'PQ400', message = format('the payload is of type %s: use json, jsonb or text', pg_typeof(payload));
+    raise exception using errcode = 'PQ400',
+      message = format('the payload is of type %s: use json, jsonb or text', pg_typeof(payload));
   end if;
   return payload::text::json;
 end $$;

@@ -5,8 +5,8 @@
 -- Beside the queue, what decides whether it takes anything: whether its tenant is suspended and has quotas, and
 -- whether nobody has counted for 30 seconds what it has of them.
 create or replace function pushq.find_queue(
-  name text, out queue_id int, out tenant_id int, out suspended_at timestamptz, out has_quota boolean, out is_stale boolean,
-  out max_calls int
+  name text, out queue_id int, out tenant_id int, out suspended_at timestamptz, out has_quota boolean,
+  out is_stale boolean, out max_calls int
 )
 language plpgsql stable as $$
 declare
@@ -14,7 +14,8 @@ declare
   who text := case current_setting('role') when 'none' then session_user else current_setting('role') end;
 begin
   select n.queue_id, n.tenant_id, n.suspended_at, o.tenant_id is not null,
-         o.tenant_id is not null and coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true), o.max_calls
+         o.tenant_id is not null and coalesce(u.counted_at < clock_timestamp() - interval '30 seconds', true),
+         o.max_calls
   into queue_id, tenant_id, suspended_at, has_quota, is_stale, max_calls
   from pushq.queue_name n
   left join pushq.tenant_quota o on o.tenant_id = n.tenant_id

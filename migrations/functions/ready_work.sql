@@ -38,7 +38,8 @@ begin
           order by j.queue_id, j.lane, j.run_at, j.id
           limit 1) n)
       select d.queue_id, d.lane, null::bigint, 0,
-             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end, d.run_at, d.id
+             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
+             d.run_at, d.id
       from due d
       limit pairs;
     get diagnostics seen = row_count;
@@ -77,7 +78,10 @@ begin
       select o.queue_id, o.lane, o.campaign_id,
              (select count(*)::int
               from (
-                select from pushq.job j where j.queue_id = o.queue_id and j.lane = o.lane and j.run_at <= now() limit count_to) r),
+                select
+                from pushq.job j
+                where j.queue_id = o.queue_id and j.lane = o.lane and j.run_at <= now()
+                limit count_to) r),
              (extract(epoch from o.start_at - now()) * 1000000)::bigint, null::timestamptz, null::bigint
       from open o
       limit campaigns;
@@ -94,8 +98,9 @@ end $$;
 -- index entries of claimed jobs again, which stay for as long as an open snapshot may see them. `ready` counts the
 -- ready jobs of those lanes that are to be counted. The floors are in the order of queue and lane; what lies
 -- between them is scanned as above.
-create or replace function pushq.ready_above(floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
-                                 count_to int)
+create or replace function pushq.ready_above(
+  floor_queue int[], floor_lane smallint[], floor_run_at timestamptz[], floor_id bigint[], counted boolean[],
+  count_to int)
 returns table (queue_id int, lane smallint, run_at timestamptz, id bigint, ready int, due_in bigint)
 language plpgsql as $$
 #variable_conflict use_column
@@ -139,7 +144,8 @@ begin
                from (
                  select
                  from pushq.job j
-                 where j.queue_id = to_queue and j.lane = l.lane and j.run_at <= now() and (j.run_at, j.id) >= (h.run_at, h.id)
+                 where j.queue_id = to_queue and j.lane = l.lane and j.run_at <= now()
+                   and (j.run_at, j.id) >= (h.run_at, h.id)
                  limit count_to) r) else 0 end,
              case when h.run_at <> 'infinity' then (extract(epoch from h.run_at - now()) * 1000000)::bigint end
       from (

@@ -40,7 +40,9 @@ begin
   loop
     delete from pushq.lease l where l.queue_id = held.queue_id and l.job_id = held.job_id;
     delete from pushq.body b where b.day = held.body_day and b.queue_id = held.queue_id and b.job_id = held.job_id;
-    select * into m from pushq.message k where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
+    select * into m
+    from pushq.message k
+    where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
     ids := pushq.devices_of_user(held.queue_id, m.user_key, m.push_type);
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)

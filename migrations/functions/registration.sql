@@ -15,7 +15,8 @@ begin
   insert into pushq.device as d (queue_id, token, registered_at)
   values (door.q, pushq.token($2), clock_timestamp())
   on conflict on constraint device_token_once do update
-    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at, kind = null
+    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
+        kind = null
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device_id, is_new;
   if door.has_quota and is_new then

@@ -16,7 +16,9 @@ begin
   if not found then
     return null;
   end if;
-  select coalesce(array_agg(id), '{}') into queues from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id;
+  select coalesce(array_agg(id), '{}') into queues
+  from pushq.queue q
+  where q.tenant_id = app.tenant_id and q.app_id = app.id;
   insert into pushq.removed_queue (queue_id) select unnest(queues);
   delete from pushq.rate_limit r where r.tenant_id = app.tenant_id and r.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);
@@ -32,13 +34,15 @@ end $$;
 create or replace function pushq.clear_queue(q int, from_table text, after bigint, step int) returns bigint
 language plpgsql as $$
 declare
-  key  text := case from_table when 'lease' then 'job_id' when 'fan_out' then 'campaign_id' when 'campaign_tally' then 'campaign_id'
-                               when 'job' then 'id' when 'campaign' then 'id' when 'device' then 'id' when 'channel' then 'id'
-                               when 'feedback_record' then 'id' when 'newest_update' then 'recipient_id' end;
+  key  text := case when from_table = 'lease' then 'job_id'
+                    when from_table in ('fan_out', 'campaign_tally') then 'campaign_id'
+                    when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record') then 'id'
+                    when from_table = 'newest_update' then 'recipient_id' end;
   upto bigint;
 begin
   if key is null or exists (select from pushq.queue k where k.id = q) then
-    raise exception using errcode = 'PQ400', message = format('queue %s is not removed, or %s is not cleared', q, from_table);
+    raise exception using errcode = 'PQ400',
+      message = format('queue %s is not removed, or %s is not cleared', q, from_table);
   end if;
   execute format(
     'with old as materialized (

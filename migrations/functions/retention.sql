@@ -9,16 +9,19 @@ $$;
 -- Days whose partitions are kept for some tenants, with the queues of the tenants that do not keep them. `keep` and
 -- `keep_feedback` are the defaults. Recipients come before messages, which are deleted when no recipients of theirs
 -- are left.
-create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int) returns table (parent text, day date, queues int[])
+create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int)
+returns table (parent text, day date, queues int[])
 language sql stable as $$
   select p.parent, p.day, array_agg(q.id order by q.id)
   from (
     select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day
     from pg_inherits i
     join pg_class c on c.oid = i.inhrelid
-    where i.inhparent in ('pushq.body'::regclass, 'pushq.feedback'::regclass, 'pushq.message'::regclass, 'pushq.result'::regclass)) p
+    where i.inhparent in ('pushq.body'::regclass, 'pushq.feedback'::regclass, 'pushq.message'::regclass,
+                          'pushq.result'::regclass)) p
   cross join pushq.longest_retention($2, $3) longest
-  join pushq.tenant t on p.day < $1 - case p.parent when 'feedback' then coalesce(t.feedback_days, $3) else coalesce(t.history_days, $2) end
+  join pushq.tenant t on p.day < $1 - case p.parent when 'feedback' then coalesce(t.feedback_days, $3)
+                                                    else coalesce(t.history_days, $2) end
   join pushq.queue q on q.tenant_id = t.id
   where p.day >= $1 - case p.parent when 'feedback' then longest.keep_feedback else longest.keep end
   group by p.parent, p.day

@@ -30,7 +30,8 @@ begin
       hint = 'start another one under a new key';
   end if;
   if exists (select from pushq.cancelled x where x.queue_id = q and x.id in (root, only_job)) then
-    raise exception using errcode = 'PQ409', message = format('send %s or its job was cancelled', root), hint = 'send it anew';
+    raise exception using errcode = 'PQ409', message = format('send %s or its job was cancelled', root),
+      hint = 'send it anew';
   end if;
   perform pushq.refuse_past_expiration(q, root);
 
@@ -42,7 +43,8 @@ begin
         and r.failed > 0 and r.retried_at is null
         and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
       returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes)
-    select t.message_id, t.lane, min(t.body_day) as body_day, array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids
+    select t.message_id, t.lane, min(t.body_day) as body_day,
+           array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids
     from taken t
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
@@ -52,10 +54,13 @@ begin
     group by t.message_id, t.lane
   loop
     perform pushq.bring_message(q, failed.message_id, failed.body_day);
-    select m.at_most_once into once from pushq.message m where m.day = failed.body_day and m.queue_id = q and m.id = failed.message_id;
+    select m.at_most_once into once
+    from pushq.message m
+    where m.day = failed.body_day and m.queue_id = q and m.id = failed.message_id;
     -- Slice -1: retries by workers begin at -2, since their first has attempt 2.
     perform pushq.make_jobs(
-      q, root, failed.message_id, failed.ids, failed.lane, case when campaign.paused_at is null then now() else 'infinity' end,
+      q, root, failed.message_id, failed.ids, failed.lane,
+      case when campaign.paused_at is null then now() else 'infinity' end,
       until, once, campaign => campaign.id, slice => (-1)::smallint);
     again := again + cardinality(failed.ids);
   end loop;
@@ -101,7 +106,8 @@ begin
 end $$;
 
 -- Sends again to the recipients of a campaign that have failed so far. Returns how many.
-create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null) returns bigint
+create or replace function pushq.retry_failed_campaign(queue text, key text, send_by timestamptz default null)
+returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q    int := (pushq.enter(queue, sends => true)).q;

@@ -48,7 +48,8 @@ begin
   if key is not null then
     -- Times are not compared: a repeated call may count them anew, or come when they have passed.
     earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
-      row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent, replace_waiting)::text,
+      row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
+          replace_waiting)::text,
       'UTF8')), due_at);
     if earlier is not null then
       return earlier;

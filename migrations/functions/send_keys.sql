@@ -5,7 +5,8 @@ create or replace function pushq.check_key(key text) returns void
 language plpgsql immutable as $$
 begin
   if key = '' then
-    raise exception using errcode = 'PQ400', message = 'the key is empty', hint = 'give it 1 to 200 bytes, or leave it out';
+    raise exception using errcode = 'PQ400', message = 'the key is empty',
+      hint = 'give it 1 to 200 bytes, or leave it out';
   elsif octet_length(key) > 200 then
     raise exception using errcode = 'PQ400', message = format('the key has %s bytes', octet_length(key)),
       hint = 'at most 200 bytes are taken';
@@ -23,13 +24,16 @@ end $$;
 -- The root of the earlier send with this key; null for the first one, which is recorded. `digest` is of what was
 -- asked for: the same key for something else is an error. A cancelled send is a warning and not an error, because a
 -- repeated transaction must not fail for it.
-create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz) returns bigint
+create or replace function pushq.earlier_send(queue_id int, key text, root bigint, digest bytea, due_at timestamptz)
+returns bigint
 language plpgsql as $$
 declare
   known pushq.send_key;
 begin
   perform pushq.check_key(key);
-  insert into pushq.send_key (queue_id, key, root_id, digest, due_at) values ($1, $2, $3, $4, $5) on conflict do nothing;
+  insert into pushq.send_key (queue_id, key, root_id, digest, due_at)
+  values ($1, $2, $3, $4, $5)
+  on conflict do nothing;
   if found then
     return null;
   end if;

@@ -30,7 +30,8 @@ declare
   message bigint;
 begin
   if key is null then
-    raise exception using errcode = 'PQ400', message = 'a campaign needs a key', hint = 'its key is what it is called, such as spring-sale';
+    raise exception using errcode = 'PQ400', message = 'a campaign needs a key',
+      hint = 'its key is what it is called, such as spring-sale';
   end if;
   perform pushq.check_key(key);
   earlier := pushq.earlier_campaign(q, key, digest);
@@ -50,9 +51,11 @@ begin
     return pushq.earlier_campaign(q, key, digest);
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
-  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane, last_device_id)
+  insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane,
+                             last_device_id)
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
-         coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'), new_campaign.at_most_once,
+         coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'),
+         new_campaign.at_most_once,
          case when urgent then 0 else 2 end,
          -- A scheduled campaign goes to the devices that exist when it starts.
          case when new_campaign.start_at <= now()
@@ -63,8 +66,8 @@ end $$;
 
 -- Identifies the content of a campaign for a list, in whatever form the list was given.
 create or replace function pushq.list_campaign_digest(
-  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text, at_most_once boolean,
-  urgent boolean
+  payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text,
+  at_most_once boolean, urgent boolean
 ) returns bytea
 language sql stable as $$
   select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8)::text, 'UTF8'))
@@ -97,8 +100,8 @@ end $$;
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
 -- more.
 create or replace function pushq.start_list_campaign(
-  q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz
+  q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
+  collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz
 ) returns bigint
 language plpgsql as $$
 declare
@@ -114,14 +117,16 @@ begin
     raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
   elsif known.kind is distinct from pushq.device_kind(push_type) then
     raise exception using errcode = 'PQ400',
-      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
+      message = format(
+        'list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
   end if;
   digest := pushq.list_campaign_digest(
     payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
   if known.campaign_id is null then
     started := pushq.new_campaign(
-      q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, list);
+      q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
+      list);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -187,7 +192,9 @@ begin
   end if;
   -- A repetition writes nothing.
   if exists (select from pushq.campaign c where c.queue_id = q and c.key = start_campaign.key) then
-    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest into given from (select distinct t from unnest(bytes) t) s;
+    select count(*) as tokens, pushq.set_digest(array_agg(t)) as digest
+    into given
+    from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
       body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
   end if;

@@ -10,7 +10,8 @@ begin
     where n.ctid = any (array(
       select o.ctid
       from pushq.newest_update o
-      where o.queue_id = q and o.recipient_id = any (recipients) and (o.due_at, o.message_id) < (supersede.due_at, message)
+      where o.queue_id = q and o.recipient_id = any (recipients)
+        and (o.due_at, o.message_id) < (supersede.due_at, message)
       for update skip locked));
   end if;
 end $$;

@@ -26,10 +26,10 @@
 --   next worker and the other queues of the tenant find something, too. Of inner limits it gets what is there: to keep
 --   up with an outer one, they have to be granted as far ahead.
 create or replace function pushq.take_permits(
-  tenants int[], queues int[], campaigns bigint[], wanted int[], held int[], shares float8[], horizon interval, lateness interval,
-  moment timestamptz default null
-) returns table (tenant_id int, queue_id int, campaign_id bigint, granted int, rate float8, starts_in bigint, late bigint,
-                 again_in bigint)
+  tenants int[], queues int[], campaigns bigint[], wanted int[], held int[], shares float8[], horizon interval,
+  lateness interval, moment timestamptz default null
+) returns table (tenant_id int, queue_id int, campaign_id bigint, granted int, rate float8, starts_in bigint,
+                 late bigint, again_in bigint)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -97,7 +97,8 @@ begin
     join turn using (tenant, queue)
     left join lim t on t.tenant = line.tenant and t.queue = 0
     left join lim q on q.tenant = line.tenant and q.queue = line.queue and q.campaign = 0 and line.queue <> 0
-    left join lim c on c.tenant = line.tenant and c.queue = line.queue and c.campaign = line.campaign and line.campaign <> 0
+    left join lim c
+      on c.tenant = line.tenant and c.queue = line.queue and c.campaign = line.campaign and line.campaign <> 0
     where (t.tenant is null or t.rate is not null) and (q.tenant is null or q.rate is not null)
       and (c.tenant is null or c.rate is not null) and coalesce(t.rate, q.rate, c.rate) is not null
     order by line.tenant, turn.place, random()
@@ -149,7 +150,8 @@ begin
       end if;
     end if;
     if l.q_rate is not null then
-      n := least(n, case when l.t_rate is null then pushq.permits_of_room(floor((ahead - q_start) * l.q_rate) + 1, l.held, l.share)
+      n := least(n, case when l.t_rate is null
+                         then pushq.permits_of_room(floor((ahead - q_start) * l.q_rate) + 1, l.held, l.share)
                          else floor((ahead - q_start) * l.q_rate) + 1 end);
       if start > q_start + q_slack + 1e-9 then
         n := 0;
@@ -174,7 +176,8 @@ begin
       end if;
       if l.q_rate is not null then
         -- The last permit's time by an inner limit lies no further before its use than the first one's.
-        q_tat := case when n > 0 then greatest(q_start + n / l.q_rate, start + (n - 1) / slowest - q_slack + 1 / l.q_rate)
+        q_tat := case when n > 0
+                      then greatest(q_start + n / l.q_rate, start + (n - 1) / slowest - q_slack + 1 / l.q_rate)
                       else least(q_tat, q_start) end;
         of_tenants := of_tenants || l.tenant;
         of_queues := of_queues || l.queue;
@@ -185,15 +188,17 @@ begin
         of_tenants := of_tenants || l.tenant;
         of_queues := of_queues || l.queue;
         of_campaigns := of_campaigns || l.campaign;
-        tats := tats || case when n > 0 then greatest(c_start + n / l.c_rate, start + (n - 1) / slowest - c_slack + 1 / l.c_rate)
+        tats := tats || case when n > 0
+                             then greatest(c_start + n / l.c_rate, start + (n - 1) / slowest - c_slack + 1 / l.c_rate)
                              else least(l.c_tat, c_start) end;
       end if;
     end if;
 
     -- Permits of several limits are asked for when the outer one comes to them, which others move on; by small steps,
     -- so that the inner ones can follow.
-    lead := case when is_joint then greatest(lead, case when l.q_rate is not null or l.c_rate is not null then t_tat end,
-                                             case when l.c_rate is not null then q_tat end)
+    lead := case when is_joint
+                 then greatest(lead, case when l.q_rate is not null or l.c_rate is not null then t_tat end,
+                               case when l.c_rate is not null then q_tat end)
                  when l.t_rate is not null then ahead * 9 / 10
                  else ahead / 2 end;
     tenant_id := l.tenant;
@@ -203,7 +208,8 @@ begin
     rate := slowest;
     starts_in := start * 1000000;
     late := usable * 1000000;
-    again_in := greatest(start + n / slowest - lead, case when n = l.wanted then ahead / 50 else ahead / 10 end) * 1000000;
+    again_in :=
+      greatest(start + n / slowest - lead, case when n = l.wanted then ahead / 50 else ahead / 10 end) * 1000000;
     return next;
   end loop;
   for l in
@@ -222,5 +228,6 @@ end $$;
 create or replace function pushq.permits_of_room(free float8, held int, share float8) returns float8
 language sql stable as $$
   select case when free < 1 then 0
-              else least(free, greatest(floor((4 * share * free - held) / (1 + 4 * share)), case when held = 0 then 1 else 0 end)) end
+              else least(free, greatest(floor((4 * share * free - held) / (1 + 4 * share)),
+                                        case when held = 0 then 1 else 0 end)) end
 $$;

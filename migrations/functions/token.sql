@@ -11,7 +11,8 @@ begin
     raise exception using errcode = 'PQ400', message = 'the device token has a character that is not hexadecimal',
       hint = 'a token is hexadecimal, such as 64 digits';
   elsif length(digits) % 2 = 1 then
-    raise exception using errcode = 'PQ400', message = format('the device token has %s hexadecimal digits', length(digits)),
+    raise exception using errcode = 'PQ400',
+      message = format('the device token has %s hexadecimal digits', length(digits)),
       hint = 'the number of digits must be even, such as 64';
   elsif length(digits) > 200 then
     raise exception using errcode = 'PQ400', message = format('the device token has %s bytes', length(digits) / 2),

@@ -35,8 +35,8 @@ begin
   join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
   where q.id = $1 and c.kind = 'certificate' and cardinality(c.topics) > 0 and a.bundle_id || suffix <> all (c.topics);
   if found then
-    return format('push type “%s” goes to the topic %s, which the certificate %s does not name: use a signing key, or a certificate '
-                  'that names it', push_type, lack.topic, lack.certificate);
+    return format('push type “%s” goes to the topic %s, which the certificate %s does not name: use a signing key, '
+                  'or a certificate that names it', push_type, lack.topic, lack.certificate);
   end if;
   return null;
 end $$;

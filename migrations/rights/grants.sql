@@ -10,7 +10,8 @@ declare
 begin
   for thing in
     select p.oid::regprocedure as name,
-           p.prosecdef or p.provolatile = 'i' or p.proname in ('message_problem', 'broadcast_problem') as is_for_producers,
+           p.prosecdef or p.provolatile = 'i'
+             or p.proname in ('message_problem', 'broadcast_problem') as is_for_producers,
            p.proname = 'caller' as is_for_views,
            has_function_privilege('public', p.oid, 'execute') as is_public, p.oid
     from pg_proc p
@@ -20,8 +21,10 @@ begin
       execute format('revoke execute on routine %s from public', thing.name);
     end if;
     if to_regrole('pushq_producer') is not null
-      and (thing.is_for_producers or thing.is_for_views) <> has_function_privilege('pushq_producer', thing.oid, 'execute') then
-      execute format(case when thing.is_for_producers or thing.is_for_views then 'grant execute on routine %s to pushq_producer'
+      and (thing.is_for_producers or thing.is_for_views)
+        <> has_function_privilege('pushq_producer', thing.oid, 'execute') then
+      execute format(case when thing.is_for_producers or thing.is_for_views
+                          then 'grant execute on routine %s to pushq_producer'
                           else 'revoke execute on routine %s from pushq_producer' end, thing.name);
     end if;
     if to_regrole('pushq_reader') is not null
@@ -35,7 +38,8 @@ begin
     if not has_schema_privilege(thing.role, 'pushq', 'usage') then
       execute format('grant usage on schema pushq to %I', thing.role);
     end if;
-    if to_regclass('pushq.my_queues') is not null and not has_table_privilege(thing.role, 'pushq.my_queues', 'select') then
+    if to_regclass('pushq.my_queues') is not null
+      and not has_table_privilege(thing.role, 'pushq.my_queues', 'select') then
       execute format('grant select on pushq.my_queues, pushq.my_campaigns to %I', thing.role);
     end if;
   end loop;

@@ -8,7 +8,11 @@ do $$
 declare
   thing record;
 begin
-  for thing in select name from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name where to_regrole(name) is null loop
+  for thing in
+    select name
+    from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name
+    where to_regrole(name) is null
+  loop
     begin
       execute format('create role %I nologin', thing.name);
     exception
@@ -36,9 +40,12 @@ begin
   for thing in
     select format('table %s', c.oid::regclass) as name
     from pg_class c
-    where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'S') and c.relowner = current_user::regrole
-      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i')
-                                                and d.refclassid = 'pg_class'::regclass and c.relkind = 'S')
+    where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
+      and c.relowner = current_user::regrole
+      and not exists (
+        select from pg_depend d
+        where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype in ('a', 'i')
+          and d.refclassid = 'pg_class'::regclass and c.relkind = 'S')
     union all
     -- Not those that somebody else has put into the schema: pushq's are marked, or used by columns.
     select format('routine %s', p.oid::regprocedure)

@@ -3,15 +3,16 @@
 create or replace view pushq.campaign_progress as
 select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.cancelled_at, f.done_at as fanned_out_at,
        f.made + f.not_made as total,
-       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled + f.not_made as cancelled, t.unknown, t.retried,
+       t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled + f.not_made as cancelled, t.unknown,
+       t.retried,
        f.made - e.ended as waiting,
        f.done and f.made = e.ended as finished
 from pushq.campaign c
 join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
 cross join lateral (
   select sum(p.delivered)::bigint as delivered, sum(p.rejected)::bigint as rejected, sum(p.failed)::bigint as failed,
-         sum(p.suppressed)::bigint as suppressed, sum(p.expired)::bigint as expired, sum(p.cancelled)::bigint as cancelled,
-         sum(p.unknown)::bigint as unknown, sum(p.retried)::bigint as retried
+         sum(p.suppressed)::bigint as suppressed, sum(p.expired)::bigint as expired,
+         sum(p.cancelled)::bigint as cancelled, sum(p.unknown)::bigint as unknown, sum(p.retried)::bigint as retried
   from pushq.campaign_tally p
   where p.queue_id = c.queue_id and p.campaign_id = c.id) t
 cross join lateral (

@@ -4,8 +4,8 @@
 -- The queues of the tenants that the caller was granted, for producers and readers. The schema's owner has no rows
 -- here.
 create or replace view pushq.my_queues with (security_barrier) as
-select n.name as queue, n.tenant, n.app, n.environment, not l.read_only as may_send, q.paused_at, q.paused_reason, t.suspended_at,
-       p.rate, p.burst
+select n.name as queue, n.tenant, n.app, n.environment, not l.read_only as may_send, q.paused_at, q.paused_reason,
+       t.suspended_at, p.rate, p.burst
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.queue q on q.id = n.queue_id
@@ -15,8 +15,8 @@ where l.login = pushq.caller();
 
 -- The campaigns of the tenants that the caller was granted, with their counts.
 create or replace view pushq.my_campaigns with (security_barrier) as
-select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered, c.rejected, c.failed,
-       c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished
+select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered,
+       c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.campaign_progress c on c.queue_id = n.queue_id

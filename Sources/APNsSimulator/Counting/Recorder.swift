@@ -1,9 +1,11 @@
 import Foundation
 
-/// Writes what happens as NDJSON, one event a line:
+/// Writes what happens as NDJSON, one event a line (two here):
 ///
-///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,"token_digest":"…","connection":1}
-///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered","payload_digest":"…","connection":1}
+///     {"at":1700000000123456,"event":"arrived","apns_id":"…","topic":"…","token":"0123abcd","digits":64,
+///      "token_digest":"…","connection":1}
+///     {"at":1700000000123999,"event":"answered","apns_id":"…","status":410,"reason":"Unregistered",
+///      "payload_digest":"…","connection":1}
 ///
 /// `at` is in microseconds since 1970. A broadcast has its `channel` instead of a token, and its request ID as
 /// `apns_id`. Only the first eight digits, the length and a digest of a token are written, and a digest of a payload. A

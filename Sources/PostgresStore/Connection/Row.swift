@@ -90,3 +90,22 @@ package struct Row {
         """
     }
 }
+
+extension Rows: RandomAccessCollection {
+    package var startIndex: Int { 0 }
+    package var endIndex: Int { rowCount }
+
+    package subscript(position: Int) -> Row {
+        precondition(indices.contains(position), "\(task) returned \(count) rows, there is no row \(position)")
+        return Row(rows: self, index: position)
+    }
+}
+
+extension Rows {
+    /// The row of a statement that returns one, whatever there is.
+    /// - Throws: ``PostgresError/noRow(_:)`` if it returned none.
+    package func one() throws(PostgresError) -> Row {
+        guard let row = first else { throw .noRow(task) }
+        return row
+    }
+}

@@ -50,6 +50,10 @@ import Synchronization
         unsafe ServerError(result, task: task)
     }
 
+    var rowCount: Int {
+        unsafe Int(PQntuples(result))
+    }
+
     var columnCount: Int {
         unsafe Int(PQnfields(result))
     }
@@ -102,24 +106,5 @@ import Synchronization
         unsafe UnsafeRawBufferPointer(
             start: PQgetvalue(result, CInt(row), CInt(column)),
             count: Int(PQgetlength(result, CInt(row), CInt(column))))
-    }
-}
-
-extension Rows: RandomAccessCollection {
-    package var startIndex: Int { 0 }
-    package var endIndex: Int { unsafe Int(PQntuples(result)) }
-
-    package subscript(position: Int) -> Row {
-        precondition(indices.contains(position), "\(task) returned \(count) rows, there is no row \(position)")
-        return Row(rows: self, index: position)
-    }
-}
-
-extension Rows {
-    /// The row of a statement that returns one, whatever there is.
-    /// - Throws: ``PostgresError/noRow(_:)`` if it returned none.
-    package func one() throws(PostgresError) -> Row {
-        guard let row = first else { throw .noRow(task) }
-        return row
     }
 }

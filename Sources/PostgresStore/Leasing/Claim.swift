@@ -11,7 +11,9 @@ extension Statement {
         #"""
         with want as materialized (
           select *
-          from unnest($queue_ids::int[], $lanes::smallint[], $quotas::int[], $run_ats::timestamptz[], $job_ids::bigint[]) as w(queue_id, lane, quota, run_at, id)
+          from unnest($queue_ids::int[], $lanes::smallint[], $quotas::int[], $run_ats::timestamptz[],
+                      $job_ids::bigint[])
+            as w(queue_id, lane, quota, run_at, id)
           -- Paused a moment ago, perhaps, and not known to be yet.
           where not exists (
             select
@@ -34,28 +36,37 @@ extension Statement {
           where j.ctid = any (array(select spot from pick))
           returning j.*),
         held as (
-          insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at, send_by, message_id,
-                                   campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+          insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
+                                   send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
+                                   rescues, at_most_once)
           select queue_id, id, $worker_id, epoch + 1, now() + $lease::interval,
-                 case when at_most_once then least(recipient_count, watermark + $at_most_once_window::int) else recipient_count end,
+                 case when at_most_once then least(recipient_count, watermark + $at_most_once_window::int)
+                      else recipient_count end,
                  coalesce(outcomes, decode(repeat('00', recipient_count), 'hex')),
-                 lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
+                 lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
+                 at_most_once
           from taken)
         -- In the order in which ClaimedJob reads them, which finds each column at once.
-        select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id, m.is_broadcast,
-               t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id, t.attempt, t.rescues,
-               t.at_most_once, t.watermark as previous_watermark, t.outcomes,
+        select m.id as message_id, b.device_ids, m.push_type, m.expiration, m.payload::text, m.priority, m.collapse_id,
+               m.is_broadcast, t.recipient_count, t.queue_id, t.id as job_id, t.epoch + 1 as epoch, t.lane, t.root_id,
+               t.attempt, t.rescues, t.at_most_once, t.watermark as previous_watermark, t.outcomes,
                -- What APNs is told to forget by then is not worth sending any more.
-               (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint as send_within,
+               (extract(epoch from least(t.send_by, to_timestamp(nullif(m.expiration, 0))) - now()) * 1000000)::bigint
+                 as send_within,
                c.cancelled_at is not null
-                 or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id)) as stopped,
+                 or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id))
+                   as stopped,
                c.paused_at is not null as paused, (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
                d.ids as active_ids, d.tokens,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
-               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807) as run_at
+               coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
+                 as run_at
         from taken t
         left join lateral (
-          select * from pushq.message m where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id limit 1) m on true
+          select *
+          from pushq.message m
+          where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id
+          limit 1) m on true
         left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
         -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
         left join lateral (

@@ -6,14 +6,16 @@ extension Statement {
 
         select k.queue_id, k.job_id, k.epoch, true as written,
                c.cancelled_at is not null
-                 or exists (select from pushq.cancelled x where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
+                 or exists (select from pushq.cancelled x
+                            where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
                c.paused_at is not null as paused
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
         union all
         select g.queue_id, g.job_id, g.epoch, false, false, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+          and l.worker_id = $worker_id
         where (select count(*) from kept) < (select count(*) from given)
           and not exists (select from kept k where k.queue_id = g.queue_id and k.job_id = g.job_id)
         """#
@@ -26,7 +28,8 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[], $outcomes::bytea[])
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $watermarks::smallint[],
+                      $outcomes::bytea[])
             as g(queue_id, job_id, epoch, watermark, outcomes)),
         free as materialized (
           select g.*

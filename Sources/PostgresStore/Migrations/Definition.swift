@@ -1,7 +1,7 @@
 import Cryptography
 
-/// A file of functions, triggers or views, in `migrations/functions` or `migrations/views`. It is applied anew whenever its
-/// text has changed, so its statements are `create or replace`.
+/// A file of functions, triggers or views, in `migrations/functions` or `migrations/views`. It is applied anew whenever
+/// its text has changed, so its statements are `create or replace`.
 ///
 /// A function that a column's default or a constraint uses is part of the table, and so of a migration.
 struct Definition: Sendable {
@@ -19,8 +19,8 @@ struct Definition: Sendable {
     /// The comment on each object that it makes.
     var mark: String { "\(name) \(checksum)" }
 
-    /// All of this program's, in the order in which they are applied: functions come before the views that use them. What a
-    /// function's body names may come later.
+    /// All of this program's, in the order in which they are applied: functions come before the views that use them.
+    /// What a function's body names may come later.
     static let all = EmbeddedMigrations.files
         .filter { $0.name.hasPrefix("functions/") || $0.name.hasPrefix("views/") }.map(Definition.init)
         .sorted { $0.name < $1.name }

@@ -1,8 +1,8 @@
 extension Migrator {
     /// Applies the definitions that have changed, and drops what no definition makes any more. One transaction.
     ///
-    /// A function or view is replaced in place, so that statements that are running go on, and rights on it stay. Where PostgreSQL
-    /// refuses that (``SQLState/isAboutReplacing``), objects have to be dropped first.
+    /// A function or view is replaced in place, so that statements that are running go on, and rights on it stay. Where
+    /// PostgreSQL refuses that (``SQLState/isAboutReplacing``), objects have to be dropped first.
     /// - Parameter isDroppingFirst: whether what the changed files made is dropped before they are applied.
     func applyDefinitions(
         droppingFirst isDroppingFirst: Bool, within limit: Duration
@@ -110,7 +110,8 @@ extension Statement {
         where version = pg_current_xact_id()::xid and not exists (
           select
           from pg_description d
-          where d.classoid = o.class::regclass and d.objoid = o.id and d.objsubid = 0 and d.xmin = pg_current_xact_id()::xid)
+          where d.classoid = o.class::regclass and d.objoid = o.id and d.objsubid = 0
+            and d.xmin = pg_current_xact_id()::xid)
         """#)
 
     /// Statements that drop objects, of which some may depend on others of the list, and nothing else.
@@ -122,6 +123,9 @@ extension Statement {
         union all
         select 'drop view ' || string_agg(identity, ', ') from object where kind = 'view' having count(*) > 0
         union all
-        select 'drop routine ' || string_agg(identity, ', ') from object where kind in ('function', 'procedure') having count(*) > 0
+        select 'drop routine ' || string_agg(identity, ', ')
+        from object
+        where kind in ('function', 'procedure')
+        having count(*) > 0
         """#)
 }

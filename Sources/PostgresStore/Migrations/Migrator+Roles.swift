@@ -6,7 +6,8 @@ extension Migrator {
         return try await connection.execute(.roleAdvice).map { $0.text("advice") }
     }
 
-    /// Goes on with the rights of the schema's owner until the end of the transaction, so that what is made is the owner's.
+    /// Goes on with the rights of the schema's owner until the end of the transaction, so that what is made is the
+    /// owner's.
     func becomeOwner() async throws {
         _ = try await connection.execute(.becomeOwner)
     }
@@ -42,7 +43,9 @@ extension Statement {
     fileprivate static let roleAdvice = Statement(
         "role_advice",
         #"""
-        select format('role %I is missing, and %I may not create it. Let an administrator run: create role %1$I nologin', name, current_user) as advice
+        select format(
+                 'role %I is missing, and %I may not create it. Let an administrator run: create role %1$I nologin',
+                 name, current_user) as advice
         from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name
         where to_regrole(name) is null
         union all

@@ -1,12 +1,12 @@
 import Transport
 
-/// Brings the schema `pushq` up to the version of this program: the roles, then the migrations that it lacks, then the functions
-/// and views whose text has changed, and who may use them.
+/// Brings the schema `pushq` up to the version of this program: the roles, then the migrations that it lacks, then the
+/// functions and views whose text has changed, and who may use them.
 ///
-/// Each migration is a transaction of its own, together with the row that records it. Whoever wants to apply one first takes a
-/// lock and then looks what is missing, so that several may be started at once, and one that was interrupted is started again.
-/// The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning up. Functions and
-/// views are one transaction together, so that nobody meets some of a new version.
+/// Each migration is a transaction of its own, together with the row that records it. Whoever wants to apply one first
+/// takes a lock and then looks what is missing, so that several may be started at once, and one that was interrupted is
+/// started again. The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning
+/// up. Functions and views are one transaction together, so that nobody meets some of a new version.
 package struct Migrator {
     /// What was done, or in a dry run: what would be.
     package struct Report: Equatable, Sendable {
@@ -23,8 +23,8 @@ package struct Migrator {
         package var isUpToDate: Bool { applied.isEmpty && definitions.isEmpty && dropped.isEmpty }
     }
 
-    /// A lock that a migration needs is waited for no longer than this, since all who come later wait behind it. Then the
-    /// migration is tried again.
+    /// A lock that a migration needs is waited for no longer than this, since all who come later wait behind it. Then
+    /// the migration is tried again.
     private static let lockTimeout = "1500ms"
 
     let connection: PostgresConnection
@@ -73,7 +73,8 @@ package struct Migrator {
 
     // MARK: One transaction
 
-    /// Runs one step in a transaction of its own, when no other migrator is at work. Tries again if others hold a lock that it needs.
+    /// Runs one step in a transaction of its own, when no other migrator is at work. Tries again if others hold a lock
+    /// that it needs.
     /// - Parameter body: gets the time that it has.
     private func step<Result>(
         until deadline: ContinuousClock.Instant, _ body: (Duration) async throws -> Result
@@ -147,7 +148,8 @@ package struct Migrator {
         do $$
         begin
           execute format('comment on table pushq.migration is %L',
-                         (select string_agg(format('%s %s %s %s', version, name, encode(checksum, 'hex'), stops_older_workers),
+                         (select string_agg(format('%s %s %s %s', version, name, encode(checksum, 'hex'),
+                                                   stops_older_workers),
                                             e'\n' order by version)
                           from pushq.migration));
         end $$
@@ -190,7 +192,8 @@ extension Statement {
 
     /// What the comment says, if the rows are lost.
     private static let noted = #"""
-        select part[1]::int as version, part[2] as name, decode(part[3], 'hex') as checksum, part[4]::boolean as stops_older_workers
+        select part[1]::int as version, part[2] as name, decode(part[3], 'hex') as checksum,
+               part[4]::boolean as stops_older_workers
         from regexp_split_to_table(obj_description('pushq.migration'::regclass, 'pg_class'), e'\n') line
         cross join string_to_array(line, ' ') part
         where not exists (select from pushq.migration)

@@ -38,6 +38,12 @@ extension Statement {
     /// The first migration behind `$newest_known` that stops older workers.
     fileprivate static let stoppingMigration = Statement(
         "stopping_migration",
-        "select name from pushq.migration where version > $newest_known and stops_older_workers order by version limit 1"
+        #"""
+        select name
+        from pushq.migration
+        where version > $newest_known and stops_older_workers
+        order by version
+        limit 1
+        """#
     )
 }

@@ -30,12 +30,12 @@ extension Statement {
         "app_contents",
         #"""
         select least($limit, coalesce(sum(
-                 (select count(*) from (select from pushq.device d where d.queue_id = q.id limit $limit) c)), 0))::bigint
-                 as devices,
+                 (select count(*) from (select from pushq.device d where d.queue_id = q.id limit $limit) c)
+               ), 0))::bigint as devices,
                least($limit, coalesce(sum(
                  (select count(*) from (select from pushq.job j where j.queue_id = q.id limit $limit) c)
-                 + (select count(*) from (select from pushq.lease l where l.queue_id = q.id limit $limit) c)), 0))::bigint
-                 as jobs
+                 + (select count(*) from (select from pushq.lease l where l.queue_id = q.id limit $limit) c)
+               ), 0))::bigint as jobs
         from pushq.app a
         join pushq.tenant t on t.id = a.tenant_id
         left join pushq.queue q on q.tenant_id = a.tenant_id and q.app_id = a.id

@@ -51,7 +51,8 @@ extension Statement {
         select t.name as tenant, c.name, c.kind, c.version, c.team_id, c.key_id,
                array_to_string(c.topics, ', ') as topics,
                array_to_string(c.environments, ', ') as environments, c.not_after,
-               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id) as queues,
+               (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id)
+                 as queues,
                now() as now
         from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
         where $tenant::text is null or t.name = $tenant

@@ -12,20 +12,22 @@ extension Statement {
         select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt,
                j.rescues, j.campaign_id, j.root_id, w.name as worker
         from (
-          (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
-                  null::bigint as worker_id
+          (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues,
+                  campaign_id, root_id, null::bigint as worker_id
            from pushq.job
            where $queue::text is null
            order by queue_id, lane, run_at, id
            limit $limit)
           union all
-          (select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, null
+          (select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues,
+                  campaign_id, root_id, null
            from pushq.job
            where queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
            order by queue_id, lane, run_at, id
            limit $limit)
           union all
-          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id, worker_id
+          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues,
+                  campaign_id, root_id, worker_id
            from pushq.lease
            where $queue is null or queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
            order by queue_id, lane, run_at, job_id
@@ -41,8 +43,8 @@ extension Statement {
     static let jobResult = Statement(
         "job_result",
         #"""
-        select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint, r.suppressed::bigint,
-               r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
+        select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint,
+               r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
         from pushq.result r where r.queue_id = pushq.queue_id($queue) and r.job_id = $job
         """#)
 }

@@ -29,7 +29,8 @@ extension Statement {
                case when q.paused_at is not null then q.paused_reason
                     when t.suspended_at is not null then 'the tenant is suspended' end as paused_reason,
                (select count(*) from pushq.job j where j.queue_id = q.id) as jobs,
-               (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = q.id)::bigint as recipients
+               (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = q.id)::bigint
+                 as recipients
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.queue_name n on n.queue_id = q.id

@@ -16,9 +16,10 @@ extension Statement {
         left join pushq.campaign c on c.queue_id = q.id and c.id = $root
         cross join lateral (
           select count(*) > 0 as alive,
-                 coalesce(bool_or(t.name || '/' || a.bundle_id || '/' || q.environment like
-                                  replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')), false)
-                   as serving,
+                 coalesce(bool_or(
+                   t.name || '/' || a.bundle_id || '/' || q.environment like
+                   replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+                 ), false) as serving,
                  coalesce(array_agg(w.name order by w.name) filter (where q.id = any (w.unreachable)), '{}') as cut_off
           from pushq.worker w
           where w.seen_at > now() - interval '20 seconds' and not w.draining) w

@@ -11,7 +11,8 @@ extension Statement {
         with shown as materialized (
           select * from pushq.queue_name n where $tenant::text is null or n.tenant = $tenant),
         bound as materialized (
-          select greatest($limit::bigint / greatest(count(*), 1), case when $limit is not null then 100 end) as rows from shown)
+          select greatest($limit::bigint / greatest(count(*), 1), case when $limit is not null then 100 end) as rows
+          from shown)
         select n.tenant, n.app, n.environment, d.active, d.inactive,
                j.jobs as waiting_jobs, j.recipients as waiting_recipients,
                l.jobs as held_jobs, l.recipients as held_recipients,
@@ -22,7 +23,8 @@ extension Statement {
         from shown n
         cross join bound b
         cross join lateral (
-          select count(*) as seen, count(*) filter (where active) as active, count(*) filter (where not active) as inactive
+          select count(*) as seen, count(*) filter (where active) as active,
+                 count(*) filter (where not active) as inactive
           from (select active from pushq.device where queue_id = n.queue_id order by id limit b.rows) d) d
         cross join lateral (
           select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
@@ -43,9 +45,17 @@ extension Statement {
           from (
             select *
             from (
-              (select * from pushq.result where day = pushq.today() and queue_id = n.queue_id order by job_id desc limit b.rows)
+              (select *
+               from pushq.result
+               where day = pushq.today() and queue_id = n.queue_id
+               order by job_id desc
+               limit b.rows)
               union all
-              (select * from pushq.result where day = pushq.today() - 1 and queue_id = n.queue_id order by job_id desc limit b.rows)) r
+              (select *
+               from pushq.result
+               where day = pushq.today() - 1 and queue_id = n.queue_id
+               order by job_id desc
+               limit b.rows)) r
             order by day desc
             limit b.rows) r
           where ended_at > now() - interval '24 hours') r

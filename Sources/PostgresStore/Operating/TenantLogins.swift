@@ -22,7 +22,8 @@ extension Statement {
     fileprivate static let tenantLogins = Statement(
         "tenant_logins",
         #"""
-        select t.name as tenant, l.login, l.read_only, l.granted_at, to_regrole(quote_ident(l.login)) is not null as exists
+        select t.name as tenant, l.login, l.read_only, l.granted_at,
+               to_regrole(quote_ident(l.login)) is not null as exists
         from pushq.tenant_login l
         join pushq.tenant t on t.id = l.tenant_id
         where $tenant::text is null or t.name = $tenant
@@ -32,7 +33,9 @@ extension Statement {
     fileprivate static let grantRole = Statement(
         "grant_role",
         #"""
-        select format('grant %I to %I', case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname) as statement
+        select format(
+                 'grant %I to %I', case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname
+               ) as statement
         from pg_roles
         where rolname = $login
         """#)
@@ -56,8 +59,8 @@ package enum TenantGrantError: Error, Equatable {
 }
 
 extension PostgresConnection {
-    /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. Nobody else uses this connection
-    /// meanwhile.
+    /// Lets a login act for a tenant, and makes it a member of `pushq_producer` or `pushq_reader`. Nobody else uses
+    /// this connection meanwhile.
     package func grantTenant(_ tenant: String, to login: String, isReadOnly: Bool) async throws {
         try await transaction {
             let readOnly = Parameter.bool(isReadOnly)
@@ -70,8 +73,8 @@ extension PostgresConnection {
         }
     }
 
-    /// Ends what ``grantTenant(_:to:isReadOnly:)`` has begun. The login stays a member of its role, which alone gives no access to anything:
-    /// other databases of the server may need it. Returns whether it had been granted.
+    /// Ends what ``grantTenant(_:to:isReadOnly:)`` has begun. The login stays a member of its role, which alone gives
+    /// no access to anything: other databases of the server may need it. Returns whether it had been granted.
     package func revokeTenant(_ tenant: String, from login: String) async throws(PostgresError) -> Bool {
         try await !execute(.revokeTenant, ["tenant": .text(tenant), "login": .text(login)]).isEmpty
     }

@@ -5,7 +5,8 @@ extension Statement {
     fileprivate static let setTenantQuota = Statement(
         "set_tenant_quota",
         #"""
-        insert into pushq.tenant_quota as o (tenant_id, max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns)
+        insert into pushq.tenant_quota as o (
+          tenant_id, max_devices, max_waiting, max_day_bytes, max_calls, max_campaigns)
         select t.id, nullif($devices::bigint, -1), nullif($waiting::bigint, -1), nullif($day_bytes::bigint, -1),
                nullif($calls::int, -1), nullif($campaigns::int, -1)
         from pushq.tenant t
@@ -32,7 +33,8 @@ extension Statement {
         "tenant_usage",
         #"""
         select o.max_devices, o.max_waiting, o.max_day_bytes, o.max_calls::bigint, o.max_campaigns::bigint,
-               u.devices, u.waiting, case when u.bytes_day = pushq.today() then u.bytes else 0 end as day_bytes, u.counted_at,
+               u.devices, u.waiting, u.counted_at,
+               case when u.bytes_day = pushq.today() then u.bytes else 0 end as day_bytes,
                (select count(*) * pushq.call_weight(o.max_calls)
                 from pushq.call c
                 where c.tenant_id = t.id and c.called_at > now() - interval '1 second') as calls,

@@ -3,7 +3,12 @@ package import FoundationEssentials
 extension Statement {
     static let createTenant = Statement(
         "create_tenant",
-        "insert into pushq.tenant (name) values ($name) on conflict on constraint tenant_name_once do nothing returning id"
+        #"""
+        insert into pushq.tenant (name)
+        values ($name)
+        on conflict on constraint tenant_name_once do nothing
+        returning id
+        """#
     )
 
     static let tenants = Statement(
@@ -145,7 +150,8 @@ extension PostgresConnection {
         try await execute(.suspendTenant, ["name": .text(name), "suspended": .bool(isSuspended)]).count > 0
     }
 
-    /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection meanwhile.
+    /// Changes settings of a tenant, all or none. False if there is no such tenant. Nobody else uses this connection
+    /// meanwhile.
     package func setTenant(_ name: String, to change: TenantChange) async throws -> Bool {
         try await transaction(within: Self.fileLimit) { try await apply(change, to: name) }
     }

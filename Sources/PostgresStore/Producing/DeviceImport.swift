@@ -3,7 +3,10 @@ package import QueueCore
 extension Statement {
     /// Only for the transaction, and without WAL: what is broken or interrupted leaves nothing behind.
     static let makeDeviceStage =
-        "create temporary table device_stage (token bytea not null, user_key text, active boolean not null) on commit drop"
+        #"""
+        create temporary table device_stage (token bytea not null, user_key text, active boolean not null)
+        on commit drop
+        """#
 
     static let copyDevices = Statement(
         "copy_devices", "copy device_stage (token, user_key, active) from stdin (format binary)")

@@ -71,7 +71,8 @@ extension Statement {
     fileprivate static let workerRoleSettings = Statement(
         "worker_role_settings",
         #"""
-        select format('alter role %I in database %I set %I = %L', $role::text, current_database(), w.name, w.value) as statement
+        select format('alter role %I in database %I set %I = %L', $role::text, current_database(), w.name, w.value)
+          as statement
         from unnest($names::text[], $values::text[]) w(name, value)
         """#)
 }

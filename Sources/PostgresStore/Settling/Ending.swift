@@ -22,8 +22,9 @@ extension Statement {
         #"""
         with given as materialized (
           select *
-          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[], $recipients::smallint[],
-                      $delivered::smallint[], $rejected::smallint[], $failed::smallint[], $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
+          from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[],
+                      $recipients::smallint[], $delivered::smallint[], $rejected::smallint[], $failed::smallint[],
+                      $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
                       $retried::smallint[], $notes::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes, place)
@@ -32,19 +33,21 @@ extension Statement {
         free as materialized (
           select g.*
           from given g
-          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
-            and l.recipient_count = g.recipients
+          join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+            and l.worker_id = $worker_id and l.recipient_count = g.recipients
           for update of l skip locked),
         fenced as materialized (
           delete from pushq.lease l
           using free g
           where l.queue_id = g.queue_id and l.job_id = g.job_id
-          returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id, l.body_day, l.attempt, l.rescues,
-                    l.at_most_once, g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
+          returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
+                    l.body_day, l.attempt, l.rescues, l.at_most_once,
+                    g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
                     g.retried, g.notes, g.place),
         ended as (
-          insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
-                                    delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes)
+          insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                    outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+                                    retried, notes)
           select pushq.today(), queue_id, job_id, root_id, body_day, message_id, lane, attempt, now(), outcomes,
                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
           from fenced),
@@ -58,23 +61,24 @@ extension Statement {
           where exists (select from pushq.cancelled x where x.queue_id = f.queue_id and x.id = f.job_id)),
         member as materialized (
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
-                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part, r.device_id,
-                 f.place in (select place from stopped) as is_stopped
+                 f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part,
+                 r.device_id, f.place in (select place from stopped) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
                       $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[])
             as r(place, device_id, delay, attempts, losses, part)
           join fenced f on f.place = r.place),
         again as materialized (
-          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id, root_id,
-                 at_most_once, attempt, rescues, delay, min(run_at) as run_at, is_stopped,
+          select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id,
+                 root_id, at_most_once, attempt, rescues, delay, min(run_at) as run_at, is_stopped,
                  array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
-                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part, is_stopped
+                     partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
+                                  is_stopped
                      order by device_id) - 1) / 500 as chunk
             from member m) s
-          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay, part,
-                   is_stopped, chunk),
+          group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
+                   part, is_stopped, chunk),
         -- Of a job that somebody has cancelled by its own number: so that what goes on of it ends as cancelled, too.
         again_stopped as (
           insert into pushq.cancelled (queue_id, id) select queue_id, id from again where is_stopped),
@@ -83,11 +87,13 @@ extension Statement {
           select pushq.today(), queue_id, id, root_id, -attempt, ids[1], ids[cardinality(ids)], ids
           from again),
         again_job as (
-          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count,
-                                 attempt, rescues, at_most_once)
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                                 recipient_count, attempt, rescues, at_most_once)
           -- What goes back without a delay keeps its place.
-          select queue_id, id, lane, case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end, send_by,
-                 message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues, at_most_once
+          select queue_id, id, lane,
+                 case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end,
+                 send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
+                 at_most_once
           from again
           -- Its message is beside its body, after midnight too.
           cross join lateral pushq.bring_message(queue_id, message_id, body_day)),
@@ -111,7 +117,8 @@ extension Statement {
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
-          where d.active and not r.suspect and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
+          where d.active and not r.suspect
+            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
           for no key update of d skip locked),
         dead as (
           update pushq.device d
@@ -147,8 +154,8 @@ extension Statement {
         -- Counts of campaigns: added to a part that nobody has locked, or to a new one.
         sums as materialized (
           select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
-                 sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled, sum(unknown) as unknown,
-                 sum(retried) as retried
+                 sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled,
+                 sum(unknown) as unknown, sum(retried) as retried
           from fenced
           where campaign_id is not null
           group by queue_id, campaign_id),
@@ -165,16 +172,16 @@ extension Statement {
         counted as (
           update pushq.campaign_tally t
           set delivered = t.delivered + s.delivered, rejected = t.rejected + s.rejected, failed = t.failed + s.failed,
-              suppressed = t.suppressed + s.suppressed, expired = t.expired + s.expired, cancelled = t.cancelled + s.cancelled,
-              unknown = t.unknown + s.unknown, retried = t.retried + s.retried
+              suppressed = t.suppressed + s.suppressed, expired = t.expired + s.expired,
+              cancelled = t.cancelled + s.cancelled, unknown = t.unknown + s.unknown, retried = t.retried + s.retried
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where t.queue_id = p.queue_id and t.campaign_id = p.campaign_id and t.part = p.part),
         counted_apart as (
-          insert into pushq.campaign_tally (queue_id, campaign_id, part, delivered, rejected, failed, suppressed, expired, cancelled,
-                                            unknown, retried)
-          select s.queue_id, s.campaign_id, nextval('pushq.id'), s.delivered, s.rejected, s.failed, s.suppressed, s.expired, s.cancelled,
-                 s.unknown, s.retried
+          insert into pushq.campaign_tally (queue_id, campaign_id, part, delivered, rejected, failed, suppressed,
+                                            expired, cancelled, unknown, retried)
+          select s.queue_id, s.campaign_id, nextval('pushq.id'), s.delivered, s.rejected, s.failed, s.suppressed,
+                 s.expired, s.cancelled, s.unknown, s.retried
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where p.part is null)
@@ -182,7 +189,8 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+          and l.worker_id = $worker_id
           and l.recipient_count = g.recipients
         where (select count(*) from fenced) < (select count(*) from given)
           and not exists (select from fenced f where f.place = g.place)

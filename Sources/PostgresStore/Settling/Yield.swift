@@ -31,15 +31,15 @@ extension Statement {
           where c.paused_at is not null
           for share of c skip locked),
         given_back as (
-          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-                                 rescues, epoch, at_most_once, watermark, outcomes)
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                                 recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
           select b.queue_id, job_id, lane,
                  -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
                  case when a.id is not null then 'infinity'
                       when delay = 0 then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
-                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch, at_most_once,
-                 lowered, known
+                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch,
+                 at_most_once, lowered, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
           returning queue_id, id, epoch)
@@ -47,7 +47,8 @@ extension Statement {
         union all
         select g.queue_id, g.job_id, g.epoch, false
         from given g
-        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch and l.worker_id = $worker_id
+        join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+          and l.worker_id = $worker_id
         where (select count(*) from back) < (select count(*) from given)
           and not exists (select from back b where b.queue_id = g.queue_id and b.job_id = g.job_id)
         """#)

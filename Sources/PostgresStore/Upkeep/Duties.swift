@@ -21,8 +21,12 @@ extension Statement {
         """#)
     static let renewDuty = Statement(
         "renew_duty",
-        "update pushq.duty set deadline = now() + $lease::interval where name = $name and worker_id = $worker_id returning name"
-    )
+        #"""
+        update pushq.duty
+        set deadline = now() + $lease::interval
+        where name = $name and worker_id = $worker_id
+        returning name
+        """#)
     static let finishDuty = Statement(
         "finish_duty",
         #"""

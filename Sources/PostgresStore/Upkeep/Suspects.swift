@@ -37,7 +37,8 @@ extension Statement {
               cross join lateral (
                 select r.delivered + r.rejected as answers, r.ended_at
                 from pushq.result r
-                where r.day = d.day and r.queue_id = a.queue_id and r.ended_at >= a.since and r.delivered + r.rejected > 0
+                where r.day = d.day and r.queue_id = a.queue_id and r.ended_at >= a.since
+                  and r.delivered + r.rejected > 0
                 order by r.ended_at
                 limit $window) n
               order by n.ended_at
@@ -70,7 +71,8 @@ extension Statement {
         noted as (
           insert into pushq.judgement as g (queue_id, judged_to, spared)
           select queue_id, upto, spares from ruling
-          on conflict on constraint judgement_pkey do update set judged_to = excluded.judged_to, spared = excluded.spared),
+          on conflict on constraint judgement_pkey do update
+            set judged_to = excluded.judged_to, spared = excluded.spared),
         suspect as materialized (
           select f.day, f.queue_id, f.id, f.device_id, f.reason, f.reported_at, r.spares
           from (
@@ -91,8 +93,9 @@ extension Statement {
         paused as (
           update pushq.queue q
           set paused_at = now(),
-              paused_reason = format('%s of the last %s answers said that the device token is bad or of another topic: is this the '
-                                     'wrong environment or app? No device was deactivated', j.suspects, j.answers),
+              paused_reason = format(
+                '%s of the last %s answers said that the device token is bad or of another topic: is this the wrong '
+                'environment or app? No device was deactivated', j.suspects, j.answers),
               paused_credential_version = null
           from judged j
           where q.id = j.queue_id and q.id in (select id from free_queue where paused_at is null)
@@ -111,14 +114,16 @@ extension Statement {
           returning d.queue_id, d.id),
         verdict as (
           update pushq.feedback f
-          set verdict = case when (f.queue_id, f.device_id) in (select queue_id, id from dead) then 'deactivated' else 'kept' end
+          set verdict = case when (f.queue_id, f.device_id) in (select queue_id, id from dead) then 'deactivated'
+                             else 'kept' end
           from suspect s
           where f.day = s.day and f.queue_id = s.queue_id and f.id = s.id
             and (s.spares
               or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
               or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)))
         select (select count(*) from dead) as deactivated, (select count(*) from paused) as paused,
-               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $window) as goes_on
+               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $window)
+                 as goes_on
         """#)
 }
 

@@ -1,8 +1,8 @@
 /// A run of permits to send, each with a time of its own, taken from rate limits.
 ///
 /// Permit *i* may be used from `start + i / rate`, or from when it was granted if that is later (then it belongs to the
-/// burst), and lapses `lateness` later. Because a permit has a time and lapses, a rate holds exactly across any number of
-/// workers, stalled ones included: what a sleeper took is void when it wakes. (Permits without times bound when they
+/// burst), and lapses `lateness` later. Because a permit has a time and lapses, a rate holds exactly across any number
+/// of workers, stalled ones included: what a sleeper took is void when it wakes. (Permits without times bound when they
 /// are granted, not when they are used: a stalled worker sends two slices at once.)
 package struct PermitRun: Sendable {
     /// How long after its time a permit of one limit may be used. What may be used late is taken off the burst when

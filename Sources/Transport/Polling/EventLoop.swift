@@ -18,8 +18,8 @@ import Synchronization
 /// end-of-turn actions, so that writes go out once a turn and not once a request.
 ///
 /// `@unchecked Sendable` is sound because each stored property is one of three: immutable; behind the lock or atomic
-/// (`inbox`, `thread`, `handle`); or touched on the loop's thread only, which every method that does so asserts on entry (`turn`
-/// and what it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
+/// (`inbox`, `thread`, `handle`); or touched on the loop's thread only, which every method that does so asserts on
+/// entry (`turn` and what it calls run nowhere else). The thread keeps the loop alive until `shutDown()`.
 @safe package final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
     /// What other threads leave for the loop.
     private struct Inbox {
@@ -78,8 +78,8 @@ import Synchronization
 
     /// Shuts down, and waits for the end of the thread, five seconds at the most. Not on the loop's thread.
     ///
-    /// A process has to do so before it ends: OpenSSL frees what it has when a process ends, and a thread that is closing
-    /// its connections at this moment would free it once more.
+    /// A process has to do so before it ends: OpenSSL frees what it has when a process ends, and a thread that is
+    /// closing its connections at this moment would free it once more.
     package func shutDownAndWait() {
         precondition(!isCurrent, "a loop cannot wait for its own end")
         shutDown()

@@ -23,9 +23,9 @@ struct GatewayUse: Hashable {
     }
 }
 
-/// Decides which gateway serves which use: one for each tenant, secret, environment, host and number of connections, shared
-/// by all queues that use it. Tenants share none, also if their credentials hold the same secret: pushes of one that
-/// stay unanswered would take the other's room.
+/// Decides which gateway serves which use: one for each tenant, secret, environment, host and number of connections,
+/// shared by all queues that use it. Tenants share none, also if their credentials hold the same secret: pushes of one
+/// that stay unanswered would take the other's room.
 ///
 /// What holds at every moment (`GatewayTableExplorationTests`):
 /// - A use is served by a gateway of its own tenant, secret and version, environment, interface, host and number of

@@ -15,7 +15,8 @@ protocol Contender: AnyObject {
     /// Whether it may have somebody to send to, in any lane or in one.
     var hasJobs: Bool { get }
     func hasJobs(in lane: Lane) -> Bool
-    /// The pushes that its connections take now. Asks for more connections where there are none left and somebody waits.
+    /// The pushes that its connections take now. Asks for more connections where there are none left and somebody
+    /// waits.
     func roomForPushes(now: ContinuousClock.Instant) -> Int
     /// The pushes that its rate limit allows now.
     func allowance(at now: ContinuousClock.Instant) -> Int
@@ -23,25 +24,27 @@ protocol Contender: AnyObject {
     func noteSent(_ count: Int, at now: ContinuousClock.Instant)
 }
 
-/// Decides which queue sends next and how much: urgent pushes first within bounds, then tenants in turn, and of each its queues by weight;
-/// each within its permits, the room of its connections and its share of what is in flight.
+/// Decides which queue sends next and how much: urgent pushes first within bounds, then tenants in turn, and of each
+/// its queues by weight; each within its permits, the room of its connections and its share of what is in flight.
 ///
 /// What holds at every moment (`TurnsExplorationTests`):
-/// - No more is in flight than there is room for, over all and for each queue; and no more is sent than there are permits.
-/// - Tenants that have enough to send are served in proportion to their weights, however many queues they have, and so are the queues of
-///   each.
-/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send at all and nothing
-///   of its tenant is in flight.
-/// - Urgent pushes bring a tenant no further ahead of its share than a bound, and a queue no further ahead of the tenant's others.
-/// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in flight; and of other
-///   queues of its tenant.
+/// - No more is in flight than there is room for, over all and for each queue; and no more is sent than there are
+///   permits.
+/// - Tenants that have enough to send are served in proportion to their weights, however many queues they have, and so
+///   are the queues of each.
+/// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send
+///   at all and nothing of its tenant is in flight.
+/// - Urgent pushes bring a tenant no further ahead of its share than a bound, and a queue no further ahead of the
+///   tenant's others.
+/// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in
+///   flight; and of other queues of its tenant.
 ///
 /// A value without a clock and without gateways. Generic, so that nothing is looked up while it runs.
 struct Turns<Queue: Contender> {
     /// Recipients of one queue that are handed over before it is another's turn.
     static var quantum: Int { 16 }
-    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. A tenant that calls everything
-    /// urgent waits for its turns as all do.
+    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. A tenant
+    /// that calls everything urgent waits for its turns as all do.
     static var urgentLead: Double { 256 }
 
     /// One turn of a queue.
@@ -55,8 +58,8 @@ struct Turns<Queue: Contender> {
 
     private enum Phase { case urgent, all, over }
 
-    /// Requests that may be in flight, those that await nothing but silence not counted: their connections bound them, and they would
-    /// keep others from being sent.
+    /// Requests that may be in flight, those that await nothing but silence not counted: their connections bound them,
+    /// and they would keep others from being sent.
     private let limit: Int
     /// The order among tenants, and the largest weight among those with active queues.
     private var tenants = FairShare()
@@ -195,7 +198,8 @@ struct Turns<Queue: Contender> {
 
     private func mayGoAhead(_ queue: Queue) -> Bool { lead(of: queue) < Self.urgentLead }
 
-    /// How far a queue is ahead of its share, in recipients at a weight of 1: among those of its tenant, or its tenant among all.
+    /// How far a queue is ahead of its share, in recipients at a weight of 1: among those of its tenant, or its tenant
+    /// among all.
     func lead(of queue: Queue) -> Double {
         max(tenants.lead(of: queue.tenant.turn), queue.tenant.queues.lead(of: queue.turn))
     }

@@ -49,7 +49,8 @@ final class EngineParts {
         permits = PermitTaker(context, dispatcher: dispatcher)
         rescuer = Rescuer(context)
         duties = DutyRunner(
-            context, duties: [SuspectsDuty(context), QuotasDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
+            context,
+            duties: [SuspectsDuty(context), QuotasDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKey != nil

@@ -114,8 +114,8 @@ struct ClaimPlan {
         }
     }
 
-    /// Recipients to hold of a lane and of the more urgent ones of its queue: what its queue sends in half a second, or what its rate allows in one, but no more
-    /// than its part of what all queues may hold.
+    /// Recipients to hold of a lane and of the more urgent ones of its queue: what its queue sends in half a second, or
+    /// what its rate allows in one, but no more than its part of what all queues may hold.
     static func target(for lane: Candidate, of worker: Worker) -> Int {
         let demand = lane.demand
         let parts = max(1, worker.tenants.count) * max(1, worker.tenants[lane.tenantID]?.activeQueues ?? 1)

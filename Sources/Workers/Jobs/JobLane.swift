@@ -9,7 +9,8 @@ struct JobLane {
     /// Adds a job, behind those that are there. One that is there already stays where it is.
     mutating func add(_ job: HeldJob) {
         guard !job.isQueued else { return }
-        // Jobs that were given back leave here, too: behind more urgent lanes it may be long until the next is asked for.
+        // Jobs that were given back leave here, too: behind more urgent lanes it may be long until the next is asked
+        // for.
         _ = next()
         job.isQueued = true
         jobs.append(job)

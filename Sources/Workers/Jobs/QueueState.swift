@@ -225,8 +225,8 @@ final class QueueState {
         return min(rate, ofTenant)
     }
 
-    /// The permits that it sends with: its own, or those that its tenant has for all queues without a limit of their own. One of its own
-    /// is also one of its tenant's, so that a worker that has it can use it.
+    /// The permits that it sends with: its own, or those that its tenant has for all queues without a limit of their
+    /// own. One of its own is also one of its tenant's, so that a worker that has it can use it.
     var permits: RateLimit {
         get { limit.rate == nil ? tenant.limit : limit }
         set { if limit.rate == nil { tenant.limit = newValue } else { limit = newValue } }
@@ -237,7 +237,8 @@ final class QueueState {
         limit.rate == nil ? .tenant(settings.tenantID) : .queue(id, ofTenant: settings.tenantID)
     }
 
-    /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send with them.
+    /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send
+    /// with them.
     func demandForPermits(now: ContinuousClock.Instant) -> Int { isConnected ? min(unsent, stock(now: now)) : 0 }
 
     /// The pushes that its rate limits allow now.

@@ -1,10 +1,11 @@
 import PostgresStore
 import QueueCore
 
-/// Decides how many permits to take for which lines, and when to ask again: no further ahead than the horizon, and no more than there
-/// are recipients.
+/// Decides how many permits to take for which lines, and when to ask again: no further ahead than the horizon, and no
+/// more than there are recipients.
 struct PermitPlan {
-    /// What takes permits: the pushes of a campaign or queue with a limit of its own, or those of a tenant's queues that have none.
+    /// What takes permits: the pushes of a campaign or queue with a limit of its own, or those of a tenant's queues
+    /// that have none.
     struct Line {
         let owner: RateLimitOwner
         /// Recipients that could be sent to and were not, and permits taken and not used.
@@ -55,15 +56,16 @@ struct PermitPlan {
             })
     }
 
-    /// When a line is asked for next that was not answered: one of its limits was in use by another worker at this moment, or, if nothing
-    /// was answered at all, PostgreSQL is away.
+    /// When a line is asked for next that was not answered: one of its limits was in use by another worker at this
+    /// moment, or, if nothing was answered at all, PostgreSQL is away.
     func nextTake(afterNoGrant isAnswered: Bool, now: ContinuousClock.Instant) -> ContinuousClock.Instant {
         now + horizon / (isAnswered ? 16 : 2)
     }
 
     /// The permits that a grant brought; nil for none.
     ///
-    /// The database's moment lies between the request and `now`. To take `now` for it makes permits late by the way back, never early.
+    /// The database's moment lies between the request and `now`. To take `now` for it makes permits late by the way
+    /// back, never early.
     func run(of grant: GrantedPermits, now: ContinuousClock.Instant) -> PermitRun? {
         guard grant.count > 0 else { return nil }
         return PermitRun(

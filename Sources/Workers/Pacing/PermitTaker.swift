@@ -2,8 +2,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Takes permits for the queues that have somebody to send to and are limited, or whose tenant is, as ``PermitPlan`` decides: for all of
-/// them at once.
+/// Takes permits for the queues that have somebody to send to and are limited, or whose tenant is, as ``PermitPlan``
+/// decides: for all of them at once.
 ///
 /// Belongs to the engine's event loop.
 final class PermitTaker {

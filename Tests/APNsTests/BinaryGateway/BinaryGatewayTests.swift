@@ -303,7 +303,8 @@ import Transport
                 sender.send(count: 10)
                 while scene.server.arrivals.count < 10 * attempt { await scene.loop.pause(.milliseconds(2)) }
                 proxy.cutLines()
-                // Where the line lived for a second after the pushes, their silence is believed: a busy machine was too slow.
+                // Where the line lived for a second after the pushes, their silence is believed: a busy machine was too
+                // slow.
                 guard sentAt.duration(to: scene.loop.now) < .milliseconds(900) else { continue }
                 // An error, as it would come to say that nobody behind the fifth was taken.
                 scene.server.connections[attempt - 1].writeError(8, 5)

@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// A transaction pooler between: each transaction may be run by another server connection, which knows nothing of what was
-/// prepared on the one before.
+/// A transaction pooler between: each transaction may be run by another server connection, which knows nothing of what
+/// was prepared on the one before.
 @Suite(
     .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
     .timeLimit(.minutes(5)))

@@ -134,8 +134,8 @@ import Transport
         }
     }
 
-    /// What a worker is to see: a queue that has long been empty when it starts, and is full a moment later. Vacuum has left the
-    /// tables without a page, and autovacuum has not been there since.
+    /// What a worker is to see: a queue that has long been empty when it starts, and is full a moment later. Vacuum has
+    /// left the tables without a page, and autovacuum has not been there since.
     @Test
     func `are made anew when tables have grown since, so that a flood after a quiet time is no scan of everything`()
         async throws

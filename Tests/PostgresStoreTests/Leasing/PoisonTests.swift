@@ -4,7 +4,8 @@ import TestSupport
 import Testing
 import Transport
 
-/// PostgreSQL 15 knows infinite times and cannot subtract them. A job that had one would fail the claim of whoever comes near it.
+/// PostgreSQL 15 knows infinite times and cannot subtract them. A job that had one would fail the claim of whoever
+/// comes near it.
 @Suite(.timeLimit(.minutes(5))) struct `A time that is none` {
     private static let queue = QueueFixture.name
     private static let payload = #"'{"aps":{"alert":"x"}}'"#

@@ -5,7 +5,8 @@ import Testing
 
 /// `docs/schema.md` has a heading for each table, and below it a table with its columns and indexes.
 @Suite(.timeLimit(.minutes(5))) struct `The page on the schema` {
-    /// A column or an index as the page or the database has it: `job: lane smallint`, `job: job_ready (queue_id, lane, run_at, id)`.
+    /// A column or an index as the page or the database has it: `job: lane smallint`, `job: job_ready (queue_id, lane,
+    /// run_at, id)`.
     private func told() throws -> Set<String> {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -29,7 +29,8 @@ import Testing
         try #require(try await queue.connection.progress(ofRoot: root, inQueue: Self.name))
     }
 
-    /// Claims what is due, and has the recipients of it found as a worker does; returns the tokens of the jobs that it can send then.
+    /// Claims what is due, and has the recipients of it found as a worker does; returns the tokens of the jobs that it
+    /// can send then.
     private func claimed(_ queue: QueueFixture) async throws -> [ClaimedJob] {
         let unknown = try await queue.claim(lane: .normal)
         #expect(unknown.allSatisfy { $0.awaitsRecipients && $0.damage == nil })

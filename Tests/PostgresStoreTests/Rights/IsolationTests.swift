@@ -5,8 +5,8 @@ import Transport
 
 @testable import PostgresStore
 
-/// Two tenants in one database. What a login of one of them can do is tried with what belongs to the other, and with what does not
-/// exist: the answers must not differ.
+/// Two tenants in one database. What a login of one of them can do is tried with what belongs to the other, and with
+/// what does not exist: the answers must not differ.
 @Suite(.timeLimit(.minutes(5)))
 struct `A login of one tenant` {
     private struct Neighbours {
@@ -87,7 +87,8 @@ struct `A login of one tenant` {
 
     // MARK: What may be touched at all
 
-    /// The objects of the schema that a role may use in any way: `function send`, `table job`, `view my_queues`, `sequence id`.
+    /// The objects of the schema that a role may use in any way: `function send`, `table job`, `view my_queues`,
+    /// `sequence id`.
     private static let usable = Statement(
         "usable",
         #"""

@@ -56,8 +56,8 @@ private let start: Int64 = 1_900_000_000_000_000
     {
         try await withTenant { world in
             try await world.limit(queue: 100, burst: 31)
-            // Of a burst of 31 ten are kept back for permits that are used late; the one at this moment and 25 more are due within a
-            // quarter of a second. Four fifths of that are for one who has none.
+            // Of a burst of 31 ten are kept back for permits that are used late; the one at this moment and 25 more are
+            // due within a quarter of a second. Four fifths of that are for one who has none.
             let first = try await world.take(1000, of: world.ofQueue)
             #expect(first.startsIn == .milliseconds(-200))
             #expect(first.count == 36)

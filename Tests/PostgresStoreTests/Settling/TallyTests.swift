@@ -9,7 +9,8 @@ import Transport
     private static let keys = ["a", "b", "c"]
     private static let devices = 300
 
-    /// Campaigns whose total is not the sum of what has ended and of what waits or is held; one statement sees one instant.
+    /// Campaigns whose total is not the sum of what has ended and of what waits or is held; one statement sees one
+    /// instant.
     private static let unbalanced = """
         select count(*)
         from pushq.campaign_progress p

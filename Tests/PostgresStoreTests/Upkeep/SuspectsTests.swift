@@ -131,8 +131,8 @@ import Transport
         }
     }
 
-    /// Has a statement end `results`, one each `interval`, the first of them `ago`: of each, `delivered` were taken and of `bad` devices
-    /// the tokens called bad.
+    /// Has a statement end `results`, one each `interval`, the first of them `ago`: of each, `delivered` were taken and
+    /// of `bad` devices the tokens called bad.
     private func end(
         _ results: Int, delivered: Int, bad: Int, ago: String = "1 second", every interval: String = "0",
         in queue: QueueFixture

@@ -13,8 +13,8 @@ private struct TurnsWorld {
     private var turns: Turns<FakeContender>
     private let queues: [FakeContender]
     private let now = ContinuousClock.now
-    /// Pushes of other tenants since a queue could have sent and had nothing of its tenant in flight, and pushes of other queues of its tenant
-    /// since it could have sent and had nothing in flight.
+    /// Pushes of other tenants since a queue could have sent and had nothing of its tenant in flight, and pushes of
+    /// other queues of its tenant since it could have sent and had nothing in flight.
     private var passedOver: [ObjectIdentifier: (byTenants: Int, byQueues: Int)] = [:]
 
     init(seed: UInt64) {

@@ -45,8 +45,8 @@ import Transport
         } _: { _, fixture in
             try await enqueue(count, queues: 30, in: fixture)
             try await fixture.withEngine { settings in
-                // All may be held at once, for longer than a lease lasts without renewals. A lease outlasts the stalls of a
-                // busy machine.
+                // All may be held at once, for longer than a lease lasts without renewals. A lease outlasts the stalls
+                // of a busy machine.
                 settings.maximumLeases = count
                 settings.lease = .seconds(9)
                 settings.rescueGrace = .milliseconds(200)

@@ -37,8 +37,8 @@ import Transport
             #expect(record.maximumPerSecond <= 250 + 10 + 50, "a second went over rate and burst")
             let seconds = Double(times[1499] - times[0]) / 1e6
             #expect(1500 <= 250 * seconds + 10 + 50, "all together went over rate and burst, in \(seconds) s")
-            // A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three seconds. The
-            // burst at the beginning is not the rate's.
+            // A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best
+            // three seconds. The burst at the beginning is not the rate's.
             let best = SimulatorRecord.maximumCount(of: times[100...], within: 3_000_000)
             #expect(best >= 3 * 237, "\(best) in three seconds")
         }
@@ -89,8 +89,9 @@ import Transport
         }
     }
 
-    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted as late. A worker that a
-    /// busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three seconds after the burst.
+    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted as
+    /// late. A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three
+    /// seconds after the burst.
     private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
         let late = rate / 5
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
@@ -164,8 +165,8 @@ import Transport
         }
     }
 
-    /// Sends a campaign of each queue that `make` makes, at 2,000 a second in all, and counts by topic what arrives while all of them have
-    /// enough to send.
+    /// Sends a campaign of each queue that `make` makes, at 2,000 a second in all, and counts by topic what arrives
+    /// while all of them have enough to send.
     private func shared(
         _ make: @escaping @Sendable (EngineFixture) async throws -> [QueueName],
         check: @escaping @Sendable ([String: Int]) -> Void
@@ -271,9 +272,9 @@ import Transport
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await fixture.waitForCampaigns()
-                // After the campaign it polls less and less often, until it polls at its idle interval: two polls a second, its
-                // settings every two seconds, its row every five and the duties of the fleet are about three statements a second.
-                // Five leave room for those that happen to fall into the same six seconds.
+                // After the campaign it polls less and less often, until it polls at its idle interval: two polls a
+                // second, its settings every two seconds, its row every five and the duties of the fleet are about
+                // three statements a second. Five leave room for those that happen to fall into the same six seconds.
                 try await eventually("the worker comes to rest", within: .seconds(90)) {
                     let perSecond = try await statements.perSecond(over: .seconds(6))
                     #expect(perSecond > 1, "it is alive")
@@ -313,7 +314,8 @@ private final class StatementCount: Sendable {
             passing.times = 2
             configuration.rules.outcomes = [passing]
         } _: { [file] _, fixture in
-            // Forty small jobs, settled at different times; and one device that is always served, or it would be an outage.
+            // Forty small jobs, settled at different times; and one device that is always served, or it would be an
+            // outage.
             let queue = try await fixture.makeQueue(devices: 40)
             let served = #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', tokens => array['ffff']);"#
             try await fixture.withEngine { settings in

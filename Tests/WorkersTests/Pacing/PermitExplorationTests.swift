@@ -7,8 +7,9 @@ import Transport
 
 @testable import Workers
 
-/// Workers that send for the queues of two tenants, with the limits of PostgreSQL and a clock of their own: nothing depends on how fast
-/// the machine is. Chance decides about rates, which worker has jobs of which queue, how late each comes, and how long PostgreSQL takes.
+/// Workers that send for the queues of two tenants, with the limits of PostgreSQL and a clock of their own: nothing
+/// depends on how fast the machine is. Chance decides about rates, which worker has jobs of which queue, how late each
+/// comes, and how long PostgreSQL takes.
 private struct PermitWorld {
     enum Promise: String, CaseIterable {
         case noMoreThanFit =
