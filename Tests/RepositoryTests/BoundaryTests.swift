@@ -23,11 +23,12 @@ import Testing
         try expect("unsafe", onlyIn: Self.unsafeCode, apartFrom: Self.loopOfAnActor)
     }
 
-    @Test func `the page on security names the places of unsafe code`() throws {
-        let page = try #require(repository.documents().first { $0.path == "docs/security.md" })
+    @Test(arguments: ["ARCHITECTURE.md", "docs/security.md"])
+    func `the pages name the places of unsafe code`(document: String) throws {
+        let page = try #require(repository.documents().first { $0.path == document })
         for place in Self.unsafeCode {
             let name = place.dropFirst("Sources/".count).split(separator: "/").joined(separator: "/")
-            #expect(page.text.contains("`\(name)`"), "docs/security.md does not name \(name)")
+            #expect(page.text.contains("`\(name)`"), "\(document) does not name \(name)")
         }
     }
 
