@@ -55,7 +55,10 @@ extension Statement {
         from pushq.result r
         cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
         where r.queue_id = pushq.queue_id($queue) and r.root_id = $root and r.rejected + r.failed > 0
-          and get_byte(r.outcomes, i) between 64 and case when r.retried_at is null then 191 else 127 end
+          and get_byte(r.outcomes, i)
+            between \#(Outcome.rejections.lowerBound)
+            and case when r.retried_at is null then \#(Outcome.failures.upperBound)
+                     else \#(Outcome.rejections.upperBound) end
         group by 1
         """#)
 

@@ -20,7 +20,7 @@ extension Statement {
           from (
             select get_byte(r.outcomes, i) & 63 as code, count(*)::int as n
             from generate_series(0, octet_length(r.outcomes) - 1) i
-            where get_byte(r.outcomes, i) between 128 and 191
+            where get_byte(r.outcomes, i) between \#(Outcome.failures.lowerBound) and \#(Outcome.failures.upperBound)
             group by 1) w) why
         left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
         join pushq.queue_name n on n.queue_id = r.queue_id

@@ -53,7 +53,7 @@ extension Statement {
           from fenced),
 
         -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose
-        -- job's fence failed finds no row to join and is left to whoever holds the job now.
+        -- job's fence failed finds no row to join, and is left to the worker that holds the job now.
         stopped as materialized (
           select f.place
           from (select distinct place from unnest($again_places::bigint[]) p(place)) p
@@ -75,7 +75,7 @@ extension Statement {
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
                                   is_stopped
-                     order by device_id) - 1) / 500 as chunk
+                     order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
             from member m) s
           group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
                    part, is_stopped, chunk),
@@ -106,12 +106,12 @@ extension Statement {
                       $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
             as x(place, device_id, reason, reported_at, suspect, age)
           join fenced f on f.place = x.place
-          -- Whoever registers while the push is on its way is not who it found dead: a report is of the time of sending
-          -- at the latest.
+          -- The time of a report is the time of sending at the latest. So it says nothing about an app that registers
+          -- the token while the push is on its way.
           cross join lateral (
             select least(x.reported_at, now() - x.age * interval '1 microsecond') as reported_at) t
-          -- A token that is bad says nothing of when it died: of a device that is dead, too, that report counts,
-          -- however old.
+          -- A bad token does not show when it died. If a device is reported as dead, too, that report counts, however
+          -- old it is.
           order by f.queue_id, x.device_id, x.suspect, t.reported_at desc),
         dying as materialized (
           select d.queue_id, d.id, r.reason, r.reported_at
@@ -133,7 +133,7 @@ extension Statement {
           from report r
           left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
 
-        -- Channels: only broadcasts report them, a job one at the most.
+        -- Channels: only broadcasts report on them, at most one for each job.
         channel_report as materialized (
           select c.queue_id, c.id, x.reason, x.pause
           from unnest($channel_places::bigint[], $channel_ids::bigint[], $channel_reasons::smallint[],
@@ -199,6 +199,9 @@ extension Statement {
 
 /// A job of which every recipient has an outcome.
 package struct SettledJob: Sendable {
+    /// The maximum number of recipients of a job: the constraint `job_recipients_range`.
+    static let maximumRecipients = 500
+
     package let key: LeaseKey
     /// One byte a recipient, none of them waiting.
     package let outcomes: [UInt8]

@@ -20,9 +20,10 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// Perhaps sent: no answer came, and it must not be sent again.
     package static let unknown = Outcome(rawValue: 5)
 
-    // The bytes of the outcomes that have a reason, by its code. SQL names the same bytes; a test compares them.
-    private static let rejections: ClosedRange<UInt8> = 64...127
-    private static let failures: ClosedRange<UInt8> = 128...191
+    /// The bytes of the outcomes that have a reason, by its code. `migrations/` names those of failures, too; a test
+    /// compares them.
+    package static let rejections: ClosedRange<UInt8> = 64...127
+    package static let failures: ClosedRange<UInt8> = 128...191
     private static let retries: ClosedRange<UInt8> = 192...255
 
     /// APNs refused it for good.
