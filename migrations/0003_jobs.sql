@@ -49,7 +49,7 @@ alter table pushq.body alter device_ids set storage external;
 -- "Did this device get that campaign?" is a look-up here, a binary search and one byte of `result.outcomes`.
 create index body_range on pushq.body (queue_id, root_id, slice, first_device_id);
 
--- Whoever adds a column decides for each insert into `job` and `lease` whether it carries the column: a test lists them
+-- If you add a column, decide for each insert into `job` and `lease` whether it carries the column: a test lists them
 -- (Tests/PostgresStoreTests/Leasing/JobColumnsTests.swift).
 create table pushq.job (                                  -- waiting; about 100 bytes
   queue_id        int         not null,

@@ -5,9 +5,10 @@ enum ProcessArguments {
     /// The words after the executable's name.
     static var words: [String] { Array(CommandLine.arguments.dropFirst()) }
 
-    /// Overwrites passwords, and device tokens but for their beginning, in the memory from which `ps` and `/proc` read
-    /// a command line, so that the machine's other users do not see them. The standard library copies the arguments
-    /// when they are first asked for, so that is done before. Until then, for a few milliseconds, they can be seen.
+    /// Overwrites passwords, and device tokens except for their beginning, in the memory from which `ps` and `/proc`
+    /// read a command line, so that the machine's other users do not see them. The standard library copies the
+    /// arguments when they are first asked for, so that is done before. Until then, for a few milliseconds, they can be
+    /// seen.
     static func hideSecrets() {
         _ = CommandLine.arguments
         for index in 1..<max(1, Int(CommandLine.argc)) {

@@ -54,7 +54,7 @@ begin
      order by device_id
      limit scan_limit)) d;
 
-  -- Whole jobs, but for the last one.
+  -- Full jobs, except for the last one.
   jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job)
                else least(cardinality(ids) / per_job, job_limit) end;
   taken := least(cardinality(ids), jobs * per_job);

@@ -35,7 +35,7 @@ end $$;
 --
 -- Calls are rows, so that no two of them wait for each other. Where many are allowed, a row stands for several calls
 -- and is written by chance: about fifty rows are read and written a second, and the limit is kept within about a sixth.
--- Up to fifty calls a second it is exact, but for calls that are not committed yet.
+-- Up to fifty calls a second it is exact, except for calls that are not committed yet.
 create or replace function pushq.count_call(tenant int, name text, most int) returns void
 language plpgsql as $$
 declare
@@ -128,7 +128,7 @@ declare
   seen   record;
 begin
   select o.* into quota from pushq.tenant_quota o where o.tenant_id = tenant;
-  -- Whoever else counts at this moment does it for this caller, too.
+  -- If another one counts at this moment, it does so for this caller, too.
   select u.* into used from pushq.tenant_usage u where u.tenant_id = tenant for no key update skip locked;
   if used.tenant_id is null or quota.tenant_id is null then
     return;

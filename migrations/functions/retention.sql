@@ -28,7 +28,7 @@ language sql stable as $$
   order by p.parent, p.day
 $$;
 
--- Deletes up to `step` rows of these queues from a day, but for what still waits: the recipients of jobs, and the
+-- Deletes up to `step` rows of these queues from a day, except what still waits: the recipients of jobs, and the
 -- messages of these and of campaigns that are still to be fanned out. Returns how many.
 create or replace function pushq.clear_day(from_parent text, from_day date, queues int[], step int) returns bigint
 language plpgsql as $$

@@ -33,7 +33,7 @@ final class DueAnswers {
 
     func remove(_ session: any DelayedAnswering) { sessions[session.number] = nil }
 
-    /// Has a session answer the request in `slot` in so many microseconds.
+    /// Has a session answer the request in `slot` after a time in microseconds.
     func schedule(after delay: Int, session: Int, slot: Int, generation: UInt32) {
         // Rounded up: an answer is not early.
         let dueAt = Int(clock.monotonicNow / 1000) + delay + 999

@@ -46,7 +46,7 @@ package struct CertificateAuthority: Sendable {
         }
     }
 
-    /// From an hour ago, so that a clock that is a little late accepts it, for so many days.
+    /// Begins an hour ago, so that a clock that is a little late accepts it, and lasts for this number of days.
     package static func days(_ count: Int) -> Range<Date> {
         Date(timeIntervalSinceNow: -3600)..<Date(timeIntervalSinceNow: Double(count) * 86_400)
     }

@@ -70,8 +70,8 @@ package struct DatabaseAddress: Sendable {
         return all.merging(Self.usual) { given, _ in given }
     }
 
-    /// Unless they are given: a peer that vanished without a word is noticed within a minute, although nothing is sent
-    /// (probes) or although something is (unacknowledged for so many milliseconds).
+    /// Used unless the address sets them. They detect a peer that disappeared without a message within a minute: by
+    /// probes while nothing is sent, and otherwise by the time (in ms) that what was sent stays unacknowledged.
     private static let usual = [
         "keepalives": "1", "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
         "tcp_user_timeout": "30000",

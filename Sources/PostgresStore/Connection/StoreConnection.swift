@@ -119,7 +119,7 @@ package final class StoreConnection {
     /// Starts the attempts, unless they are under way.
     private func attemptInTurn() {
         guard attempts == nil, !isClosed else { return }
-        // Whoever asks may be any task of the loop; the attempts go on after it. Sound, since `run` puts them on the
+        // The caller may be any task of the loop, and the attempts go on after it. Sound, since `run` puts them on the
         // same loop.
         nonisolated(unsafe) let store = self
         attempts = Task {

@@ -93,7 +93,7 @@ extension PostgresConnection {
     /// Which queues have work.
     /// - Parameters:
     ///   - place: the poll begins behind it, and goes on at the start when it has come to the end.
-    ///   - pairs: it comes to so many pairs of queue and lane, at the most.
+    ///   - pairs: the maximum number of pairs of queue and lane that it covers.
     ///   - limit: bounds how many ready jobs of a campaign's lane are counted.
     package func ready(
         after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32

@@ -1,10 +1,10 @@
 extension Statement {
-    /// Takes leases past their deadline away and puts their jobs back with the progress they had. The deadline decides
-    /// and nothing else; whoever held them finds no row with its epoch any more.
+    /// Deletes leases past their deadline and puts their jobs back with the progress they had. Only the deadline
+    /// decides. The former holder finds no row with its epoch any more.
     ///
-    /// Whoever was lost with a job a second time may have been lost because of one of those that it held: from then on
-    /// they come back one by one, within a time that doubles, so that whoever costs workers is not in the same company
-    /// each time.
+    /// If workers were lost with a job twice, one of the jobs that they held may be the cause. From then on such jobs
+    /// come back at random times, within a span that doubles: so a job that costs workers is not held together with the
+    /// same others each time.
     static let rescue = Statement(
         "rescue",
         #"""
@@ -32,7 +32,7 @@ extension Statement {
 }
 
 extension PostgresConnection {
-    /// Leases that one rescue takes away, at the most.
+    /// The maximum number of leases that one rescue deletes.
     package static let mostRescued = 500
 
     /// Puts back the jobs of leases that ran out more than `grace` ago; at most ``mostRescued``. Returns how many.

@@ -3,10 +3,10 @@ import Transport
 /// Brings the schema `pushq` up to the version of this program: the roles, then the migrations that it lacks, then the
 /// functions and views whose text has changed, and who may use them.
 ///
-/// Each migration is a transaction of its own, together with the row that records it. Whoever wants to apply one first
-/// takes a lock and then looks what is missing, so that several may be started at once, and one that was interrupted is
-/// started again. The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning
-/// up. Functions and views are one transaction together, so that nobody meets some of a new version.
+/// Each migration is a transaction of its own, together with the row that records it. A migrator first takes a
+/// lock and then reads what is missing. So several may be started at once, and one that was interrupted can be started
+/// again. The lock belongs to the transaction: it also works behind a transaction pooler, and needs no cleaning up.
+/// Functions and views are changed in one transaction, so that nobody sees a part of a new version.
 package struct Migrator {
     /// What was done, or in a dry run: what would be.
     package struct Report: Equatable, Sendable {

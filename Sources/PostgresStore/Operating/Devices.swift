@@ -36,8 +36,8 @@ extension Statement {
         select exists (select from d) as is_known, exists (select from changed) as has_changed
         """#)
 
-    /// An operator's word is no registration, but reports from before it no longer deactivate the device: neither an
-    /// inactive one nor one of which a report is still on the way.
+    /// This is not a registration, since only an app registers. But reports from before it no longer deactivate the
+    /// device, whether it is inactive now or a report about it is still on its way.
     static let reactivateDevice = Statement(
         "reactivate_device",
         #"""

@@ -106,7 +106,7 @@ package enum RetentionDays: Equatable, Sendable {
 package struct TenantChange: Sendable {
     /// The rate limit of all its queues together.
     package enum Rate: Sendable {
-        /// So many pushes per second, and so many at once after a quiet time: nil for a tenth of a second's.
+        /// The number of pushes per second, and at once after a quiet time: nil for those of a tenth of a second.
         case limit(Double, burst: Double?)
         case noLimit
     }

@@ -159,7 +159,7 @@ extension PostgresConnection {
     }
 
     /// Copies a file, or the next part of one, into a stage that lasts as long as the transaction.
-    /// - Parameter limit: with about so many devices the part ends.
+    /// - Parameter limit: the part ends after about this number of devices.
     /// - Returns: whether that was all of the file.
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void

@@ -1,6 +1,6 @@
 extension Statement {
-    /// Also clears away what dead workers left: after a minute without a sign of life nobody believes in them. A
-    /// sleeper who is no worker would have every producer notify for ever.
+    /// Also deletes the rows of workers that have shown no sign of life for a minute. Without this, every producer
+    /// would notify the sleeper that such a worker was, for ever.
     static let showWorker = Statement(
         "show_worker",
         #"""

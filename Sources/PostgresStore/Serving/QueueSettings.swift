@@ -67,7 +67,7 @@ package struct QueueSettings: Sendable {
     /// Its share of what its tenant has of a worker, and the share of that tenant.
     package let weight: Double
     package let tenantWeight: Double
-    /// Connections of one worker, at the most.
+    /// The maximum number of connections of one worker.
     package let connections: Int
     /// Answers for each recipient before it has failed.
     package let maxAttempts: Int

@@ -41,8 +41,8 @@ package enum Notice: Equatable, Sendable {
 }
 
 extension PostgresConnection {
-    /// Tells producers that `workerID` waits to be notified. Look for work once more afterwards: what was committed
-    /// before nobody notified of.
+    /// Tells producers that `workerID` waits to be notified. Poll once more afterwards, because nobody notified of what
+    /// was committed before.
     /// - Parameter pattern: of the queues that it serves, with `*` for anything.
     package func fallAsleep(_ workerID: Int64, serving pattern: String) async throws(PostgresError) {
         let like = pattern.reduce(into: "") { text, character in

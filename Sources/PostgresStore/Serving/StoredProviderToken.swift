@@ -10,7 +10,7 @@ extension Statement {
         """#)
 
     /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970, `$age` is what
-    /// the present one must have. Whoever loses the race reads the winner's. What no APNs would take any more is
+    /// the present one must have. A worker that comes second reads the other's. What no APNs would take any more is
     /// cleared away: its signer is no longer in use.
     static let replaceProviderToken = Statement(
         "replace_provider_token",

@@ -1,9 +1,10 @@
 /// What the server has to be told about the sessions of workers.
 ///
-/// A worker sets it on a session of its own. Behind a transaction pooler no session is: what is set there would be left
-/// to whoever comes next, producers included, and would be gone for the worker's next statement. There it has to be set
-/// for the role that workers connect as. Never for the role that migrates, which producers may share, and never once
-/// for good: a restore by `pg_dump | psql` loses the settings of roles. So each session is checked.
+/// A worker sets it on its session, if that is its own. Behind a transaction pooler a session is shared: a setting
+/// would stay for the pooler's next client, which may be a producer, and would be missing for the worker's next
+/// statement. There the settings belong to the role that workers connect as. They are not set for the role that
+/// migrates, because producers may share it. And they may get lost, because a restore by `pg_dump | psql` loses the
+/// settings of roles. So each session is checked.
 enum WorkerSettings {
     /// The values are as the server shows them.
     static let all: [(name: String, value: String)] = [

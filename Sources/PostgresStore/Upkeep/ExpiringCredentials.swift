@@ -1,8 +1,8 @@
 package import QueueCore
 
 extension Statement {
-    /// Certificates near their end of which that was not said yet: each threshold is told once, by whoever notes it
-    /// first; of several that were crossed meanwhile, the last. Thresholds are in days.
+    /// Certificates that end soon, if that was not reported yet. Each threshold is reported once, by the worker that
+    /// notes it first; of several that were crossed meanwhile, the last one. Thresholds are in days.
     static let noteExpiringCredentials = Statement(
         "note_expiring_credentials",
         #"""

@@ -31,7 +31,7 @@ extension Statement {
         "keep_feedback",
         #"""
         insert into pushq.feedback_record (queue_id, token, reported_at)
-        -- Nobody finds out today what happens tomorrow: such a time would also hit whoever registers again meanwhile.
+        -- A time in the future cannot be right: it would also hit devices that register again until then.
         select $queue_id, r.token, least(to_timestamp(r.reported_at), now())
         from unnest($tokens::bytea[], $times::bigint[]) as r(token, reported_at)
         """#)

@@ -67,8 +67,8 @@ extension PostgresConnection {
             guard try await goesOn() else { break }
             let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
             switch partition.state {
-            // It stands alone, so that no limit for locks can be set: as a setting of the session it would be found by
-            // whoever a pooler gives that session to next.
+            // It cannot be in a transaction, so no limit for locks can be set for it alone. A setting of the session
+            // would stay for the next client of a pooler.
             case "attached": try await runScript("\(detach) concurrently", within: patience)
             case "pending": try await change("\(detach) finalize")
             default: break

@@ -1,11 +1,11 @@
 extension Statement {
-    /// Judges devices whose tokens APNs called bad. Deactivated one by one in the settle, a queue with the wrong
-    /// environment set would lose all of its devices; so the share of suspects among the queue's answers decides.
+    /// Judges devices whose tokens APNs called bad. If each of them were deactivated as its job ends, a queue with the
+    /// wrong environment would lose all of its devices. So the share of suspects among the queue's answers decides.
     ///
     /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or
     /// to the answer with which enough are counted; the rest is left to the next time. Both are written by one
-    /// statement, with one time. Suspects from before the queue was resumed are spared: whoever resumed it has mended
-    /// something.
+    /// statement, with one time. Suspects from before the queue was resumed are spared: the operator who resumed it has
+    /// corrected something.
     ///
     /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
     ///

@@ -76,7 +76,7 @@ import Synchronization
         if wasAsleep { poller.wake() }
     }
 
-    /// Shuts down, and waits for the end of the thread, five seconds at the most. Not on the loop's thread.
+    /// Shuts down, and waits for the end of the thread, at most five seconds. Not on the loop's thread.
     ///
     /// A process has to do so before it ends: OpenSSL frees what it has when a process ends, and a thread that is
     /// closing its connections at this moment would free it once more.

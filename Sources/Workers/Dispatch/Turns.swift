@@ -7,7 +7,7 @@ protocol Contender: AnyObject {
     var turn: FairShare.Turn { get set }
     /// Whether it is one of those that take turns.
     var isActive: Bool { get set }
-    /// Requests in flight, and those of them that await nothing but silence.
+    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight: Int { get set }
     var inSilence: Int { get set }
     /// Whether it may send at all.
@@ -20,7 +20,7 @@ protocol Contender: AnyObject {
     func roomForPushes(now: ContinuousClock.Instant) -> Int
     /// The pushes that its rate limit allows now.
     func allowance(at now: ContinuousClock.Instant) -> Int
-    /// So many were sent.
+    /// Notes that `count` pushes were sent.
     func noteSent(_ count: Int, at now: ContinuousClock.Instant)
 }
 
@@ -28,8 +28,8 @@ protocol Contender: AnyObject {
 /// its queues by weight; each within its permits, the room of its connections and its share of what is in flight.
 ///
 /// What holds at every moment (`TurnsExplorationTests`):
-/// - No more is in flight than there is room for, over all and for each queue; and no more is sent than there are
-///   permits.
+/// - No more pushes are in flight than there is room for, in all and for each queue; and no more are sent than there
+///   are permits.
 /// - Tenants that have enough to send are served in proportion to their weights, however many queues they have, and so
 ///   are the queues of each.
 /// - A queue with urgent pushes that is not ahead of its share sends one before any queue sends others, if it can send
@@ -43,8 +43,8 @@ protocol Contender: AnyObject {
 struct Turns<Queue: Contender> {
     /// Recipients of one queue that are handed over before it is another's turn.
     static var quantum: Int { 16 }
-    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. A tenant
-    /// that calls everything urgent waits for its turns as all do.
+    /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. So a tenant
+    /// that marks every push as urgent waits for its turns like the others.
     static var urgentLead: Double { 256 }
 
     /// One turn of a queue.
@@ -58,15 +58,15 @@ struct Turns<Queue: Contender> {
 
     private enum Phase { case urgent, all, over }
 
-    /// Requests that may be in flight, those that await nothing but silence not counted: their connections bound them,
-    /// and they would keep others from being sent.
+    /// The maximum number of requests in flight. Those that wait for the grace only are not counted: the windows of
+    /// their connections limit them, and they would keep others from being sent.
     private let limit: Int
     /// The order among tenants, and the largest weight among those with active queues.
     private var tenants = FairShare()
     private var heaviest = 1.0
     /// Queues of which jobs are held.
     private(set) var active: [Queue] = []
-    /// Requests in flight, and those of them that await nothing but silence.
+    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     private(set) var inFlight = 0
     private var inSilence = 0
     /// Requests sent since the start.

@@ -3,7 +3,7 @@ import PostgresStore
 /// Counts what tenants with quotas have of them, which producers' calls are compared with.
 final class QuotasDuty: Duty {
     let name = "quotas"
-    /// Where counting takes long, it is done less often: a tenth of the time at the most.
+    /// If counting takes long, it is done less often: it takes at most a tenth of the time.
     private(set) var pause = QuotasDuty.usualPause
 
     private static let usualPause = Duration.seconds(5)

@@ -30,7 +30,7 @@ struct FanOutPlan {
     /// Whether a step is due.
     var hasWork: Bool { !due.isEmpty }
 
-    /// Takes what a poll found. Steps that were due and are not any more are dropped.
+    /// Takes what a poll found. Steps that are no longer due are dropped.
     /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
     mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Demand?) {
         // The number of ready jobs of a lane with a step under way is known only after the step.

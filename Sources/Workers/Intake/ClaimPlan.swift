@@ -5,9 +5,9 @@ import QueueCore
 /// no more than can be renewed in time. What there is room for is divided among tenants, and what a tenant gets among
 /// its queues.
 struct ClaimPlan {
-    /// Recipients of one queue and lane held ahead, at the least and at the most.
+    /// The minimum and the maximum number of recipients of one queue and lane that are held ahead.
     static let stock = 2_000...40_000
-    /// Jobs of one queue and lane that one statement claims, at the most.
+    /// The maximum number of jobs of one queue and lane that one statement claims.
     static let maximumJobs = 200
     /// Recipients that one claim brings where many lanes share it; each costs 2 µs and 60 bytes.
     static let maximumClaimed = 100_000

@@ -7,7 +7,7 @@
 struct Wakefulness {
     /// What comes after a poll.
     enum Step: Equatable {
-        /// Have the row written, and poll once more at once: what was committed before, nobody notified of.
+        /// Have the row written, and poll once more at once, because nobody notified of what was committed before.
         case fallAsleep
         /// Have the row taken away, and poll again after a while.
         case wakeUp(then: Duration)
@@ -32,7 +32,7 @@ struct Wakefulness {
     private static let emptyPolls = 3
     private static let firstPause = Duration.milliseconds(4)
     private static let firstSleep = Duration.milliseconds(5)
-    /// The row is written anew so often: others clear it away when they take this worker for dead, and nobody tells.
+    /// How often the row is written anew: others delete it if they take this worker for dead, and do not tell it.
     private static let reassurance = Duration.seconds(5)
 
     private let busyPoll: Duration

@@ -26,7 +26,7 @@ final class QueueState {
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// Whether it is one of the dispatcher's: jobs of it are held.
     var isActive = false
-    /// Requests in flight, and those of them that await nothing but silence.
+    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight = 0
     var inSilence = 0
     /// Its jobs that this worker holds, whatever it does with them.

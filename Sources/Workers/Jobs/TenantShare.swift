@@ -14,7 +14,7 @@ final class TenantShare {
     /// Its queues that take turns, and the largest weight among them.
     var activeQueues = 0
     var heaviest = 1.0
-    /// Requests in flight of all its queues, and those of them that await nothing but silence.
+    /// Requests in flight of all its queues, and those of them that wait for the grace of the binary interface only.
     var inFlight = 0
     var inSilence = 0
 

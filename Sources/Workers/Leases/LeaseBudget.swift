@@ -22,7 +22,7 @@ struct LeaseBudget {
         self.maximum = maximum
     }
 
-    /// Notes that so many leases were renewed by one statement, and how long that took. A single slow statement counts
+    /// Notes that one statement renewed `count` leases, and how long that took. A single slow statement counts
     /// for half, because the network may have been the cause.
     mutating func noteRenewal(of count: Int, took time: Duration) {
         guard count >= Self.minimumMeasured else { return }

@@ -28,7 +28,7 @@ enum AppCommands {
         static let summary = "Lists apps."
         static let examples = ["app list", "app list acme"]
 
-        @Positional("Only those of this tenant.") var tenant: TenantName?
+        @Positional("List only those of this tenant.") var tenant: TenantName?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

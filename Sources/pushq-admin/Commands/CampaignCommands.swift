@@ -74,11 +74,11 @@ enum CampaignCommands {
         static let name = "resume"
         static let summary = "Resumes a paused campaign."
         static let discussion = """
-            A campaign whose time to send ended while it was paused needs a new one.
+            If the campaign's time to send ended while it was paused, give it a new one with --send-by.
             """
         static let examples = ["campaign resume acme/com.acme.shop/production spring-sale"]
 
-        @Option("Not after this time; by default the one that the campaign has.") var sendBy: Moment?
+        @Option("Do not send after this time; by default the one that the campaign has.") var sendBy: Moment?
         var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
@@ -102,8 +102,8 @@ enum CampaignCommands {
         static let name = "retry-failed"
         static let summary = "Sends again, once, to the recipients of a campaign that have failed so far."
         static let discussion = """
-            They go into new jobs with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends only to those \
-            that have failed since.
+            The failed recipients go into new jobs, which are sent within 24 hours with a new count of attempts. They \
+            keep their apns-id. If you repeat the command, it sends only to those that have failed since.
             """
         static let examples = ["campaign retry-failed acme/com.acme.shop/production spring-sale"]
 

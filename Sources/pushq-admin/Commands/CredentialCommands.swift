@@ -13,7 +13,7 @@ enum CredentialCommands {
         static let summary = "Lists credentials, without their secrets."
         static let examples = ["credential list", "credential list acme"]
 
-        @Positional("Only those of this tenant.") var tenant: TenantName?
+        @Positional("List only those of this tenant.") var tenant: TenantName?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

@@ -46,8 +46,8 @@ enum DeviceCommands {
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Option("Only those of this user.", "KEY") var userKey: String?
-        @Flag("Also inactive devices.") var all
+        @Option("List only those of this user.", "KEY") var userKey: String?
+        @Flag("List inactive devices, too.") var all
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
@@ -111,8 +111,8 @@ enum DeviceCommands {
         static let name = "reactivate"
         static let summary = "Reactivates inactive devices, and keeps active ones active."
         static let discussion = """
-            APNs' reports about pushes sent before no longer deactivate them. It is not a registration: only the app can say that a \
-            token is in use.
+            Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \
+            registration: only the app knows that a token is in use.
             """
         static let examples = ["device reactivate acme/com.acme.shop/production \(exampleToken)"]
 
@@ -129,11 +129,11 @@ enum DeviceCommands {
         static let name = "forget"
         static let summary = "Deletes a device and its history."
         static let discussion = """
-            The device goes, with its token, its user and what APNs reported of it; so do the sends whose recipients are all gone \
-            with it. Campaigns keep their counts. A send that a worker holds at this moment is cancelled, and kept for as long as \
-            other history.
+            This deletes the device with its token, its user and what APNs reported about it, and the sends that were \
+            for it alone. Campaigns keep their counts. A send that a worker holds at this moment is cancelled, and \
+            kept for as long as other history.
 
-            It reads the history of the queue, which may take minutes.
+            The command reads the history of the queue, which may take minutes.
             """
         static let examples = ["device forget acme/com.acme.shop/production \(exampleToken)"]
 

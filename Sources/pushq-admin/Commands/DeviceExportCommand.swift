@@ -8,7 +8,7 @@ struct DeviceExportCommand: Command {
     static let examples = ["device export acme/com.acme.shop/production --all"]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
-    @Flag("Also inactive devices.") var all
+    @Flag("List inactive devices, too.") var all
     var database = DatabaseOptions()
 
     /// A page of this size is a few megabytes, and takes a few dozen milliseconds.

@@ -6,14 +6,15 @@ struct DeviceImportCommand: Command {
     static let name = "import"
     static let summary = "Adds the devices of a CSV file, all or none."
     static let discussion = """
-        The file has a header with a column 'token', and 'user_key' and 'active' where they are known; columns are divided by \
-        commas, semicolons or tabs. Or it holds bare tokens, one a line. If a token is there twice, its last line counts. New devices \
-        whose 'active' is false are inactive here, too.
+        The file has a header with a column 'token' and, optionally, columns 'user_key' and 'active'. Columns are \
+        separated by commas, semicolons or tabs. A file without a header has one token per line. If a token occurs \
+        twice, its last line counts. New devices whose 'active' is false are imported as inactive.
 
-        Devices that are there stay as they are, except for a new user key. A device that its app has registered \
-        (pushq.register_device) stays with the user whom the app named: the file may be older. Inactive ones stay inactive, unless --reactivate is \
-        given: it also keeps active ones, about which a report of APNs is still on its way. Only an app's own report is a \
-        registration: APNs may find an imported token dead since long before the import, and the device is then deactivated.
+        Known devices do not change, except that they get the user key of the file. If an app has registered a device \
+        (pushq.register_device), the device keeps the user whom the app named, because the file may be older. Inactive \
+        devices stay inactive unless you pass --reactivate, which also keeps devices active about which a report of \
+        APNs is still on its way. Importing is not a registration: if APNs reports that an imported token died before \
+        the import, the device is deactivated.
         """
     static let examples = [
         "device import acme/com.acme.shop/production devices.csv",

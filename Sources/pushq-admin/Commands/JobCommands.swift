@@ -11,8 +11,9 @@ enum JobCommands {
         static let name = "list"
         static let summary = "Lists jobs that wait or that a worker holds, in the order of sending."
         static let discussion = """
-            With --failed: jobs that ended with recipients whose attempts were used up, the latest first, with their last \
-            refusals. 'job retry' and 'campaign retry-failed' send to them again, after which they are listed no more.
+            With --failed, it lists jobs that ended with recipients whose attempts were used up, the latest first, \
+            with their last refusals. 'job retry' and 'campaign retry-failed' send to them again; after that they are \
+            no longer listed.
             """
         static let examples = [
             "job list", "job list acme/com.acme.shop/production --limit 100",
@@ -20,7 +21,7 @@ enum JobCommands {
         ]
 
         @Positional("Only those of this queue.") var queue: QueueName?
-        @Flag("Those that ended with failed recipients.") var failed
+        @Flag("List jobs that ended with failed recipients.") var failed
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
@@ -49,7 +50,8 @@ enum JobCommands {
         static let name = "retry"
         static let summary = "Sends again, once, to the recipients of a job that have failed."
         static let discussion = """
-            They go into a new job with fresh attempts, for 24 hours, and keep their apns-id. Doing it again sends nothing again.
+            The failed recipients go into a new job, which is sent within 24 hours with a new count of attempts. They \
+            keep their apns-id. If you repeat the command, it sends nothing twice.
             """
         static let examples = ["job retry acme/com.acme.shop/production 12345"]
 
@@ -68,8 +70,9 @@ enum JobCommands {
         static let name = "cancel"
         static let summary = "Cancels a job; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
-            Recipients that a worker holds are stopped within moments; some of them may have been sent to. Those that go on in \
-            another job are not concerned: 'send cancel' and 'campaign cancel' stop all jobs. Cancelling again changes nothing.
+            If a worker holds the job, it stops within moments, and some recipients may have been sent to. Recipients \
+            that continue in another job are not affected: 'send cancel' and 'campaign cancel' stop all jobs. \
+            Repeating the command changes nothing.
             """
         static let examples = ["job cancel acme/com.acme.shop/production 12345"]
 

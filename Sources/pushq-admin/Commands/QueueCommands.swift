@@ -48,7 +48,7 @@ enum QueueCommands {
         static let summary = "Lists queues with their settings and what waits in them."
         static let examples = ["queue list", "queue list acme"]
 
-        @Positional("Only those of this tenant.") var tenant: TenantName?
+        @Positional("List only those of this tenant.") var tenant: TenantName?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

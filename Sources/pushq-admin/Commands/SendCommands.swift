@@ -43,8 +43,8 @@ enum SendCommands {
         static let name = "cancel"
         static let summary = "Stops a send or a broadcast; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
-            Recipients in the hands of workers are stopped within moments; some of them may have been sent to. Cancelling again \
-            changes nothing.
+            Workers that hold jobs of it stop within moments, and some recipients may have been sent to. Repeating the \
+            command changes nothing.
             """
         static let examples = ["send cancel acme/com.acme.shop/production 12345"]
 

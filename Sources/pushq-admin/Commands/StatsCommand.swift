@@ -5,8 +5,8 @@ struct StatsCommand: Command {
     static let name = "stats"
     static let summary = "Shows what waits in queues, and the outcomes of the last 24 hours."
     static let discussion = """
-        Of queues with very many devices, waiting jobs or results a part is counted, so that the answer takes a moment: \
-        such a number has a + behind it, and the actual one is perhaps higher. In JSON, exact is false then.
+        If a queue has very many devices, waiting jobs or results, only a part of them is counted, so that the command \
+        stays fast. A + behind a number says that the actual one may be higher. In JSON, exact is false then.
         """
     static let examples = ["stats", "stats acme", "stats acme --exact"]
 

@@ -56,9 +56,9 @@ enum TenantCommands {
         static let name = "suspend"
         static let summary = "Stops all sending for a tenant; nothing is lost."
         static let discussion = """
-            Workers stop within seconds. What waits keeps waiting; what has to be sent by a certain time is recorded as expired once \
-            the tenant is resumed. Calls that would make something to send are refused with PQ403. Devices can still be \
-            registered, and campaigns and sends cancelled.
+            Workers stop within seconds. What waits keeps waiting. If its time to send passes, it is recorded as \
+            expired once the tenant is resumed. Calls that would create something to send are refused with PQ403. \
+            Devices can still be registered, and campaigns and sends can be cancelled.
             """
         static let examples = ["tenant suspend acme"]
 

@@ -61,7 +61,7 @@ enum TenantLoginCommands {
         static let summary = "Lists the database logins that may act for a tenant, or for any."
         static let examples = ["tenant logins", "tenant logins --tenant acme"]
 
-        @Option("Only those of this tenant.") var tenant: TenantName?
+        @Option("List only those of this tenant.") var tenant: TenantName?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {

@@ -5,9 +5,9 @@ struct TenantSetCommand: Command {
     static let name = "set"
     static let summary = "Changes settings of a tenant; workers apply them within seconds."
     static let discussion = """
-        The rate is that of all queues of the tenant together, beside the rates that its queues may have of their own. The weight is its \
-        share of a worker that has more to send than it can: tenants share it by their weights, however many queues each has, and what a \
-        tenant gets is shared among its queues by theirs.
+        The rate limits all queues of the tenant together; its queues may have rates of their own beside it. The \
+        weight is the tenant's share when a worker has more to send than it can: tenants share the worker by their \
+        weights, no matter how many queues each has, and a tenant's queues share what it gets by theirs.
 
         History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
         Upkeep deletes what is older within an hour. Days are stored together: if one tenant keeps them longer than is usual, \
@@ -33,7 +33,8 @@ struct TenantSetCommand: Command {
     @Option("Its share of a worker, relative to other tenants: 0.001 to 1000.") var weight: Double?
     @Option("Days that history is kept after the day it was written: 1 to 3650, or usual.") var historyDays:
         RetentionArgument?
-    @Option("The same for feedback.") var feedbackDays: RetentionArgument?
+    @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual.") var feedbackDays:
+        RetentionArgument?
     @Option("Maximum number of active devices, or none for no limit.") var maxDevices: QuotaArgument?
     @Option("Maximum number of recipients that are still to be sent to.") var maxWaiting: QuotaArgument?
     @Option("Maximum number of bytes of payload in a day (UTC).") var maxDayBytes: QuotaArgument?
@@ -56,7 +57,7 @@ struct TenantSetCommand: Command {
         change.feedback = feedbackDays?.retention
         change.weight = try weight.bounded(0.001...1000, "--weight")
         guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
-        guard !noRate || rate == nil else { throw UsageError("--no-rate does not go with --rate") }
+        guard !noRate || rate == nil else { throw UsageError("--no-rate cannot be used with --rate") }
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }
         if noRate { change.rate = .noLimit }
         change.quotas = try quotas()

@@ -5,8 +5,8 @@ struct TenantShowCommand: Command {
     static let name = "show"
     static let summary = "Shows a tenant's settings, and how much of its quotas is used."
     static let discussion = """
-        What has a quota is counted for this: seconds for millions of devices. Without a quota it is not counted; \
-        'pushq-admin stats' shows what queues hold.
+        What has a quota is counted for this, which takes seconds for millions of devices. What has no quota is not \
+        counted; 'pushq-admin stats' shows what queues hold.
         """
     static let examples = ["tenant show acme"]
 

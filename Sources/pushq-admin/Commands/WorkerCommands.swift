@@ -8,8 +8,9 @@ enum WorkerCommands {
         static let name = "list"
         static let summary = "Lists the workers seen in the last minute."
         static let discussion = """
-            A worker is sending while requests wait for their answer; holding while it keeps jobs that it may not send yet, for \
-            instance because of a rate; idle when it looks for work; asleep when it waits to be woken; or draining.
+            The state of a worker is sending while requests wait for their answer; holding while it keeps jobs that it \
+            may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
+            a notification; or draining.
             """
         static let examples = ["worker list"]
 

@@ -25,7 +25,7 @@ struct BroadcastCommand: Command {
     var priority: Int = BroadcastRules.defaultPriority
     @Flag("Do not replace updates that wait for the channel.") var keepWaiting
     @Flag("Send before everything else that waits.") var urgent
-    @Option("Not after this time; by default in 24 hours.") var sendBy: Moment?
+    @Option("Do not send after this time; by default in 24 hours.") var sendBy: Moment?
     @Option("Repeating a broadcast with the same key sends nothing twice.", "KEY") var key: String?
     var waiting = WaitOptions()
     var database = DatabaseOptions()

@@ -5,9 +5,9 @@ struct DemoCommand: Terminal.Command {
     static let name = "demo"
     static let summary = "Shows a whole campaign on an empty machine: a private PostgreSQL, a local APNs, workers."
     static let discussion = """
-        The demo starts everything in processes of its own, as on servers, and removes it all when it ends, however \
-        it ends. Some devices are dead, and some pushes are refused and sent again. At the end a table shows what \
-        became of every recipient. Exit code 0 only if the figures add up.
+        The demo starts everything in processes of its own, as on servers, and removes it all when it ends. Some \
+        devices are dead, and some pushes are refused and sent again. At the end a table shows what became of every \
+        recipient. The exit code is 0 only if the figures add up.
         """
     static let examples = ["demo", "demo --examples examples", "demo --devices 1000000 --json"]
 

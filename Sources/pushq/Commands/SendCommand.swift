@@ -6,8 +6,8 @@ struct SendCommand: Command {
     static let name = "send"
     static let summary = "Sends one push to some devices, or to all devices of a user."
     static let discussion = """
-        A user without an active device is not an error: the send is recorded without recipients, and says why. With \
-        --wait the exit code is 1 then.
+        If the user has no active device, that is not an error: the send is recorded without recipients, with the \
+        reason. With --wait the exit code is 1 then.
         """
     static let examples = [
         "send acme/com.acme.shop/production --token \(exampleToken) --alert 'Your order is on its way'",
@@ -18,7 +18,7 @@ struct SendCommand: Command {
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Option("A device token, in hexadecimal.") var token: [DeviceToken]
-    @Option("Device tokens, one a line; - is standard input.") var tokens: InputFile?
+    @Option("Device tokens, one per line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("Send an alert with this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?

@@ -18,7 +18,7 @@ struct SimulateCommand: Command {
         {"probability": 0.02, "reason": "TooManyRequests", "times": 2}], "go_away": {"after_requests": 100000}}
 
         Over the binary interface a refusal is an error packet, which ends the connection. The packet is sent after \
-        the latency; pushes that came after the refused one by then are thrown away.
+        the latency. Pushes that arrived in that time, after the refused one, are discarded.
         """
     static let examples = [
         "simulate", "simulate --port 2197 --latency 5ms-50ms",
@@ -40,7 +40,7 @@ struct SimulateCommand: Command {
     @Option("How long answers take, such as 20ms, or a range: 5ms-50ms.") var latency: LatencyRange?
     @Option("Write every request and answer to this file, one JSON object per line.", "FILE") var record: String?
     @Option("Maximum number of streams of a connection.") var streams: Int = 1000
-    @Option("The same, before the connection has shown a valid token.") var streamsBeforeToken: Int = 1
+    @Option("Maximum number of streams before the connection has shown a valid token.") var streamsBeforeToken: Int = 1
     @Option("A bundle ID for which tokens are accepted; by default all are.", "BUNDLE-ID") var bundleId: [String]
     @Option("Make a client certificate for this bundle ID in the folder.", "BUNDLE-ID") var clientCertificate:
         [BundleID]

@@ -31,7 +31,7 @@ struct DemoMaterial: Sendable {
 
     /// - Parameters:
     ///   - folder: with `devices.csv`, `payload.json` and `rules.json`.
-    ///   - deviceCount: makes up so many devices instead of those of the folder.
+    ///   - deviceCount: makes up this number of devices instead of those of the folder.
     init(folder: String?, deviceCount: Int?) throws {
         payload = try folder.map { try Payload(InputFile("\($0)/payload.json")).text } ?? Self.usualPayload
         rules =

@@ -15,8 +15,8 @@ struct MessageOptions: ParameterGroup {
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
     @Flag("Never send twice, at the risk of a loss: for one-time codes and calls.") var atMostOnce
     @Flag("Send before everything else of the queue that waits: for one-time codes and calls.") var urgent
-    @Option("Not before this time.") var at: Moment?
-    @Option("Not after this time; by default 24 hours after the start.") var sendBy: Moment?
+    @Option("Do not send before this time.") var at: Moment?
+    @Option("Do not send after this time; by default 24 hours after the start.") var sendBy: Moment?
 
     /// The message with that payload, for that queue.
     ///
