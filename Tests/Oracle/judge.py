@@ -146,8 +146,8 @@ class Judge:
         where = f"{self.name(sending)} to {short(arrival.target)}"
         if arrival.at < sending.begins - 0.05:
             self.find("too early", f"{where} arrived {sending.begins - arrival.at:.2f} s before its time")
-        elif arrival.at > sending.ends + READING:
-            self.find("too late", f"{where} arrived {arrival.at - sending.ends:.2f} s after its end")
+        elif arrival.at > sending.last_end + READING:
+            self.find("too late", f"{where} arrived {arrival.at - sending.last_end:.2f} s after its end")
         elif sending.cancelled and arrival.at > sending.cancelled[1] + READING:
             self.find("cancelled", f"{where} arrived {arrival.at - sending.cancelled[1]:.2f} s after it was cancelled")
         elif any(since < arrival.at < until for since, until in sending.paused):

@@ -175,7 +175,7 @@ class Sending:
     may: set = None  # those that may have one
     cancelled: tuple = None  # (from, until) of the call that cancelled it
     paused: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it is claimed
-    retried: int = 0  # times that its failed recipients were sent to again
+    retried: int = 0  # times that its failed recipients were sent to again, for which they have another day
     others: set = None  # tokens of another kind, when it was called
 
     @property
@@ -190,6 +190,11 @@ class Sending:
     @property
     def topic(self):
         return self.queue.app + SUFFIXES.get(self.message.push_type, "")
+
+    @property
+    def last_end(self):
+        """Not sent after, retries by hand included."""
+        return (self.event.expiration or math.inf) if self.retried else self.ends
 
     @property
     def is_far_ahead(self):
@@ -215,6 +220,7 @@ class Model:
         self.gone = {}  # (queue, channel) -> when APNs said that there is no such channel
         self.newest = collections.defaultdict(list)  # (queue, target) -> sendings that take others' places, in order
         self.keys = {}
+        self.suspended = set()  # tenants, at the operation that is looked at
         self.settled = [event.ended for event in history.events if isinstance(event.operation, s.Settle)]
         self.note_answers()
         for event in history.events:
@@ -311,6 +317,12 @@ class Model:
                 self.accept(event, operation)
             case s.CancelCampaign():
                 self.note_cancellation(event, operation)
+            case s.SuspendTenant():
+                self.suspended.add(operation.tenant)
+                self.expect(event, None)
+            case s.ResumeTenant():
+                self.suspended.discard(operation.tenant)
+                self.expect(event, None)
             case s.ResumeCampaign():
                 self.expect(event, None)
             case s.RetryFailed():
@@ -354,6 +366,13 @@ class Model:
 
     def accept(self, event, operation):
         payload = self.payload_of(operation)
+        if self.episode.queue(operation.queue).tenant in self.suspended:
+            self.refused[payload] = "was refused, as its tenant was suspended"
+            if event.error is None or event.error != "PQ403" and "is suspended" not in event.error:
+                self.findings.append(
+                    f"{type(operation).__name__} of a suspended tenant should have been refused: {event.error}"
+                )
+            return
         if not event.committed:
             self.refused[payload] = "was rolled back"
             return
@@ -518,7 +537,7 @@ class Model:
         _, surely_superseded = self.superseded(sending, target)
         for since, until in self.claimable(sending, moment):
             since = max(since, moment - HOLD)
-            until = min(until, surely_superseded, sending.ends)
+            until = min(until, surely_superseded, sending.last_end)
             if since > until:
                 continue
             if sending.is_broadcast or self.device(sending, target).may_fit(

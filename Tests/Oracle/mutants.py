@@ -139,8 +139,8 @@ MUTANTS = [
     ),
     Mutant(
         "payloads in PostgreSQL's spelling",
-        "m.payload::text",
-        "m.payload::jsonb::text",
+        "m.payload::text, m.priority",
+        "m.payload::jsonb::text, m.priority",
     ),
     # Books.
     Mutant(
