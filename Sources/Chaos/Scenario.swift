@@ -19,7 +19,9 @@ struct Scenario: Sendable {
     /// Breaks it. Campaigns that go on are awaited afterwards.
     let disturb: @Sendable (Trial) async throws -> Void
 
-    static var all: [Scenario] { workers + database + neighbours + tenants + pressure + statements + network + binary }
+    static var all: [Scenario] {
+        workers + database + neighbours + tenants + rates + pressure + statements + network + binary
+    }
 
     /// Runs it from an empty database to the comparison at the end.
     func run(on shared: PrivatePostgres, seed: UInt64, isShort: Bool) async throws -> Audit {
