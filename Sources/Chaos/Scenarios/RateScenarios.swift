@@ -3,7 +3,8 @@ import PostgresStore
 import QueueCore
 import TestSupport
 
-/// Rates of queues and of their tenants, with several workers and with refusals that are sent again, measured at the simulator.
+/// Rates of queues and of their tenants, with several workers and with refusals that are sent again, measured at the
+/// simulator.
 extension Scenario {
     static var rates: [Scenario] {
         [

@@ -21,6 +21,8 @@ final class Dispatcher {
     private var isScheduled = false
     private var isStopped = false
     private var permitTimer: Timer?
+    /// Looks at the queues that wait for something, so that none is forgotten.
+    private var sweepTimer: Timer?
     /// Wakes this worker when a push may try whether an outage of APNs is over.
     private var tryTimers: [ObjectIdentifier: Timer] = [:]
 
@@ -71,6 +73,12 @@ final class Dispatcher {
         }
     }
 
+    /// A gateway may take more pushes than before, or none any more.
+    func capacityChanged(of gateway: any PushGateway) {
+        turns.wake(waitingFor: ObjectIdentifier(gateway))
+        schedule()
+    }
+
     // MARK: Sending
 
     private func dispatch() {
@@ -79,6 +87,12 @@ final class Dispatcher {
         turns.beginRound(now: now)
         while let turn = turns.next(now: now) { send(turn, now: now) }
         askForMore(now: now)
+        turns.endRound(now: now)
+        guard turns.hasParked, sweepTimer == nil else { return }
+        sweepTimer = loop.schedule(after: Turns<QueueState>.sweepInterval) { [self] in
+            sweepTimer = nil
+            dispatch()
+        }
     }
 
     /// Sends to up to as many recipients of a queue as its turn allows.
@@ -143,7 +157,7 @@ final class Dispatcher {
     private func askForMore(now: ContinuousClock.Instant) {
         var alarm: ContinuousClock.Instant?
         var isShortOfPermits = false
-        for queue in active where queue.mayWork && queue.isPaced && queue.unsent > 0 {
+        for queue in turns.awake where queue.mayWork && queue.isPaced && queue.unsent > 0 {
             // A permit that is due already waits for room, which answers make.
             if let next = queue.permits.nextPermit, next > now { alarm = min(alarm ?? next, next) }
             isShortOfPermits = isShortOfPermits || queue.permits.permitsLeft < queue.unsent
@@ -153,7 +167,7 @@ final class Dispatcher {
         permitTimer = alarm.map { next in
             loop.schedule(after: now.duration(to: next)) { [self] in dispatch() }
         }
-        if active.contains(where: \.runsLow) { mayHaveWork.raise() }
+        if turns.awake.contains(where: \.runsLow) { mayHaveWork.raise() }
     }
 
     // MARK: Answers
@@ -162,7 +176,7 @@ final class Dispatcher {
     func take(_ answers: [Answer], from gateway: any PushGateway) {
         for answer in answers { take(answer, from: gateway) }
         if isStopped, inFlight == 0 { drainProgress.raise() }
-        schedule()
+        capacityChanged(of: gateway)
     }
 
     private func take(_ answer: Answer, from gateway: any PushGateway) {
@@ -240,7 +254,7 @@ final class Dispatcher {
             // The server may have asked for more time meanwhile.
             if circuit.isOpen(now: loop.now) { return awaitNextTry(of: circuit, gateway) }
             mayHaveWork.raise()
-            schedule()
+            capacityChanged(of: gateway)
         }
     }
 

@@ -1,29 +1,5 @@
 import QueueCore
 
-/// A queue as ``Turns`` sees it.
-protocol Contender: AnyObject {
-    /// Whose queue it is, and its place in the order among the queues of that tenant.
-    var tenant: TenantShare { get }
-    var turn: FairShare.Turn { get set }
-    /// Whether it is one of those that take turns.
-    var isActive: Bool { get set }
-    /// Requests in flight, and those of them that wait for the grace of the binary interface only.
-    var inFlight: Int { get set }
-    var inSilence: Int { get set }
-    /// Whether it may send at all.
-    var mayWork: Bool { get }
-    /// Whether it may have somebody to send to, in any lane or in one.
-    var hasJobs: Bool { get }
-    func hasJobs(in lane: Lane) -> Bool
-    /// The pushes that its connections take now. Asks for more connections where there are none left and somebody
-    /// waits.
-    func roomForPushes(now: ContinuousClock.Instant) -> Int
-    /// The pushes that its rate limit allows now.
-    func allowance(at now: ContinuousClock.Instant) -> Int
-    /// Notes that `count` pushes were sent.
-    func noteSent(_ count: Int, at now: ContinuousClock.Instant)
-}
-
 /// Decides which queue sends next and how much: urgent pushes first within bounds, then tenants in turn, and of each
 /// its queues by weight; each within its permits, the room of its connections and its share of what is in flight.
 ///
@@ -39,6 +15,10 @@ protocol Contender: AnyObject {
 /// - A queue that can send waits for a bounded number of pushes: of other tenants, while nothing of its own is in
 ///   flight; and of other queues of its tenant.
 ///
+/// A round costs what can be sent in it, not what waits: a queue that can send nothing, for lack of a connection or of
+/// jobs, is parked at the end of the round, and not looked at again before it is woken. All are woken a few times a
+/// second, so that none is ever forgotten.
+///
 /// A value without a clock and without gateways. Generic, so that nothing is looked up while it runs.
 struct Turns<Queue: Contender> {
     /// Recipients of one queue that are handed over before it is another's turn.
@@ -46,6 +26,9 @@ struct Turns<Queue: Contender> {
     /// How far urgent pushes bring a tenant or a queue ahead of its share, in recipients at a weight of 1. So a tenant
     /// that marks every push as urgent waits for its turns like the others.
     static var urgentLead: Double { 256 }
+    /// All queues are looked at so often, and while there are no more than so many, in every round.
+    static var sweepInterval: Duration { .milliseconds(250) }
+    private static var few: Int { 64 }
 
     /// One turn of a queue.
     struct Turn {
@@ -64,8 +47,12 @@ struct Turns<Queue: Contender> {
     /// The order among tenants, and the largest weight among those with active queues.
     private var tenants = FairShare()
     private var heaviest = 1.0
-    /// Queues of which jobs are held.
+    /// Queues of which jobs are held, and those of them that are looked at in this round.
     private(set) var active: [Queue] = []
+    private(set) var awake: [Queue] = []
+    /// Those that are parked, and others that were, by what their pushes go over.
+    private var waiting: [ObjectIdentifier: [Queue]] = [:]
+    private var nextSweep: ContinuousClock.Instant?
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     private(set) var inFlight = 0
     private var inSilence = 0
@@ -73,9 +60,8 @@ struct Turns<Queue: Contender> {
     private(set) var sent = 0
 
     private var phase = Phase.over
-    /// The queues that may still have a turn in this phase, and the place of the one whose turn it is.
-    private var contenders: [Queue] = []
-    private var place = 0
+    /// The queues that may still have a turn in this phase.
+    private var contenders = TurnOrder<Queue>()
 
     init(limit: Int) { self.limit = limit }
 
@@ -84,67 +70,114 @@ struct Turns<Queue: Contender> {
 
     /// Has a queue take turns, as there are jobs of it.
     mutating func join(_ queue: Queue) {
-        guard !queue.isActive else { return }
+        guard !queue.isActive else { return wake(queue) }
         queue.isActive = true
+        queue.isParked = false
+        queue.place = active.count
         let tenant = queue.tenant
-        if tenant.activeQueues == 0 { tenants.join(&tenant.turn) }
+        if tenant.activeQueues == 0 {
+            tenants.join(&tenant.turn)
+            tenant.heaviest = 0.001
+        }
         tenant.activeQueues += 1
         tenant.queues.join(&queue.turn)
         active.append(queue)
+        awake.append(queue)
+        weigh(queue)
+    }
+
+    // MARK: Who waits
+
+    /// Whether there are queues that are not looked at.
+    var hasParked: Bool { awake.count < active.count }
+
+    /// A queue may have something to send again.
+    mutating func wake(_ queue: Queue) {
+        guard queue.isActive, queue.isParked else { return }
+        queue.isParked = false
+        awake.append(queue)
+    }
+
+    /// A gateway may take more than before.
+    mutating func wake(waitingFor way: ObjectIdentifier) {
+        guard let queues = waiting.removeValue(forKey: way) else { return }
+        for queue in queues { wake(queue) }
+    }
+
+    /// Ends a round: parks the queues that can send nothing at present.
+    mutating func endRound(now: ContinuousClock.Instant) {
+        awake.removeAll { queue in
+            let hasJobs = queue.hasJobs
+            if hasJobs, queue.mayWork, queue.roomForPushes(now: now) > 0 { return false }
+            // It leaves in the next round.
+            if !hasJobs, queue.inFlight == 0 { return false }
+            queue.isParked = true
+            queue.eachWay { waiting[$0, default: []].append(queue) }
+            return true
+        }
+    }
+
+    private mutating func sweep(now: ContinuousClock.Instant) {
+        if let nextSweep, now < nextSweep, active.count > Self.few { return }
+        nextSweep = now + Self.sweepInterval
+        waiting.removeAll(keepingCapacity: true)
+        heaviest = 0.001
+        for queue in active { queue.tenant.heaviest = 0.001 }
+        for queue in active {
+            wake(queue)
+            weigh(queue)
+        }
+    }
+
+    private mutating func weigh(_ queue: Queue) {
+        queue.tenant.heaviest = max(queue.tenant.heaviest, queue.turn.weight)
+        heaviest = max(heaviest, queue.tenant.turn.weight)
+    }
+
+    private mutating func leave(_ queue: Queue) {
+        queue.isActive = false
+        queue.tenant.activeQueues -= 1
+        let last = active.removeLast()
+        guard last !== queue else { return }
+        active[queue.place] = last
+        last.place = queue.place
     }
 
     // MARK: Rounds
 
     /// Begins a round. Queues that have nothing to send and nothing in flight leave.
     mutating func beginRound(now: ContinuousClock.Instant) {
-        heaviest = 0.001
-        for queue in active { queue.tenant.heaviest = 0.001 }
-        active.removeAll { queue in
-            queue.isActive = queue.inFlight > 0 || queue.hasJobs
-            let tenant = queue.tenant
-            if queue.isActive {
-                tenant.heaviest = max(tenant.heaviest, queue.turn.weight)
-                heaviest = max(heaviest, tenant.turn.weight)
-            } else {
-                tenant.activeQueues -= 1
-            }
-            return !queue.isActive
+        sweep(now: now)
+        let visited = awake
+        awake.removeAll(keepingCapacity: true)
+        for queue in visited {
+            if queue.inFlight > 0 || queue.hasJobs { awake.append(queue) } else { leave(queue) }
         }
         begin(.urgent, now: now)
     }
 
     private mutating func begin(_ next: Phase, now: ContinuousClock.Instant) {
         phase = next
-        contenders.removeAll(keepingCapacity: true)
-        // With ten thousand queues most of them wait for a connection.
-        for queue in active {
-            let hasJobs = next == .urgent ? queue.hasJobs(in: .urgent) && mayGoAhead(queue) : queue.hasJobs
-            if hasJobs, queue.mayWork, queue.roomForPushes(now: now) > 0 { contenders.append(queue) }
-        }
+        contenders = TurnOrder(
+            awake.filter { queue in
+                let hasJobs = next == .urgent ? queue.hasJobs(in: .urgent) && mayGoAhead(queue) : queue.hasJobs
+                return hasJobs && queue.mayWork && queue.roomForPushes(now: now) > 0
+            })
     }
 
-    /// Whose turn it is; nil when the round is over. Each turn is followed by ``note(sent:inSilence:at:)``.
+    /// Whose turn it is; nil when the round is over. Each turn is followed by ``note(sent:inSilence:at:)``, and the
+    /// round by ``endRound(now:)``.
     mutating func next(now: ContinuousClock.Instant) -> Turn? {
         while phase != .over {
-            while !contenders.isEmpty, free > 0 {
-                place = 0
-                for index in contenders.indices where Self.precedes(contenders[index], contenders[place]) {
-                    place = index
-                }
-                let queue = contenders[place]
+            while free > 0, let queue = contenders.first {
                 let room = room(of: queue, now: now)
                 if room > 0 { return Turn(queue: queue, isUrgent: phase == .urgent, room: room) }
                 serve(queue, 0)
             }
             if phase == .urgent { begin(.all, now: now) } else { phase = .over }
         }
-        contenders.removeAll(keepingCapacity: true)
+        contenders = TurnOrder()
         return nil
-    }
-
-    private static func precedes(_ one: Queue, _ other: Queue) -> Bool {
-        one.tenant === other.tenant
-            ? one.turn.precedes(other.turn) : one.tenant.turn.precedes(other.tenant.turn)
     }
 
     private func room(of queue: Queue, now: ContinuousClock.Instant) -> Int {
@@ -162,7 +195,7 @@ struct Turns<Queue: Contender> {
 
     /// Notes what was sent in the turn that was given last.
     mutating func note(sent count: Int, inSilence silent: Int, at now: ContinuousClock.Instant) {
-        let queue = contenders[place]
+        guard let queue = contenders.first else { preconditionFailure("nobody had a turn") }
         if count > 0 { queue.noteSent(count, at: now) }
         queue.inFlight += count
         queue.inSilence += silent
@@ -180,8 +213,9 @@ struct Turns<Queue: Contender> {
         tenants.serve(&queue.tenant.turn, units: count, isAhead: isAhead)
         queue.tenant.queues.serve(&queue.turn, units: count, isAhead: isAhead)
         if count < Self.quantum || isAhead && !mayGoAhead(queue) {
-            contenders.swapAt(place, contenders.count - 1)
-            contenders.removeLast()
+            contenders.removeFirst()
+        } else {
+            contenders.moveFirstBack()
         }
     }
 
@@ -190,6 +224,7 @@ struct Turns<Queue: Contender> {
         queue.inFlight -= 1
         queue.tenant.inFlight -= 1
         inFlight -= 1
+        wake(queue)
         guard isSilent else { return }
         queue.inSilence -= 1
         queue.tenant.inSilence -= 1
@@ -204,5 +239,3 @@ struct Turns<Queue: Contender> {
         max(tenants.lead(of: queue.tenant.turn), queue.tenant.queues.lead(of: queue.turn))
     }
 }
-
-extension QueueState: Contender {}

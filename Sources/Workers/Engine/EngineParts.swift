@@ -152,7 +152,7 @@ extension EngineParts: PushGatewayHandler {
 
     func capacityChanged(of gateway: any PushGateway) {
         noteReachability(of: gateway)
-        dispatcher.schedule()
+        dispatcher.capacityChanged(of: gateway)
     }
 
     func deliveredTooSoon(_ count: Int, by gateway: any PushGateway) {

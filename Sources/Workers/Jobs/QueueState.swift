@@ -24,8 +24,10 @@ final class QueueState {
     private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
     /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
     private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
-    /// Whether it is one of the dispatcher's: jobs of it are held.
+    /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, and whether it waits.
     var isActive = false
+    var place = 0
+    var isParked = false
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight = 0
     var inSilence = 0
@@ -105,6 +107,12 @@ final class QueueState {
     /// What a job is sent over.
     func gateway(for job: HeldJob) -> (any PushGateway)? {
         job.claim.message.isBroadcast ? broadcastGateway ?? gateway : gateway
+    }
+
+    /// What its pushes go over.
+    func eachWay(_ body: (ObjectIdentifier) -> Void) {
+        if let gateway { body(ObjectIdentifier(gateway)) }
+        if let broadcastGateway { body(ObjectIdentifier(broadcastGateway)) }
     }
 
     /// What is known of APNs as it is reached over one of its gateways; nil for a gateway that it uses no more.

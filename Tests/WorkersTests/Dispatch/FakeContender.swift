@@ -7,6 +7,8 @@ final class FakeContender: Contender {
     let tenant: TenantShare
     var turn: FairShare.Turn
     var isActive = false
+    var place = 0
+    var isParked = false
     var inFlight = 0
     var inSilence = 0
     var mayWork = true
@@ -27,7 +29,13 @@ final class FakeContender: Contender {
 
     var hasJobs: Bool { waiting.contains { $0 > 0 } }
     func hasJobs(in lane: Lane) -> Bool { waiting[Int(lane.rawValue)] > 0 }
-    func roomForPushes(now: ContinuousClock.Instant) -> Int { max(0, slots - inFlight) }
+    /// How often it was asked what its connections take.
+    private(set) var visits = 0
+    func roomForPushes(now: ContinuousClock.Instant) -> Int {
+        visits += 1
+        return max(0, slots - inFlight)
+    }
+    func eachWay(_ body: (ObjectIdentifier) -> Void) { body(ObjectIdentifier(self)) }
     func allowance(at now: ContinuousClock.Instant) -> Int { permits ?? .max }
     func noteSent(_ count: Int, at now: ContinuousClock.Instant) { permits = permits.map { $0 - count } }
 
@@ -57,6 +65,7 @@ extension Turns<FakeContender> {
             note(sent: count, inSilence: 0, at: now)
             all.append((turn.queue, turn.isUrgent, count))
         }
+        endRound(now: now)
         return all
     }
 }

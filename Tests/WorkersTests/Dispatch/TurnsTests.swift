@@ -118,6 +118,54 @@ import Testing
         #expect(other.sentInAll == 10)
     }
 
+    @Test func `looks at no queue that waits for a connection, however many wait, until it may have one`() {
+        let busy = FakeContender(bulk: 1_000_000)
+        let waiting = (0..<9000).map { _ in
+            let queue = FakeContender(bulk: 1)
+            queue.slots = 0
+            return queue
+        }
+        var turns = turns(waiting + [busy], limit: 1000)
+        let now = ContinuousClock.now
+        turns.round(now)
+        let before = waiting.reduce(0) { $0 + $1.visits }
+        for _ in 0..<100 {
+            for _ in 0..<busy.inFlight / 2 { turns.noteEnded(busy, isSilent: false) }
+            turns.round(now)
+        }
+        #expect(busy.sentInAll > 10_000)
+        #expect(waiting.reduce(0) { $0 + $1.visits } == before)
+        waiting[7].slots = 10
+        turns.wake(waitingFor: ObjectIdentifier(waiting[7]))
+        turns.round(now)
+        #expect(waiting[7].sentInAll == 1)
+        // Nobody said anything of this one.
+        waiting[8].slots = 10
+        turns.round(now + .seconds(1))
+        #expect(waiting[8].sentInAll == 1)
+    }
+
+    @Test func `gives thousands of queues that can send their turns in order`() {
+        let tenants = (0..<100).map { _ in TenantShare() }
+        let queues = (0..<5000).map { FakeContender(tenants[$0 % 100], weight: [1, 2, 5][$0 % 3], bulk: 10_000) }
+        var turns = turns(queues, limit: .max)
+        turns.beginRound(now: .now)
+        for _ in 0..<50_000 {
+            guard let turn = turns.next(now: .now) else { break }
+            turns.note(sent: turn.queue.send(turn), inSilence: 0, at: .now)
+        }
+        for (index, tenant) in tenants.enumerated() {
+            let own = queues.filter { $0.tenant === tenant }
+            let sent = own.reduce(0) { $0 + $1.sentInAll }
+            #expect(abs(sent - 8000) <= 32, "tenant \(index): \(sent)")
+            let weights = own.reduce(0) { $0 + $1.turn.weight }
+            for queue in own {
+                let due = Double(sent) * queue.turn.weight / weights
+                #expect(abs(Double(queue.sentInAll) - due) <= 33, "\(queue.sentInAll) where \(due) are due")
+            }
+        }
+    }
+
     @Test func `forgets queues that have nothing to send and nothing in flight`() {
         let queue = FakeContender(bulk: 5)
         var turns = turns([queue])
