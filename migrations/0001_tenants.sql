@@ -20,12 +20,14 @@ create table pushq.tenant (
   created_at    timestamptz not null default now(),
   history_days  int,                                      -- of results, recipients, messages; null: the default
   feedback_days int,                                      -- the same for feedback
+  audit_days    int,                                      -- of entries of the audit about it
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
   constraint tenant_weight_range check (weight between 0.001 and 1000),
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
   constraint tenant_history_days_range check (history_days between 1 and 3650),
-  constraint tenant_feedback_days_range check (feedback_days between 1 and 3650)
+  constraint tenant_feedback_days_range check (feedback_days between 1 and 3650),
+  constraint tenant_audit_days_range check (audit_days between 1 and 3650)
 );
 
 -- What a tenant may have at most, over all its queues. Without a row, and where a column is null, there is no limit.
@@ -177,10 +179,12 @@ create table pushq.rate_limit (
   constraint rate_limit_campaign_has_queue check (queue_id <> 0 or campaign_id = 0)
 ) with (fillfactor = 50);
 
--- Queues of apps that were removed. Nothing is accepted for them or sent any more. What they held may be millions of
--- rows, and is deleted in steps: by the command that removed the app and, if that is interrupted, by upkeep.
+-- Queues of apps and tenants that were removed. Nothing is accepted for them or sent any more. What they held may be
+-- millions of rows, and is deleted in steps: by the command that removed them and, if that is interrupted, by the same
+-- command again, or by upkeep.
 create table pushq.removed_queue (
   queue_id   int         not null,
+  tenant     text        not null,                        -- by name
   removed_at timestamptz not null default now(),
   constraint removed_queue_pkey primary key (queue_id)
 );

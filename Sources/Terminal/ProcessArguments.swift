@@ -5,6 +5,9 @@ enum ProcessArguments {
     /// The words after the executable's name.
     static var words: [String] { Array(CommandLine.arguments.dropFirst()) }
 
+    /// The name of the executable, without its folder.
+    static var program: String { CommandLine.arguments.first?.split(separator: "/").last.map(String.init) ?? "pushq" }
+
     /// Overwrites passwords, and device tokens except for their beginning, in the memory from which `ps` and `/proc`
     /// read a command line, so that the machine's other users do not see them. The standard library copies the
     /// arguments when they are first asked for, so that is done before. Until then, for a few milliseconds, they can be

@@ -11,6 +11,7 @@ enum Main {
             commands: [
                 .command(MigrateCommand.self),
                 .command(StatsCommand.self),
+                .command(AuditCommand.self),
                 .group(
                     name: "tenant", summary: "Organisations, which own everything else.",
                     TenantCommands.all + TenantLoginCommands.all),

@@ -21,6 +21,7 @@ begin
   if not known then
     return;
   end if;
+  perform pushq.note_devices(q, 'forgotten', 1, gone);
   delete from pushq.feedback f where f.queue_id = q and f.device_id = gone;
   delete from pushq.list_member m
   using pushq.list l

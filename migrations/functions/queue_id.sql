@@ -28,7 +28,7 @@ begin
         or pg_has_role(who::name, current_user, 'usage'));
   if queue_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
-      hint = 'list them with: pushq-admin queue list';
+      hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';
   end if;
 end $$;
 

@@ -61,3 +61,32 @@ begin
   where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null);
   return coalesce(was_active, false);
 end $$;
+
+-- Takes a device out of all sends to come, or brings it back, by hand. An inactive device keeps its reason. Bringing it
+-- back is not a registration, since only an app registers. But reports from before it no longer deactivate the device,
+-- whether it is inactive now or a report about it is still on its way.
+create or replace function pushq.set_device(
+  queue text, token text, active boolean, out is_known boolean, out has_changed boolean
+)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q     int   := (pushq.enter(queue, sends => false)).q;
+  bytes bytea := pushq.token(token);
+  known pushq.device;
+begin
+  select * into known from pushq.device d where d.queue_id = q and d.token = bytes for update;
+  is_known := found;
+  has_changed := is_known and known.active <> set_device.active;
+  if set_device.active and is_known then
+    update pushq.device d
+    set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
+    where d.queue_id = q and d.id = known.id;
+  elsif has_changed then
+    update pushq.device d
+    set active = false, inactive_since = clock_timestamp(), inactive_reason = null
+    where d.queue_id = q and d.id = known.id;
+  end if;
+  if has_changed then
+    perform pushq.note_devices(q, case when set_device.active then 'reactivated' else 'deactivated' end, 1, known.id);
+  end if;
+end $$;

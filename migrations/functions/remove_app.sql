@@ -1,4 +1,18 @@
--- Removing an app. Its queues are gone at once; what they held is deleted in steps afterwards.
+-- Removing an app or a tenant. Their queues are gone at once; what these held is deleted in steps afterwards.
+
+-- Takes queues out of use. Their contents are still there.
+create or replace function pushq.remove_queues(queues int[]) returns void
+language plpgsql as $$
+begin
+  insert into pushq.removed_queue (queue_id, tenant)
+  select n.queue_id, n.tenant from pushq.queue_name n where n.queue_id = any (queues);
+  delete from pushq.rate_limit r
+  using pushq.queue q
+  where q.id = any (queues) and r.tenant_id = q.tenant_id and r.queue_id = q.id;
+  delete from pushq.feedback_poll p where p.queue_id = any (queues);
+  delete from pushq.judgement j where j.queue_id = any (queues);
+  delete from pushq.queue q where q.id = any (queues);
+end $$;
 
 -- Removes an app with its queues. Returns the ids of the queues, of which the contents are still there; null if there
 -- is no such app.
@@ -16,29 +30,55 @@ begin
   if not found then
     return null;
   end if;
-  select coalesce(array_agg(id), '{}') into queues
-  from pushq.queue q
-  where q.tenant_id = app.tenant_id and q.app_id = app.id;
-  insert into pushq.removed_queue (queue_id) select unnest(queues);
-  delete from pushq.rate_limit r where r.tenant_id = app.tenant_id and r.queue_id = any (queues);
-  delete from pushq.feedback_poll p where p.queue_id = any (queues);
-  delete from pushq.judgement j where j.queue_id = any (queues);
-  delete from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id;
+  queues := array(select q.id from pushq.queue q where q.tenant_id = app.tenant_id and q.app_id = app.id);
+  perform pushq.remove_queues(queues);
   delete from pushq.app a where a.tenant_id = app.tenant_id and a.id = app.id;
   return queues;
 end $$;
 
--- Deletes up to `step` rows of a removed queue from one table, behind the key `after`. Returns the key of the last one,
--- or null when none is left. Taking a lease's row away fences its worker, so nothing of it is written afterwards.
--- History, messages and feedback go when their day is dropped; lists and keys of sends by the rules for their own age.
-create or replace function pushq.clear_queue(q int, from_table text, after bigint, step int) returns bigint
+-- Removes a tenant with all that it owns, but for the contents of its queues. Returns how many of each there were;
+-- no row if there is no such tenant. These are some rows for each queue, so all of it is one transaction.
+create or replace function pushq.remove_tenant(tenant text)
+returns table (apps bigint, queues bigint, credentials bigint, logins bigint)
 language plpgsql as $$
 declare
-  key  text := case when from_table = 'lease' then 'job_id'
-                    when from_table in ('fan_out', 'campaign_tally') then 'campaign_id'
-                    when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record') then 'id'
-                    when from_table = 'newest_update' then 'recipient_id' end;
-  upto bigint;
+  owner int;
+begin
+  -- Nobody adds an app or a credential meanwhile.
+  select t.id into owner from pushq.tenant t where t.name = remove_tenant.tenant for update;
+  if not found then
+    return;
+  end if;
+  return query
+    select (select count(*) from pushq.app a where a.tenant_id = owner),
+           (select count(*) from pushq.queue q where q.tenant_id = owner),
+           (select count(*) from pushq.credential c where c.tenant_id = owner),
+           (select count(*) from pushq.tenant_login l where l.tenant_id = owner);
+  perform pushq.remove_queues(array(select q.id from pushq.queue q where q.tenant_id = owner));
+  delete from pushq.app a where a.tenant_id = owner;
+  delete from pushq.credential c where c.tenant_id = owner;
+  delete from pushq.tenant_login l where l.tenant_id = owner;
+  delete from pushq.rate_limit r where r.tenant_id = owner;
+  delete from pushq.tenant_quota o where o.tenant_id = owner;
+  delete from pushq.tenant_usage u where u.tenant_id = owner;
+  delete from pushq.call c where c.tenant_id = owner;
+  delete from pushq.tenant t where t.id = owner;
+end $$;
+
+-- Deletes up to `step` rows of a removed queue from one table, behind the key `after`. Returns how many, and the key of
+-- the last one: null when none is left. Taking a lease's row away fences its worker, so nothing of it is written
+-- afterwards.
+create or replace function pushq.clear_queue(
+  q int, from_table text, after bigint, step int, out gone bigint, out last bigint
+)
+language plpgsql as $$
+declare
+  key text := case
+    when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record', 'cancelled') then 'id'
+    when from_table in ('fan_out', 'campaign_tally') then 'campaign_id'
+    when from_table = 'lease' then 'job_id'
+    when from_table = 'newest_update' then 'recipient_id'
+    when from_table = 'empty_send' then 'root_id' end;
 begin
   if key is null or exists (select from pushq.queue k where k.id = q) then
     raise exception using errcode = 'PQ400',
@@ -49,7 +89,30 @@ begin
        select %2$I as key from pushq.%1$I where queue_id = $1 and %2$I > $2 order by %2$I limit $3),
      gone as (
        delete from pushq.%1$I t where t.queue_id = $1 and t.%2$I = any (array(select key from old)))
-     select max(key) from old', from_table, key)
-  into upto using q, after, step;
-  return upto;
+     select count(*), max(key) from old', from_table, key)
+  into gone, last using q, after, step;
 end $$;
+
+-- Deletes up to `step` keys of sends of a removed queue. Returns how many.
+create or replace function pushq.clear_send_keys(q int, step int) returns bigint
+language plpgsql as $$
+declare
+  gone bigint;
+begin
+  delete from pushq.send_key k
+  where k.ctid = any (array(select o.ctid from pushq.send_key o where o.queue_id = q limit step));
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
+-- The days of history that there are, in an order in which `pushq.clear_day` leaves nothing: recipients come before
+-- their messages.
+create or replace function pushq.days_of_history() returns table (parent text, day date)
+language sql stable as $$
+  select p.relname::text, to_date(right(c.relname, 8), 'YYYYMMDD')
+  from pg_class p
+  join pg_inherits i on i.inhparent = p.oid
+  join pg_class c on c.oid = i.inhrelid
+  where p.relnamespace = 'pushq'::regnamespace and p.relname in ('body', 'feedback', 'message', 'result')
+  order by 1, 2
+$$;

@@ -10,7 +10,7 @@ declare
 begin
   for thing in
     select p.oid::regprocedure as name,
-           p.prosecdef or p.provolatile = 'i'
+           p.prosecdef and p.prorettype <> 'trigger'::regtype or p.provolatile = 'i'
              or p.proname in ('message_problem', 'broadcast_problem') as is_for_producers,
            p.proname = 'caller' as is_for_views,
            has_function_privilege('public', p.oid, 'execute') as is_public, p.oid

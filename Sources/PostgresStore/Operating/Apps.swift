@@ -39,8 +39,8 @@ extension Statement {
         from pushq.app a
         join pushq.tenant t on t.id = a.tenant_id
         left join pushq.queue q on q.tenant_id = a.tenant_id and q.app_id = a.id
-        where t.name = $tenant and a.bundle_id = $bundle_id
-        group by a.id
+        where t.name = $tenant and ($bundle_id::text is null or a.bundle_id = $bundle_id)
+        having count(*) > 0
         """#)
 
     static let removeApp = Statement("remove_app", "select pushq.remove_app($tenant, $bundle_id)")
@@ -55,7 +55,7 @@ package struct AppSummary: Sendable {
     package let createdAt: Date
 }
 
-/// What an app's queues hold.
+/// What the queues of an app or tenant hold.
 package struct AppContents: Sendable {
     /// What there is beyond this is not counted.
     package static let countedTo = 100_000
@@ -79,8 +79,8 @@ extension PostgresConnection {
         }
     }
 
-    /// What an app's queues hold; nil without such an app.
-    package func contents(ofApp bundleID: String, of tenant: String) async throws(PostgresError) -> AppContents? {
+    /// What the queues of an app hold, or those of all apps of a tenant; nil without any app.
+    package func contents(ofApp bundleID: String?, of tenant: String) async throws(PostgresError) -> AppContents? {
         try await execute(
             .appContents,
             ["tenant": .text(tenant), "bundle_id": .text(bundleID), "limit": .int8(Int64(AppContents.countedTo))]
@@ -91,7 +91,7 @@ extension PostgresConnection {
 
     /// Removes an app with its queues. What they held is deleted afterwards, in steps of some thousand rows; should
     /// that be interrupted, upkeep goes on with it. False if there is no such app.
-    /// - Parameter progress: is told how many rows, at the least, have been deleted.
+    /// - Parameter progress: is told how many rows have been deleted.
     package func removeApp(
         _ bundleID: String, of tenant: String, progress: (Int) -> Void = { _ in }
     ) async throws(PostgresError) -> Bool {
@@ -100,13 +100,11 @@ extension PostgresConnection {
         else {
             return false
         }
-        var steps = 0
-        for queueID in row.int4Array("remove_app") {
-            _ = try await clear(queue: queueID) { () async throws(PostgresError) in
-                steps += 1
-                progress(steps * 5000)
-                return true
-            }
+        var count = 0
+        let always = { () async throws(PostgresError) -> Bool in true }
+        _ = try await clear(queues: row.int4Array("remove_app"), while: always) { _, rows in
+            count += rows
+            progress(count)
         }
         return true
     }

@@ -24,34 +24,8 @@ extension Statement {
         where d.queue_id = pushq.queue_id($queue) and d.token = $token
         """#)
 
-    /// Already inactive ones keep their reason.
-    static let deactivateDevice = Statement(
-        "deactivate_device",
-        #"""
-        with d as materialized (
-          select queue_id, id from pushq.device where queue_id = pushq.queue_id($queue) and token = $token for update),
-        changed as (
-          update pushq.device x set active = false, inactive_since = clock_timestamp(), inactive_reason = null
-          from d where x.queue_id = d.queue_id and x.id = d.id and x.active returning x.id)
-        select exists (select from d) as is_known, exists (select from changed) as has_changed
-        """#)
-
-    /// This is not a registration, since only an app registers. But reports from before it no longer deactivate the
-    /// device, whether it is inactive now or a report about it is still on its way.
-    static let reactivateDevice = Statement(
-        "reactivate_device",
-        #"""
-        with d as materialized (
-          select queue_id, id, active
-          from pushq.device
-          where queue_id = pushq.queue_id($queue) and token = $token
-          for update),
-        changed as (
-          update pushq.device x
-          set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
-          from d where x.queue_id = d.queue_id and x.id = d.id)
-        select exists (select from d) as is_known, exists (select from d where not d.active) as has_changed
-        """#)
+    static let setDevice = Statement(
+        "set_device", "select is_known, has_changed from pushq.set_device($queue, $token, $active)")
 }
 
 /// A device as it is stored.
@@ -100,9 +74,10 @@ extension PostgresConnection {
     package func setDevice(
         _ token: DeviceToken, inQueue queue: QueueName, isActive: Bool
     ) async throws(PostgresError) -> DeviceChange {
-        let statement: Statement = isActive ? .reactivateDevice : .deactivateDevice
-        let parameters: Parameters = ["queue": .queue(queue), "token": .bytea(token.bytes)]
-        let row = try await execute(statement, parameters).one()
+        let parameters: Parameters = [
+            "queue": .queue(queue), "token": .text(token.hex), "active": .bool(isActive),
+        ]
+        let row = try await execute(.setDevice, parameters).one()
         guard row.bool("is_known") else { return .unknown }
         return row.bool("has_changed") ? .changed : .unchanged
     }

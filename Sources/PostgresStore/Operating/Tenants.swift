@@ -20,7 +20,7 @@ extension Statement {
                (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
                t.suspended_at is not null as is_suspended,
                t.created_at,
-               t.history_days, t.feedback_days, t.weight::float8, p.rate, p.burst
+               t.history_days, t.feedback_days, t.audit_days, t.weight::float8, p.rate, p.burst
         from pushq.tenant t
         left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         where $name::text is null or t.name = $name
@@ -42,6 +42,7 @@ extension Statement {
         update pushq.tenant
         set history_days = case when $history_days::int is null then history_days else nullif($history_days, 0) end,
             feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end,
+            audit_days = case when $audit_days::int is null then audit_days else nullif($audit_days, 0) end,
             weight = coalesce($weight::float8::real, weight)
         where name = $name
         returning pushq.tell('tenant', id)::text
@@ -80,6 +81,8 @@ package struct TenantSummary: Sendable {
     /// Days that its results, recipients and messages are kept, and its feedback; nil: as long as is usual.
     package let historyDays: Int?
     package let feedbackDays: Int?
+    /// The same of entries of the audit about it.
+    package let auditDays: Int?
     /// Its share of a worker, against other tenants.
     package let weight: Double
     /// Pushes per second of all its queues together, and how many at once after a quiet time; nil: no limit.
@@ -114,6 +117,7 @@ package struct TenantChange: Sendable {
     /// For how long its results, recipients and messages are kept, and its feedback.
     package var history: RetentionDays?
     package var feedback: RetentionDays?
+    package var audit: RetentionDays?
     /// Its share of a worker, against other tenants: 0.001 to 1000.
     package var weight: Double?
     package var rate: Rate?
@@ -123,7 +127,9 @@ package struct TenantChange: Sendable {
     package init() {}
 
     /// Whether it changes nothing.
-    package var isEmpty: Bool { history == nil && feedback == nil && weight == nil && rate == nil && quotas.isEmpty }
+    package var isEmpty: Bool {
+        history == nil && feedback == nil && audit == nil && weight == nil && rate == nil && quotas.isEmpty
+    }
 }
 
 extension PostgresConnection {
@@ -140,7 +146,8 @@ extension PostgresConnection {
                 credentialCount: row.count("credentials"), isSuspended: row.bool("is_suspended"),
                 createdAt: row.time("created_at"),
                 historyDays: row.optionalInt4("history_days").map(Int.init),
-                feedbackDays: row.optionalInt4("feedback_days").map(Int.init), weight: row.float8("weight"),
+                feedbackDays: row.optionalInt4("feedback_days").map(Int.init),
+                auditDays: row.optionalInt4("audit_days").map(Int.init), weight: row.float8("weight"),
                 rate: row.optionalFloat8("rate"), burst: row.optionalFloat8("burst"))
         }
     }
@@ -159,7 +166,8 @@ extension PostgresConnection {
     private func apply(_ change: TenantChange, to name: String) async throws(PostgresError) -> Bool {
         let parameters: Parameters = [
             "name": .text(name), "history_days": .int4(change.history?.stored),
-            "feedback_days": .int4(change.feedback?.stored), "weight": .float8(change.weight),
+            "feedback_days": .int4(change.feedback?.stored), "audit_days": .int4(change.audit?.stored),
+            "weight": .float8(change.weight),
         ]
         guard try await execute(.setTenant, parameters).count > 0 else { return false }
         switch change.rate {

@@ -14,6 +14,9 @@ extension Statement {
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
     static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
 
+    static let noteImport = Statement(
+        "note_import", "select pushq.note_devices($queue_id, 'imported', $devices)::text")
+
     static let checkDeviceQuota = Statement(
         "check_device_quota", "select pushq.check_quota($queue_id, devices => $devices)::text")
 
@@ -134,6 +137,8 @@ extension PostgresConnection {
             let new = try await insertStagedDevices(inQueue: queueID)
             _ = try await execute(
                 .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
+            _ = try await execute(
+                .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + changed.affectedRows))])
             return DeviceImportSummary(
                 read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: changed.affectedRows,
                 keptByApp: try others.one().count("count"))

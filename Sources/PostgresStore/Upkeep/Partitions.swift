@@ -102,12 +102,27 @@ extension PostgresConnection {
             (parent: row.text("parent"), day: row.date("day"), queues: row.int4Array("queues"))
         }
         for (parent, day, queues) in days {
-            let part: Parameters = ["parent": .text(parent), "day": .date(day), "queues": .int4Array(queues)]
-            var gone = 5000
-            while gone == 5000, try await goesOn() {
-                gone = try await execute(.clearDay, part).one().count("clear_day")
-            }
+            _ = try await clearDay(day, of: parent, queues: queues, while: goesOn) { _, _ in }
         }
+    }
+
+    /// Deletes what these queues have in a day of history, but for what still waits. Returns whether all of it is gone.
+    /// - Parameters:
+    ///   - parent: the table.
+    ///   - goesOn: asked before each step.
+    ///   - count: is told of each step how many rows of which table it has deleted.
+    func clearDay(
+        _ day: CalendarDay, of parent: String, queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool,
+        count: (String, Int) -> Void
+    ) async throws(PostgresError) -> Bool {
+        let part: Parameters = ["parent": .text(parent), "day": .date(day), "queues": .int4Array(queues)]
+        var gone = 5000
+        while gone == 5000 {
+            guard try await goesOn() else { return false }
+            gone = try await execute(.clearDay, part).one().count("clear_day")
+            count(parent, gone)
+        }
+        return true
     }
 
     /// Moves what still waits to today, if its day is past retention.

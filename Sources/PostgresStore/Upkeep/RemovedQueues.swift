@@ -1,43 +1,92 @@
 extension Statement {
     /// `$after`: the key of the last row that was deleted.
-    static let clearQueue = Statement("clear_queue", "select pushq.clear_queue($queue_id, $table, $after, 5000)")
+    static let clearQueue = Statement(
+        "clear_queue", "select gone, last from pushq.clear_queue($queue_id, $table, $after, 5000)")
+    static let clearSendKeys = Statement("clear_send_keys", "select pushq.clear_send_keys($queue_id, 5000)")
+    static let daysOfHistory = Statement("days_of_history", "select parent, day from pushq.days_of_history()")
+    static let listsOfQueue = Statement(
+        "lists_of_queue", "update pushq.list set abandoned = true where queue_id = $queue_id returning id")
     /// A send may be committed while its app is removed: so the queues are cleared a last time a day later.
     static let removedQueues = Statement(
         "removed_queues",
-        "select queue_id, removed_at < now() - interval '1 day' as is_last from pushq.removed_queue order by queue_id")
+        #"""
+        select queue_id, removed_at < now() - interval '1 day' as is_last
+        from pushq.removed_queue
+        where $tenant::text is null or tenant = $tenant
+        order by queue_id
+        """#)
     static let forgetRemovedQueue = Statement(
         "forget_removed_queue", "delete from pushq.removed_queue where queue_id = $queue_id")
 }
 
 extension PostgresConnection {
     /// Deletes what is left of queues that were removed. Returns whether all of it is gone.
-    /// - Parameter goesOn: asked before each step.
+    /// - Parameters:
+    ///   - tenant: only those of the tenant that had this name; nil for all.
+    ///   - goesOn: asked before each step.
+    ///   - count: is told of each step how many rows of which table it has deleted.
     func clearRemovedQueues(
-        while goesOn: () async throws(PostgresError) -> Bool
+        of tenant: String? = nil, while goesOn: () async throws(PostgresError) -> Bool,
+        count: (String, Int) -> Void = { _, _ in }
     ) async throws(PostgresError) -> Bool {
-        for (queueID, isLast) in try await execute(.removedQueues).map({ ($0.int4("queue_id"), $0.bool("is_last")) }) {
-            guard try await clear(queue: queueID, while: goesOn) else { return false }
-            if isLast { _ = try await execute(.forgetRemovedQueue, ["queue_id": .int4(queueID)]) }
+        let queues = try await execute(.removedQueues, ["tenant": .text(tenant)])
+            .map { (id: $0.int4("queue_id"), isLast: $0.bool("is_last")) }
+        guard try await clear(queues: queues.map(\.id), while: goesOn, count: count) else { return false }
+        for queue in queues where queue.isLast {
+            _ = try await execute(.forgetRemovedQueue, ["queue_id": .int4(queue.id)])
         }
         return true
     }
 
-    /// Deletes what a removed queue held. Returns whether all of it is gone.
-    /// - Parameter goesOn: asked before each step.
+    /// Deletes what removed queues held. Returns whether all of it is gone.
+    /// - Parameters:
+    ///   - goesOn: asked before each step.
+    ///   - count: is told of each step how many rows of which table it has deleted.
     func clear(
-        queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool
+        queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
+    ) async throws(PostgresError) -> Bool {
+        for queueID in queues {
+            guard try await clear(queue: queueID, while: goesOn, count: count) else { return false }
+        }
+        return try await clearHistory(of: queues, while: goesOn, count: count)
+    }
+
+    private func clear(
+        queue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
     ) async throws(PostgresError) -> Bool {
         // What would be sent comes first.
         for table in [
             "job", "lease", "fan_out", "campaign_tally", "campaign", "device", "channel", "newest_update",
-            "feedback_record",
+            "feedback_record", "empty_send", "cancelled",
         ] {
             var last: Int64? = 0
             while let after = last {
                 guard try await goesOn() else { return false }
                 let parameters: Parameters = ["queue_id": .int4(queueID), "table": .text(table), "after": .int8(after)]
-                last = try await execute(.clearQueue, parameters).one().optionalInt8("clear_queue")
+                let row = try await execute(.clearQueue, parameters).one()
+                last = row.optionalInt8("last")
+                count(table, row.count("gone"))
             }
+        }
+        let queue: Parameters = ["queue_id": .int4(queueID)]
+        for list in try await execute(.listsOfQueue, queue).map({ $0.int8("id") }) {
+            guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return false }
+        }
+        var gone = 5000
+        while gone == 5000 {
+            guard try await goesOn() else { return false }
+            gone = try await execute(.clearSendKeys, queue).one().count("clear_send_keys")
+        }
+        return true
+    }
+
+    /// Days are dropped as a whole, but perhaps only in years: as long as any tenant keeps them.
+    private func clearHistory(
+        of queues: [Int32], while goesOn: () async throws(PostgresError) -> Bool, count: (String, Int) -> Void
+    ) async throws(PostgresError) -> Bool {
+        guard !queues.isEmpty else { return true }
+        for (parent, day) in try await execute(.daysOfHistory).map({ ($0.text("parent"), $0.date("day")) }) {
+            guard try await clearDay(day, of: parent, queues: queues, while: goesOn, count: count) else { return false }
         }
         return true
     }

@@ -31,6 +31,7 @@ extension Statement {
             and not exists (select from pushq.lease l where l.queue_id = x.queue_id and l.job_id = x.id)
           order by x.cancelled_at limit 5000))
         """#)
+    static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
     static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
     static let forgetList = Statement("forget_list", "select pushq.forget_list($queue_id, $list, $after, 5000)")
 }
@@ -50,7 +51,7 @@ package struct Retention: Sendable {
 extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
     /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
-    /// fanned out or was never started, and what queues hold that are gone.
+    /// fanned out or was never started, old entries of the audit, and what queues hold that are gone.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
@@ -60,12 +61,23 @@ extension PostgresConnection {
         for statement in [Statement.forgetSendKeys, .forgetEmptySends, .forgetCancelled, .forgetNewestUpdates] {
             while try await goesOn(), try await execute(statement, ["days": .int4(days)]).affectedRows == 5000 {}
         }
+        while try await goesOn(), try await execute(.forgetAudit).one().count("forget_audit") == 5000 {}
         for (queueID, list) in try await execute(.listsToForget).map({ ($0.int4("queue_id"), $0.int8("list_id")) }) {
-            var last: Int64? = 0
-            while let after = last, try await goesOn() {
-                let parameters: Parameters = ["queue_id": .int4(queueID), "list": .int8(list), "after": .int8(after)]
-                last = try await execute(.forgetList, parameters).one().optionalInt8("forget_list")
-            }
+            guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
         }
+    }
+
+    /// Deletes a list that nobody needs, and its members. Returns whether all of it is gone.
+    /// - Parameter goesOn: asked before each step.
+    func forgetList(
+        _ list: Int64, ofQueue queueID: Int32, while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) -> Bool {
+        var last: Int64? = 0
+        while let after = last {
+            guard try await goesOn() else { return false }
+            let parameters: Parameters = ["queue_id": .int4(queueID), "list": .int8(list), "after": .int8(after)]
+            last = try await execute(.forgetList, parameters).one().optionalInt8("forget_list")
+        }
+        return true
     }
 }

@@ -25,7 +25,7 @@ package struct DatabaseOptions: ParameterGroup {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         return try await loop.run { _ in
-            let connection = try await PostgresConnection.connect(to: address, as: "pushq", on: loop)
+            let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
             do {
                 return try await body(connection)

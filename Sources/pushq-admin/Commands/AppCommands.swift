@@ -48,7 +48,7 @@ enum AppCommands {
         static let name = "remove"
         static let summary = "Removes an app with its queues."
         static let discussion = """
-            This also deletes the devices, campaigns and jobs of its queues; if there are any, --force is needed. \
+            This also deletes the devices, campaigns, jobs and history of its queues; if there are any, --force is needed. \
             Sending stops at once. If the command is interrupted, workers delete the rest.
             """
         static let examples = ["app remove acme com.acme.old"]
@@ -66,18 +66,14 @@ enum AppCommands {
                 }
                 guard force || contents.deviceCount + contents.jobCount == 0 else {
                     throw Failure(
-                        "\(app) has \(Self.text(contents.deviceCount)) devices and "
-                            + "\(Self.text(contents.jobCount)) jobs; pass --force to delete them too")
+                        "\(app) has \(AppContents.text(contents.deviceCount)) devices and "
+                            + "\(AppContents.text(contents.jobCount)) jobs; pass --force to delete them too")
                 }
                 let bar = ProgressBar("deleting rows", total: nil, on: console)
                 defer { bar.finish() }
                 _ = try await store.removeApp(app, of: tenant) { bar.update($0) }
             }
             console.show("removed \(app)", json: ["tenant": .string(tenant), "app": .string(app)])
-        }
-
-        private static func text(_ count: Int) -> String {
-            (count < AppContents.countedTo ? "" : "at least ") + NumberText.grouped(count)
         }
     }
 }

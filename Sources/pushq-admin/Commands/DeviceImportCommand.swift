@@ -33,7 +33,8 @@ struct DeviceImportCommand: Command {
         let summary = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
-            return try await store.importDevices(from: devices, inQueue: queue, reactivates: reactivates) { count in
+            return try await store.importDevices(from: devices, inQueue: queue, reactivates: reactivates) {
+                count in
                 bar.update(count)
             }
         }

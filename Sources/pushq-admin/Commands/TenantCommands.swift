@@ -5,7 +5,7 @@ enum TenantCommands {
     static let all: [CommandTree] = [
         .command(Create.self), .command(List.self), .command(TenantShowCommand.self), .command(TenantSetCommand.self),
         .command(Suspend.self),
-        .command(Resume.self),
+        .command(Resume.self), .command(TenantRemoveCommand.self),
     ]
 
     struct Create: Command {

@@ -35,6 +35,8 @@ struct TenantSetCommand: Command {
         RetentionArgument?
     @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual.") var feedbackDays:
         RetentionArgument?
+    @Option("Days that entries of 'pushq-admin audit' about it are kept: 1 to 3650, or usual.") var auditDays:
+        RetentionArgument?
     @Option("Maximum number of active devices, or none for no limit.") var maxDevices: QuotaArgument?
     @Option("Maximum number of recipients that are still to be sent to.") var maxWaiting: QuotaArgument?
     @Option("Maximum number of bytes of payload in a day (UTC).") var maxDayBytes: QuotaArgument?
@@ -55,6 +57,7 @@ struct TenantSetCommand: Command {
         var change = TenantChange()
         change.history = historyDays?.retention
         change.feedback = feedbackDays?.retention
+        change.audit = auditDays?.retention
         change.weight = try weight.bounded(0.001...1000, "--weight")
         guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
         guard !noRate || rate == nil else { throw UsageError("--no-rate cannot be used with --rate") }

@@ -31,6 +31,7 @@ struct TenantShowCommand: Command {
             ("weight", .decimal(tenant.weight, places: 1)),
             ("history_days", tenant.historyDays.map(Cell.count) ?? .text("usual")),
             ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
+            ("audit_days", tenant.auditDays.map(Cell.count) ?? .text("usual")),
         ]
     }
 

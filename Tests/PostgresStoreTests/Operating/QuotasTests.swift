@@ -290,7 +290,8 @@ import Transport
     ]
     private static let accepted = [
         "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
-        "pushq.unregister_device(QUEUE, 'aa')", "pushq.forget_device(QUEUE, 'aa')",
+        "pushq.unregister_device(QUEUE, 'aa')", "pushq.set_device(QUEUE, 'aa', false)",
+        "pushq.forget_device(QUEUE, 'aa')",
         "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.pause_campaign(QUEUE, 'k')",
         "pushq.cancel_campaign(QUEUE, 'k')", "pushq.cancel(QUEUE, (select max(root_id) from pushq.job))",
         "pushq.cancel_job(QUEUE, (select max(id) from pushq.job))",
@@ -333,7 +334,7 @@ import Transport
             let functions = try await store.execute(
                 Statement(
                     "definers",
-                    "select distinct 'pushq.' || proname as name from pg_proc where pronamespace = 'pushq'::regnamespace and prosecdef"
+                    "select distinct 'pushq.' || proname as name from pg_proc where pronamespace = 'pushq'::regnamespace and prosecdef and prorettype <> 'trigger'::regtype"
                 ))
             #expect(Set(functions.map { $0.text("name") }).subtracting(named) == [])
             #expect(try await store.setTenant("acme", isSuspended: false))

@@ -194,6 +194,7 @@ struct `A login of one tenant` {
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
             Probe(function: "unregister_device", query: "pushq.unregister_device('QUEUE', '\(token)')"),
+            Probe(function: "set_device", query: "pushq.set_device('QUEUE', '\(token)', false)"),
             Probe(function: "forget_device", query: "pushq.forget_device('QUEUE', '\(token)')"),
             Probe(
                 function: "broadcast",

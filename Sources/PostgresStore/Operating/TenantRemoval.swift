@@ -1,0 +1,57 @@
+extension Statement {
+    fileprivate static let removeTenant = Statement(
+        "remove_tenant", "select apps, queues, credentials, logins from pushq.remove_tenant($name)")
+}
+
+/// What was removed with a tenant.
+package struct TenantRemoval: Sendable {
+    /// Nil if the tenant was gone already, and only what its queues held was left.
+    package var owned: Owned?
+    package var devices = 0
+    package var jobs = 0
+    package var campaigns = 0
+    /// Rows of all tables, but those of `owned`.
+    package var rows = 0
+
+    /// What the tenant owned.
+    package struct Owned: Sendable {
+        package let apps: Int
+        package let queues: Int
+        package let credentials: Int
+        package let logins: Int
+    }
+
+    fileprivate mutating func count(_ table: String, _ rows: Int) {
+        self.rows += rows
+        switch table {
+        case "device": devices += rows
+        case "job", "lease": jobs += rows
+        case "campaign": campaigns += rows
+        default: break
+        }
+    }
+}
+
+extension PostgresConnection {
+    /// Removes a tenant with all that it owns, in one short transaction, and then what its queues held, in steps of
+    /// some thousand rows. If that is interrupted, calling this again goes on with it, and so does upkeep within the
+    /// hour. Entries of the audit stay.
+    /// - Parameter progress: is told how many rows have been deleted.
+    /// - Returns: nil if there is no such tenant, and nothing is left of one that was removed.
+    package func removeTenant(
+        _ name: String, progress: (Int) -> Void = { _ in }
+    ) async throws(PostgresError) -> TenantRemoval? {
+        var removal = TenantRemoval()
+        removal.owned = try await execute(.removeTenant, ["name": .text(name)]).first.map { row in
+            TenantRemoval.Owned(
+                apps: row.count("apps"), queues: row.count("queues"), credentials: row.count("credentials"),
+                logins: row.count("logins"))
+        }
+        let always = { () async throws(PostgresError) -> Bool in true }
+        _ = try await clearRemovedQueues(of: name, while: always) { table, rows in
+            removal.count(table, rows)
+            progress(removal.rows)
+        }
+        return removal.owned == nil && removal.rows == 0 ? nil : removal
+    }
+}

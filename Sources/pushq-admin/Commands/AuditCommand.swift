@@ -1,0 +1,44 @@
+import PostgresStore
+import Terminal
+
+struct AuditCommand: Command {
+    static let name = "audit"
+    static let summary = "Shows who changed what when, the latest first."
+    static let discussion = """
+        Every change of a tenant, its logins, quotas, apps, credentials, queues and rates is there, no matter whether it \
+        was made by a command or by SQL, and so is the pausing, resuming and cancelling of campaigns. Of devices, what \
+        was done by hand is there: deactivated, reactivated, forgotten, imported. Secrets and tokens are never shown.
+
+        Nobody can change an entry. It is kept for 365 days, or as long as 'tenant set --audit-days' says.
+        """
+    static let examples = [
+        "audit", "audit --tenant acme --since 2026-03-01T00:00:00Z", "audit --limit 1000 --json",
+    ]
+
+    @Option("Only what is about this tenant, which may be gone.") var tenant: TenantName?
+    @Option("Only changes from this time on.") var since: Moment?
+    @Option("Maximum number of rows.") var limit: Count = 50
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (tenant, since, limit) = (tenant?.text, since?.date, limit.number)
+        let entries = try await database.session { store in
+            try await store.auditEntries(of: tenant, since: since, limit: limit)
+        }
+        console.show(
+            entries,
+            columns: [
+                Column("changed_at") { .time($0.changedAt) },
+                Column("login") { entry in
+                    .text(entry.login + (entry.actingAs.map { " as \($0)" } ?? ""))
+                },
+                Column("application") { .text($0.application) },
+                Column("address") { .text($0.address) },
+                Column("tenant") { .text($0.tenant) },
+                Column("object") { .text($0.object) },
+                Column("name") { .text($0.name) },
+                Column("action") { .text($0.action) },
+                Column("changes") { .text($0.changes) },
+            ])
+    }
+}

@@ -1,0 +1,288 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Who changed what when: `pushq.audit`.
+@Suite(.timeLimit(.minutes(5))) struct `The audit` {
+    /// Tables that hold no settings. Whoever adds a table decides.
+    private static let data: Set<String> = [
+        "audit", "body", "call", "campaign_tally", "cancelled", "channel", "device", "duty", "empty_send", "fan_out",
+        "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "list", "list_member", "message",
+        "migration", "newest_update", "provider_token", "removed_queue", "result", "send_key", "sleeper",
+        "tenant_usage", "worker",
+    ]
+    /// Of tables with settings: columns that are not changed by anybody who administers.
+    private static let state: Set<String> = [
+        "rate_limit: tat", "credential: warned_days", "campaign: created_at", "campaign: digest",
+        "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id",
+    ]
+    /// What a row is called, and what it belongs to. Entries name it.
+    private static let identity: Set<String> = [
+        "id", "tenant_id", "queue_id", "app_id", "campaign_id", "created_at", "granted_at",
+    ]
+
+    /// Settings of each kind, by plain SQL.
+    private static let settings = """
+        insert into pushq.tenant_login (login, tenant_id) select 'shop', id from pushq.tenant;
+        insert into pushq.tenant_quota (tenant_id, max_devices) select id, 100 from pushq.tenant;
+        insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed, fingerprint)
+        select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', 'topsecret', 'print' from pushq.tenant;
+        insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
+        insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
+        """
+
+    private static let entries = Statement(
+        "entries",
+        #"""
+        select format('%s %s %s %s%s', coalesce(tenant, '-'), object, coalesce(name, '-'), action,
+                      (select string_agg(format(' %s:%s→%s', key, value ->> 'from', value ->> 'to'), '' order by key)
+                       from jsonb_each(changes))) as entry
+        from pushq.audit
+        where id > $after
+        order by id
+        """#)
+
+    /// The entries that `body` causes.
+    private func entries(_ store: PostgresConnection, _ body: () async throws -> Void) async throws -> [String] {
+        let last = try await store.execute(Statement("last", "select coalesce(max(id), 0) as id from pushq.audit"))
+        let parameters: Parameters = ["after": .int8(try last.one().int8("id"))]
+        try await body()
+        return try await store.execute(Self.entries, parameters).map { $0.text("entry") }
+    }
+
+    private static let columns = Statement(
+        "columns",
+        #"""
+        select c.relname as table, a.attname as column, format_type(a.atttypid, null) as type
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        order by c.relname, a.attnum
+        """#)
+
+    /// What sets a column to another value than `settings` do, and violates no constraint.
+    private static func change(_ table: String, _ column: String, _ type: String) -> String {
+        let value =
+            switch "\(table).\(column)" {
+            case "queue.environment": "'production'"
+            case "queue.gateway": "'binary'"
+            case "queue.paused_at": "now(), paused_reason = 'x'"
+            case "queue.paused_reason": "'x', paused_at = now()"
+            case "queue.credential_id": "(select id from pushq.credential)"
+            case "credential.kind": "'certificate'"
+            case "credential.environments": "'{production}'"
+            default:
+                switch type {
+                case "text": "'other'"
+                case "boolean": "not \(column)"
+                case "bytea": "'other'"
+                case "text[]": "'{other}'"
+                case "timestamp with time zone": "now() + interval '1 hour'"
+                case "interval": "interval '2 days'"
+                default: "coalesce(\(column), 1) + 1"
+                }
+            }
+        return "update pushq.\(table) set \(column) = \(value)"
+    }
+
+    @Test func `has every table of settings, and every column of these, also when SQL changes them`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let store = queue.connection
+            try await queue.run(Self.settings)
+            _ = try await queue.startCampaign()
+            let columns = try await store.execute(Self.columns).map { row in
+                (table: row.text("table"), name: row.text("column"), type: row.text("type"))
+            }
+            let tables = Set(columns.map(\.table)).subtracting(Self.data)
+            #expect(tables.isSuperset(of: ["tenant", "queue", "credential"]))
+            #expect(Self.data.isSubset(of: Set(columns.map(\.table))), "a table is gone")
+            var tried = 0
+            for column in columns where tables.contains(column.table) {
+                if Self.identity.contains(column.name) || Self.state.contains("\(column.table): \(column.name)") {
+                    continue
+                }
+                try await queue.run("begin")
+                let made = try await entries(store) {
+                    try await queue.run(Self.change(column.table, column.name, column.type))
+                }
+                try await queue.run("rollback")
+                let name = column.name == "credential_id" ? "credential" : column.name
+                let isTold =
+                    !made.isEmpty && made.allSatisfy { $0.contains(" \(column.table) ") && $0.contains(" \(name):") }
+                #expect(isTold, "\(column.table).\(column.name): \(made)")
+                tried += 1
+            }
+            #expect(tried > 40)
+        }
+    }
+
+    @Test func `has what is made and removed, with names, and neither secrets nor tokens`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let made = try await entries(store) {
+                _ = try await QueueFixture(database, devices: 1)
+                try await store.runScript(Self.settings)
+                try await store.runScript(
+                    """
+                    update pushq.credential set sealed = 'othersecret';
+                    update pushq.queue set credential_id = (select id from pushq.credential), weight = 2;
+                    update pushq.queue set weight = 2
+                    """)
+            }
+            let expected = [
+                "acme tenant acme created name:→acme weight:→1",
+                "acme app com.acme created bundle_id:→com.acme",
+                "acme queue acme/com.acme/sandbox created connections:→4 derive_collapse_id:→true environment:→sandbox "
+                    + "feedback_every:→1 day gateway:→http2 max_attempts:→10 weight:→1",
+                "acme tenant_login shop created login:→shop read_only:→false",
+                "acme tenant_quota acme created max_devices:→100",
+                "acme credential main created environments:→[\"sandbox\"] fingerprint:→(not shown) key_id:→KEY1234567 kind:→token "
+                    + "name:→main sealed:→(not shown) team_id:→TEAM123456 topics:→[] version:→1",
+                "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
+                "acme rate_limit acme created burst:→20 rate:→200",
+                "acme credential main changed sealed:(not shown)→(not shown)",
+                "acme queue acme/com.acme/sandbox changed credential:→main weight:1→2",
+            ]
+            #expect(made == expected)
+            let gone = try await entries(store) {
+                try await store.runScript(
+                    "delete from pushq.rate_limit where queue_id <> 0; update pushq.queue set credential_id = null; delete from pushq.credential"
+                )
+                #expect(try await store.removeApp("com.acme", of: "acme"))
+            }
+            #expect(
+                gone.map { $0.prefix { $0 != ":" } } == [
+                    "acme rate_limit acme/com.acme/sandbox removed burst",
+                    "acme queue acme/com.acme/sandbox changed credential",
+                    "acme credential main removed environments",
+                    "acme queue acme/com.acme/sandbox removed connections",
+                    "acme app com.acme removed bundle_id",
+                ])
+            let truncated = try await entries(store) { try await store.runScript("truncate pushq.rate_limit") }
+            #expect(truncated == ["- rate_limit - emptied"])
+            let text = try await store.execute(
+                Statement("all", "select string_agg(a::text, ' ') as text from pushq.audit a")
+            ).one().text("text")
+            for secret in ["topsecret", "othersecret", "746f70736563726574", "6f74686572736563726574"] {
+                #expect(!text.contains(secret))
+            }
+        }
+    }
+
+    @Test func `says who it was: the login, the role that it had set, and the client`() async throws {
+        try await withDatabase { _, database in
+            let admin = try await database.connect()
+            _ = try await QueueFixture(database)
+            let (operatorRole, login) = ("operator_\(database.name)", "person_\(database.name)")
+            try await admin.runScript(
+                """
+                create role \(operatorRole) login; grant pushq_owner to \(operatorRole);
+                create role \(login) login; grant \(operatorRole) to \(login)
+                """)
+            let connection = try await database.connect(login: login)
+            try await connection.runScript("set role \(operatorRole)")
+            var change = QueueChange()
+            change.weight = 7
+            try await connection.setQueue(QueueFixture.name, to: change)
+            let entry = try #require(try await admin.auditEntries(of: "acme", since: nil, limit: 1).first)
+            #expect(entry.login == login)
+            #expect(entry.actingAs == operatorRole)
+            #expect(entry.application == "test")
+            #expect(entry.changes == "weight: 1 → 7")
+            let counts = try await (
+                admin.auditEntries(of: "beta", since: nil, limit: 10).count,
+                admin.auditEntries(of: "acme", since: entry.changedAt.addingTimeInterval(1), limit: 10).count,
+                admin.auditEntries(of: nil, since: entry.changedAt.addingTimeInterval(-0.001), limit: 10).count
+            )
+            #expect(counts == (0, 0, 1))
+        }
+    }
+
+    @Test func `cannot be changed by anybody, nor be deleted before its time, and upkeep deletes what is past it`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let store = queue.connection
+            for statement in [
+                "update pushq.audit set login = 'nobody'", "delete from pushq.audit", "truncate pushq.audit",
+                "update pushq.audit set changed_at = now() - interval '3 years'",
+            ] {
+                let error = await #expect(throws: PostgresError.self) { try await queue.run(statement) }
+                #expect(
+                    error?.description.contains("neither changed nor deleted by hand") == true,
+                    "\(String(describing: error))")
+            }
+            // Entries as of a year and a day ago: of the tenant, of one that is gone, and of none.
+            let old = { (days: Int, tenant: String) in
+                """
+                insert into pushq.audit (changed_at, login, tenant, object, action, changes)
+                values (now() - interval '\(days) days', 'old', \(tenant), 'queue', 'changed', '{}');
+                """
+            }
+            try await queue.run(
+                old(366, "'acme'") + old(364, "'acme'") + old(366, "'gone'") + old(366, "null") + old(11, "'acme'"))
+            let count = "select count(*) from pushq.audit where login = 'old'"
+            try await store.forget()
+            #expect(try await queue.number(count) == 2)
+            var change = TenantChange()
+            change.audit = .days(10)
+            #expect(try await store.setTenant("acme", to: change))
+            try await store.forget()
+            #expect(try await queue.number(count) == 0)
+            #expect(try await queue.number("select count(*) from pushq.audit where object = 'queue'") == 1)
+        }
+    }
+
+    @Test func `has what was done to devices by hand, and no token of theirs`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let (store, name) = (queue.connection, QueueFixture.name)
+            let token = try DeviceToken(hex: "abcdef0123")
+            let id = try await store.registerDevice(token, userKey: nil, inQueue: name)
+            let made = try await entries(store) {
+                for isActive in [false, false, true, true] {
+                    _ = try await store.setDevice(token, inQueue: name, isActive: isActive)
+                }
+                let pieces = Locked([Array("aa\nbb\n".utf8)])
+                let file = DeviceFile(name: "devices.csv") { pieces.withLock { $0.popLast() } }
+                _ = try await store.importDevices(from: file, inQueue: name, reactivates: false) { _ in }
+                _ = try await store.forgetDevice(token, inQueue: name)
+            }
+            #expect(
+                made == [
+                    "acme device \(name) \(id) deactivated devices:→1",
+                    "acme device \(name) \(id) reactivated devices:→1", "acme device \(name) imported devices:→2",
+                    "acme device \(name) \(id) forgotten devices:→1",
+                ])
+        }
+    }
+
+    @Test func `costs what workers and producers do for each push nothing`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let store = queue.connection
+            try await queue.run(Self.settings)
+            let made = try await entries(store) {
+                _ = try await store.registerDevice(DeviceToken(hex: "abcd"), userKey: "1", inQueue: QueueFixture.name)
+                try await queue.fanOut(try await queue.startCampaign())
+                try await queue.run("update pushq.rate_limit set tat = now()")
+                let jobs = try await queue.claim()
+                _ = try await store.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            }
+            #expect(made == [])
+            let stopped = try await entries(store) {
+                _ = try await store.order(.cancel, campaign: "k", ofQueue: QueueFixture.name)
+            }
+            #expect(
+                stopped.map { $0.prefix { $0 != ":" } } == [
+                    "acme campaign acme/com.acme/sandbox k changed cancelled_at"
+                ])
+        }
+    }
+}

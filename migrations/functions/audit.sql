@@ -1,0 +1,174 @@
+-- Who changed what when (`pushq.audit`).
+--
+-- Triggers write the entries, so that a change by plain SQL is not missed. They are on the tables that settings live
+-- in, and not on those that workers and producers write for their work; of a table that has both, on the columns that
+-- are settings. A test knows each table and column of the schema as one or the other.
+
+-- Writes what a statement has done to a row. The arguments of the trigger are columns that are no settings. With the
+-- owner's rights: somebody who may change a setting need not be able to write here otherwise.
+create or replace function pushq.write_audit() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  before  jsonb := case when tg_op in ('UPDATE', 'DELETE') then to_jsonb(old) end;
+  after   jsonb := case when tg_op in ('UPDATE', 'INSERT') then to_jsonb(new) end;
+  row     jsonb := coalesce(after, before);
+  queue   int   := case tg_table_name when 'queue' then row ->> 'id' else nullif(row ->> 'queue_id', '0') end;
+  owner   int   := coalesce((row ->> 'tenant_id')::int, (select q.tenant_id from pushq.queue q where q.id = queue));
+  tenant  text  := case tg_table_name
+                     when 'tenant' then row ->> 'name'
+                     else (select t.name from pushq.tenant t where t.id = owner) end;
+  changes jsonb;
+begin
+  if tg_op = 'TRUNCATE' then
+    perform pushq.note_change(null, tg_table_name, null, 'emptied', '{}');
+    return null;
+  end if;
+  select coalesce(
+    jsonb_object_agg(c.name, jsonb_strip_nulls(jsonb_build_object('from', c.before, 'to', c.after))), '{}') into changes
+  from (
+    select a.attname as name, pushq.told(before -> a.attname, a.atttypid) as before,
+           pushq.told(after -> a.attname, a.atttypid) as after
+    from pg_attribute a
+    where a.attrelid = tg_relid and a.attnum > 0 and not a.attisdropped
+      and a.attname::text <> all (coalesce(tg_argv, '{}'))
+      and a.attname not in ('id', 'tenant_id', 'queue_id', 'app_id', 'campaign_id', 'created_at', 'granted_at')
+      and coalesce(before -> a.attname, 'null') is distinct from coalesce(after -> a.attname, 'null')) c;
+  if tg_op = 'UPDATE' and changes = '{}' then
+    return null;
+  end if;
+  if changes ? 'credential_id' then
+    changes := changes - 'credential_id' || jsonb_build_object('credential', jsonb_strip_nulls(jsonb_build_object(
+      'from', (select c.name from pushq.credential c where c.id = (before ->> 'credential_id')::int),
+      'to', (select c.name from pushq.credential c where c.id = (after ->> 'credential_id')::int))));
+  end if;
+  perform pushq.note_change(
+    tenant, tg_table_name,
+    case tg_table_name
+      when 'app' then row ->> 'bundle_id'
+      when 'credential' then row ->> 'name'
+      when 'tenant_login' then row ->> 'login'
+      -- It may be gone by now.
+      when 'queue' then concat_ws(
+        '/', tenant, (select a.bundle_id from pushq.app a where a.id = (row ->> 'app_id')::int), row ->> 'environment')
+      else concat_ws(
+        ' ', coalesce((select n.name from pushq.queue_name n where n.queue_id = queue), tenant),
+        coalesce(row ->> 'key', (
+          select c.key from pushq.campaign c where c.queue_id = queue and c.id = (row ->> 'campaign_id')::bigint))) end,
+    case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'changed' else 'removed' end, changes);
+  return null;
+end $$;
+
+-- A value as the audit tells it. A secret is bytes, and so is a token.
+create or replace function pushq.told(value jsonb, type oid) returns jsonb
+language plpgsql stable as $$
+begin
+  return case when type = 'bytea'::regtype and value <> 'null' then '"(not shown)"' else value end;
+end $$;
+
+-- Writes an entry about something that the caller has done.
+create or replace function pushq.note_change(
+  tenant text, object text, name text, action text, changes jsonb
+) returns void
+language plpgsql as $$
+begin
+  insert into pushq.audit (login, acting_as, application, address, tenant, object, name, action, changes)
+  values (session_user, nullif(pushq.caller(), session_user), nullif(current_setting('application_name'), ''),
+          inet_client_addr(), $1, $2, $3, $4, $5);
+end $$;
+
+-- Writes what was done to devices by hand: their table has no trigger, because producers and workers write it all the
+-- time. `id` is that of the only one, never a token.
+create or replace function pushq.note_devices(q int, action text, count bigint, id bigint default null) returns void
+language plpgsql as $$
+begin
+  if count > 0 then
+    perform pushq.note_change(
+      n.tenant, 'device', concat_ws(' ', n.name, id), note_devices.action,
+      jsonb_build_object('devices', jsonb_build_object('to', count)))
+    from pushq.queue_name n
+    where n.queue_id = q;
+  end if;
+end $$;
+
+-- Refuses to change an entry, and to delete one before its time. Nobody is excepted: who may delete is decided by the
+-- entry's age alone.
+create or replace function pushq.guard_audit() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op = 'DELETE' then
+    if old.changed_at < now() - make_interval(days => pushq.audit_days(old.tenant)) then
+      return old;
+    end if;
+  end if;
+  raise exception using errcode = 'PQ409', message = 'entries of the audit are neither changed nor deleted by hand',
+    hint = 'workers delete them when their time is over: pushq-admin tenant set TENANT --audit-days';
+end $$;
+
+-- For how many days entries about a tenant are kept; null for those about none.
+create or replace function pushq.audit_days(tenant text) returns int
+language plpgsql stable as $$
+begin
+  return coalesce((select t.audit_days from pushq.tenant t where t.name = $1), 365);
+end $$;
+
+-- Deletes up to `step` entries that are older than they are kept. Returns how many.
+create or replace function pushq.forget_audit(step int) returns bigint
+language plpgsql as $$
+declare
+  gone bigint;
+begin
+  delete from pushq.audit
+  where id = any (array(
+    select a.id
+    from pushq.audit a
+    left join pushq.tenant t on t.name = a.tenant
+    where a.changed_at < now() - make_interval(days => coalesce(t.audit_days, pushq.audit_days(null)))
+    limit step));
+  get diagnostics gone = row_count;
+  return gone;
+end $$;
+
+create or replace trigger audit_guard before update or delete on pushq.audit
+  for each row execute function pushq.guard_audit();
+create or replace trigger audit_guard_truncate before truncate on pushq.audit
+  for each statement execute function pushq.guard_audit();
+
+create or replace trigger audit after insert or update or delete on pushq.tenant
+  for each row execute function pushq.write_audit();
+create or replace trigger audit after insert or update or delete on pushq.tenant_login
+  for each row execute function pushq.write_audit();
+create or replace trigger audit after insert or update or delete on pushq.tenant_quota
+  for each row execute function pushq.write_audit();
+create or replace trigger audit after insert or update or delete on pushq.app
+  for each row execute function pushq.write_audit();
+create or replace trigger audit after insert or update or delete on pushq.credential
+  for each row execute function pushq.write_audit('warned_days');
+create or replace trigger audit after insert or update or delete on pushq.queue
+  for each row execute function pushq.write_audit();
+-- Permits move `tat` several times a second. A campaign's rate comes and goes with it.
+create or replace trigger audit_insert after insert on pushq.rate_limit
+  for each row when (new.campaign_id = 0) execute function pushq.write_audit('tat');
+create or replace trigger audit_update after update of rate, burst on pushq.rate_limit
+  for each row execute function pushq.write_audit('tat');
+create or replace trigger audit_delete after delete on pushq.rate_limit
+  for each row when (old.campaign_id = 0) execute function pushq.write_audit('tat');
+-- Starting a campaign is a producer's work; stopping it is somebody's decision.
+create or replace trigger audit after update of paused_at, cancelled_at on pushq.campaign
+  for each row execute function pushq.write_audit();
+
+create or replace trigger audit_truncate after truncate on pushq.tenant
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.tenant_login
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.tenant_quota
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.app
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.credential
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.queue
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.rate_limit
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.campaign
+  for each statement execute function pushq.write_audit();
