@@ -35,6 +35,7 @@ from h2.settings import SettingCodes, Settings
 from hyperframe.frame import GoAwayFrame
 
 STREAMS = 500
+LATE = 0.35  # seconds without a look at its connections; less would be noticed every tenth of a second
 LINGERING = 10.0  # seconds that a connection stays after GOAWAY, for the client to close it
 
 
@@ -194,11 +195,12 @@ class Record:
     connection_ends: dict  # connection -> when it was gone
     packets: set  # connections of the binary interface that ended with an error, which speaks for all before it
     errors: list  # what was no HTTP/2, or no request of APNs
+    late: list = dataclasses.field(default_factory=list)  # (from, until) in which a busy machine kept it from reading
 
 
 def read_record(path):
     """Reads the record; a last line that is not whole is passed over."""
-    arrivals, ends, packets, errors = {}, {}, set(), []
+    arrivals, ends, packets, errors, late = {}, {}, set(), [], []
     with open(path, encoding="utf-8") as file:
         for line in file:
             try:
@@ -220,7 +222,9 @@ def read_record(path):
                 packets.add(event["connection"])
             elif kind == "error":
                 errors.append(event["what"])
-    return Record(list(arrivals.values()), ends, packets, errors)
+            elif kind == "late":
+                late.append((event["since"], event["until"]))
+    return Record(list(arrivals.values()), ends, packets, errors, late)
 
 
 class Recorder:
@@ -435,8 +439,13 @@ async def serve(configuration):
         )
         ports.append(server.sockets[0].getsockname()[1])
     print(json.dumps(ports), flush=True)
+    seen = time.time()
     while not ended.is_set():
         recorder.file.flush()
+        now = time.time()
+        if now > seen + LATE:
+            recorder.write("late", since=seen, until=now)
+        seen = now
         try:
             await asyncio.wait_for(ended.wait(), 0.1)
         except asyncio.TimeoutError:

@@ -285,9 +285,15 @@ class Judge:
         if complaint:
             self.find("outcome", f"{where} is {end.kind} {end.reason}".strip() + f", but {complaint}")
 
+    def was_late(self, sending, end):
+        """Whether APNs was kept from reading, so that a silence said nothing."""
+        return any(since < end.ended_at and until > sending.begins for since, until in self.record.late)
+
     # Each says why an outcome is wrong, or nothing.
 
     def not_delivered(self, sending, target, end, arrivals, told, passing):
+        if sending.queue.is_binary and self.was_late(sending, end):
+            return None
         if not any(a.status == 200 for a in told):
             return f"APNs never said so: {self.answers(arrivals)}"
         if all(self.is_excused(sending, target, a) for a in told):
