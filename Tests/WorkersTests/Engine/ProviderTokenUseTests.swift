@@ -109,8 +109,9 @@ import Testing
     }
 
     @Test func `of two tenants who hold the same key never share a connection`() async throws {
-        try await EngineFixture.run(configure: { $0.rules.outcomes = [OutcomeRule(.silence, topic: "com.acme")] }) {
-            _, fixture in
+        try await EngineFixture.run { configuration in
+            configuration.rules.outcomes = [OutcomeRule(.silence, topic: "com.acme")]
+        } _: { _, fixture in
             let ours = try await fixture.makeQueue(devices: 30)
             let theirs = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 30)
             try await fixture.connection.runScript("update pushq.queue set connections = 1")
