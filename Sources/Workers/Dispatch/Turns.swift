@@ -170,6 +170,11 @@ struct Turns<Queue: Contender> {
     mutating func next(now: ContinuousClock.Instant) -> Turn? {
         while phase != .over {
             while free > 0, let queue = contenders.first {
+                // Others of its tenant may have brought the tenant ahead since this phase began.
+                guard phase == .all || mayGoAhead(queue) else {
+                    contenders.removeFirst()
+                    continue
+                }
                 let room = room(of: queue, now: now)
                 if room > 0 { return Turn(queue: queue, isUrgent: phase == .urgent, room: room) }
                 serve(queue, 0)

@@ -55,7 +55,8 @@ private struct TurnsWorld {
     /// Something happens to one queue.
     private mutating func change() {
         let queue = queues.randomElement(using: &generator)!
-        switch Int.random(in: 0..<20, using: &generator) {
+        let change = Int.random(in: 0..<20, using: &generator)
+        switch change {
         case ..<8:
             queue.waiting[Int.random(in: 0..<3, using: &generator)] += Int.random(in: 1...300, using: &generator)
             turns.join(queue)
@@ -69,8 +70,13 @@ private struct TurnsWorld {
         case 18: queue.permits = nil
         default: queue.mayWork.toggle()
         }
-        // What a gateway, a permit or a change of settings does.
-        if Bool.random(using: &generator) { turns.wake(queue) } else { turns.wake(waitingFor: ObjectIdentifier(queue)) }
+        // Its gateway says so when it takes more, and its settings when it may send again. Jobs and answers need nobody
+        // to say so.
+        switch change {
+        case 15, 16: turns.wake(waitingFor: ObjectIdentifier(queue))
+        case 19: turns.wake(queue)
+        default: break
+        }
     }
 
     private func canSend(_ queue: FakeContender) -> Bool {
@@ -89,12 +95,13 @@ private struct TurnsWorld {
         while violation == nil, let turn = turns.next(now: now) {
             if !turn.isUrgent, !isOthersTurn {
                 isOthersTurn = true
-                if !urgent.allSatisfy({ hadTurn.contains(ObjectIdentifier($0)) }) {
+                if !urgent.allSatisfy({ hadTurn.contains(ObjectIdentifier($0.tenant)) }) {
                     broken("others have their turn before the urgent pushes of a queue")
                 }
                 if !urgent.isEmpty { reached["urgent before others", default: 0] += 1 }
             }
-            if turn.isUrgent { hadTurn.insert(ObjectIdentifier(turn.queue)) }
+            // From then on, something of its tenant is in flight.
+            if turn.isUrgent { hadTurn.insert(ObjectIdentifier(turn.queue.tenant)) }
             take(turn)
         }
         turns.endRound(now: now)
