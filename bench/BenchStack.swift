@@ -13,7 +13,7 @@ final class BenchStack: Sendable {
     let loop: EventLoop
     let address: DatabaseAddress
     private let minder: Minder
-    private let masterKey: MasterKey
+    private let masterKeys: MasterKeys
     private let folder: String
 
     /// Starts everything but workers.
@@ -28,7 +28,7 @@ final class BenchStack: Sendable {
         configuration.rules.latency = latency...latency
         configuration.recordFile = "\(folder)/record.ndjson"
         simulator = try await Simulator.start(configuration)
-        masterKey = try .random()
+        masterKeys = try .random()
         loop = EventLoop(name: "bench")
         address = try DatabaseAddress(url: postgres.connectionString(database: "bench"), environment: [:])
         try await loop.run { [address, loop] _ in
@@ -60,24 +60,24 @@ final class BenchStack: Sendable {
 
     /// Makes queues, each of its own tenant and with a certificate of its own.
     func makeQueues(_ names: [QueueName]) async throws {
-        let (authority, masterKey) = (simulator.authority, masterKey)
+        let (authority, masterKeys) = (simulator.authority, masterKeys)
         try await withStore { store in
             try await store.transaction {
-                for name in names { try await Self.make(name, authority, masterKey, in: store) }
+                for name in names { try await Self.make(name, authority, masterKeys, in: store) }
             }
             try await store.runScript("analyze")
         }
     }
 
     private static func make(
-        _ name: QueueName, _ authority: TestAuthority, _ masterKey: MasterKey, in store: PostgresConnection
+        _ name: QueueName, _ authority: TestAuthority, _ masterKeys: MasterKeys, in store: PostgresConnection
     ) async throws {
         _ = try await store.createTenant(name.tenant)
         _ = try await store.createApp(name.app, of: name.tenant)
         _ = try await store.createQueue(name)
         guard let place = try await store.newCredentialID("bench", of: name.tenant) else { return }
         let identity = try authority.clientCertificate(topic: name.app).identity
-        let sealed = try masterKey.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
+        let sealed = try masterKeys.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
         let kind = NewCredential.Kind.certificate(
             topics: [name.app], fingerprint: [0], notAfter: identity.certificate.notAfter)
         let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
@@ -101,7 +101,7 @@ final class BenchStack: Sendable {
             path: "pushq")
         var environment = ProcessInfo.processInfo.environment
         environment["PUSHQ_DATABASE_URL"] = postgres.connectionString(database: "bench")
-        environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
+        environment["PUSHQ_MASTER_KEY"] = masterKeys.first.hexadecimal
         var command = ProcessCommand(
             program.path,
             ["work", "--gateway", "127.0.0.1:\(simulator.port)", "--ca", simulator.authority.caFile]

@@ -63,8 +63,11 @@ create table pushq.feedback (
   reported_at timestamptz not null,                       -- the time that APNs gave, or that of the answer
   recorded_at timestamptz not null default now(),
   verdict     text        not null,
+  root_id     bigint,                                     -- the send or campaign that was answered so, …
+  job_id      bigint,                                     -- … and its job; both null: the feedback service said it
   constraint feedback_pkey primary key (day, queue_id, id),
-  constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect'))
+  -- 'undone': it had deactivated the device, and an operator has brought that back.
+  constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect', 'undone'))
 ) partition by range (day);
 
 create index feedback_suspect on pushq.feedback (queue_id, recorded_at) where verdict = 'suspect';

@@ -103,6 +103,19 @@ create table pushq.lease (                                -- held: hundreds to t
 ) with (fillfactor = 40,
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
+-- Jobs whose end PostgreSQL has refused, though it took the ends of others. After a few tries such a job is set aside:
+-- it stays in `job`, due at infinity, until somebody resumes it by hand (`pushq-admin job resume`). A row whose job has
+-- ended is cleared away.
+create table pushq.stuck_job (
+  queue_id     int         not null,
+  job_id       bigint      not null,
+  tries        smallint    not null default 1,            -- how often its end was refused
+  problem      text        not null,                      -- the last refusal
+  refused_at   timestamptz not null default now(),
+  set_aside_at timestamptz,
+  constraint stuck_job_pkey primary key (queue_id, job_id)
+);
+
 create table pushq.result (                               -- the end of a job
   day         date        not null,                       -- on which it ended
   queue_id    int         not null,

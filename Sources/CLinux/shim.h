@@ -1,7 +1,7 @@
 #ifndef PUSHQ_CLINUX_SHIM_H
 #define PUSHQ_CLINUX_SHIM_H
 
-// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and three functions. It links nothing more.
+// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and five functions. It links nothing more.
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -13,6 +13,17 @@ extern int pthread_setname_np(unsigned long thread, const char *name);
 
 // `until` is a `struct timespec`, of CLOCK_REALTIME.
 extern int pthread_timedjoin_np(unsigned long thread, void **result, const void *until);
+
+// Its numbers are in <linux/prctl.h>. Swift imports no function with a variable number of arguments.
+static inline int pushq_prctl_set_dumpable(int isDumpable) {
+    extern int prctl(int option, ...);
+    return prctl(4 /* PR_SET_DUMPABLE */, (unsigned long)isDumpable, 0UL, 0UL, 0UL);
+}
+
+static inline int pushq_prctl_get_dumpable(void) {
+    extern int prctl(int option, ...);
+    return prctl(3 /* PR_GET_DUMPABLE */, 0UL, 0UL, 0UL, 0UL);
+}
 
 extern int accept4(int descriptor, void *address, void *byteCount, int flags);
 

@@ -84,8 +84,20 @@ enum Messages {
         + "PUSHQ_MASTER_KEY_FILE=master.key"
 
     static func masterKeyInvalid(_ source: String) -> String {
-        "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits. Make one with "
+        "the master key in \(source) is not 32 bytes written as 64 hexadecimal digits, or several of these. Make one with "
             + "'openssl rand -hex 32'"
+    }
+
+    /// A mode as `ls` and `chmod` know it.
+    private static func octal(_ mode: Int) -> String { "0" + String(mode, radix: 8) }
+
+    static func masterKeyExposed(_ path: String, mode: Int) -> String {
+        "the master key is not read from \(path), since its mode \(octal(mode)) gives others access to it. Run 'chmod 600 \(path)'; "
+            + "if others may have read it, go to another key: pushq-admin credential rotate-master"
+    }
+
+    static func secretExposed(_ path: String, mode: Int) -> String {
+        "warning: the mode \(octal(mode)) of \(path) gives others access to the secret in it"
     }
 
     static func fileUnreadable(_ path: String, why: String) -> String {

@@ -60,9 +60,13 @@ begin
         hint = 'resume it with a new send_by, or cancel it';
     end if;
   end if;
-  -- By the index of what is ready, whose last entries of a lane are those that were set aside.
+  -- By the index of what is ready, whose last entries of a lane are those that wait for this.
   update pushq.job j set run_at = now()
-  where j.queue_id = q and j.lane = f.lane and j.run_at = 'infinity' and j.campaign_id = c;
+  where j.queue_id = q and j.lane = f.lane and j.run_at = 'infinity' and j.campaign_id = c
+    -- What was set aside because its end is refused, is resumed by hand alone.
+    and not exists (
+      select from pushq.stuck_job s
+      where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
   if resume_campaign.send_by is not null then
     update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = f.lane and j.campaign_id = c;
   end if;

@@ -46,7 +46,9 @@ begin
     update pushq.device d
     set active = false, inactive_since = l.reported_at, inactive_reason = $1
     from latest l
-    where d.queue_id = l.queue_id and d.id = l.device_id and d.active
+    where d.queue_id = l.queue_id and d.id = l.device_id
+      -- One that is inactive for another answer of APNs is dead from now on: whoever undoes that leaves it alone.
+      and (d.active or d.inactive_reason <> $1)
       and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= l.reported_at
     returning d.queue_id, d.id),
   evidence as (

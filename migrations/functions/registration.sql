@@ -57,8 +57,10 @@ declare
 begin
   select d.active into was_active from pushq.device d where d.queue_id = q and d.token = bytes for no key update;
   update pushq.device d
-  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp())
-  where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null);
+  -- Without a reason: it stays inactive if an answer of APNs that has deactivated it is undone.
+  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+      inactive_reason = null
+  where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
   return coalesce(was_active, false);
 end $$;
 

@@ -44,8 +44,11 @@ import COpenSSL
 
     /// What follows `-----BEGIN` of the first private key in a PEM text (RFC 7468 §10, §11); nil without one.
     private static func label(ofKeyIn pem: [UInt8]) -> String? {
-        String(decoding: pem, as: UTF8.self).split(whereSeparator: \.isNewline).lazy
-            .filter { $0.hasPrefix("-----BEGIN ") && $0.hasSuffix("-----") }
+        // Of the lines with the secret no text is made, which would be left in memory.
+        pem.split { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }.lazy
+            .filter { $0.starts(with: "-----BEGIN ".utf8) }
+            .map { String(decoding: $0, as: UTF8.self) }
+            .filter { $0.hasSuffix("-----") }
             .map { $0.dropFirst(11).dropLast(5) }
             .first { $0.hasSuffix("PRIVATE KEY") }.map(String.init)
     }

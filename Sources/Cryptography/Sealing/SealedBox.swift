@@ -40,6 +40,16 @@ package enum SealedBox {
     }
 }
 
+/// Secrets in memory of this program.
+package enum SecretBytes {
+    /// Overwrites a secret that is no longer needed. Only this array: a copy that was changed since has memory of its
+    /// own.
+    package static func wipe(_ bytes: inout [UInt8]) {
+        unsafe bytes.withUnsafeMutableBytes { unsafe OPENSSL_cleanse($0.baseAddress, $0.count) }
+        bytes.removeAll()
+    }
+}
+
 /// The one owner of an `EVP_CIPHER_CTX`, for one box.
 @safe private final class Cipher {
     enum Direction: CInt {

@@ -25,10 +25,17 @@ package struct ProcessCommand: Sendable {
     package var output = Output.inherited
     package var errors = Output.inherited
 
-    /// - Parameter environment: this process's own unless given.
+    /// This process's environment without the secrets in it: a server has no use for the master key of whoever starts
+    /// it.
+    package static var inheritedEnvironment: [String: String] {
+        ProcessInfo.processInfo.environment.filter { !secretVariables.contains($0.key) }
+    }
+
+    private static let secretVariables: Set = ["PUSHQ_MASTER_KEY", "PUSHQ_DATABASE_URL", "PGPASSWORD"]
+
+    /// - Parameter environment: ``inheritedEnvironment`` unless given.
     package init(
-        _ executable: String, _ arguments: [String] = [],
-        environment: [String: String] = ProcessInfo.processInfo.environment
+        _ executable: String, _ arguments: [String] = [], environment: [String: String] = Self.inheritedEnvironment
     ) {
         self.executable = executable
         self.arguments = arguments

@@ -53,6 +53,16 @@ package enum PostgresError: Error, Equatable {
         if case .refused = self { true } else { false }
     }
 
+    /// Whether a statement may be refused because of the rows that it is about, and not because of the schema, a
+    /// missing right, or a damaged database (class XX), which concern all of them.
+    package var mayBlameRows: Bool {
+        switch self {
+        case .duplicate, .violated, .raised: true
+        case .server(let error): !isPassing && error.state.errorClass != "XX"
+        default: false
+        }
+    }
+
     /// Whether it is worth waiting and trying again: nothing has to be changed by anybody first.
     package var isPassing: Bool {
         switch self {

@@ -6,7 +6,8 @@ extension Statement {
     static let feedback = Statement(
         "feedback",
         #"""
-        select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict
+        select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict, f.root_id, f.job_id,
+               (select c.key from pushq.campaign c where c.queue_id = f.queue_id and c.id = f.root_id) as key
         from (
           select pushq.queue_id($queue) as id) q
         cross join lateral (
@@ -32,8 +33,12 @@ package struct FeedbackEntry: Sendable {
     /// The time that APNs gave, or that of the answer.
     package let reportedAt: Date
     package let recordedAt: Date
-    /// `deactivated`, `kept` or `suspect`.
+    /// `deactivated`, `kept`, `suspect` or `undone`.
     package let verdict: String
+    /// The campaign or send that was answered so, and its job; nil if the feedback service said it.
+    package let rootID: Int64?
+    package let jobID: Int64?
+    package let campaignKey: String?
 }
 
 extension PostgresConnection {
@@ -45,7 +50,9 @@ extension PostgresConnection {
                 token: row.optionalBytes("token").flatMap { try? DeviceToken(bytes: $0) },
                 userKey: row.optionalText("user_key"),
                 reason: Reason(code: UInt8(truncatingIfNeeded: row.int2("reason"))),
-                reportedAt: row.time("reported_at"), recordedAt: row.time("recorded_at"), verdict: row.text("verdict"))
+                reportedAt: row.time("reported_at"), recordedAt: row.time("recorded_at"), verdict: row.text("verdict"),
+                rootID: row.optionalInt8("root_id"), jobID: row.optionalInt8("job_id"),
+                campaignKey: row.optionalText("key"))
         }
     }
 }

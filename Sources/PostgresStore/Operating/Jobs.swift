@@ -9,7 +9,9 @@ extension Statement {
     static let jobs = Statement(
         "jobs",
         #"""
-        select n.tenant, n.app, n.environment, j.id, j.state, j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt,
+        select n.tenant, n.app, n.environment, j.id,
+               case when s.job_id is not null then 'set aside' else j.state end as state,
+               j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt,
                j.rescues, j.campaign_id, j.root_id, w.name as worker
         from (
           (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues,
@@ -36,6 +38,7 @@ extension Statement {
           limit $limit) j
         join pushq.queue_name n on n.queue_id = j.queue_id
         left join pushq.worker w on w.id = j.worker_id
+        left join pushq.stuck_job s on s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null
         order by j.queue_id, j.lane, j.run_at, j.id
         """#)
 
@@ -53,7 +56,7 @@ extension Statement {
 package struct JobSummary: Sendable {
     package let queue: QueueName
     package let id: Int64
-    /// `waiting` or `held`.
+    /// `waiting`, `held` or `set aside`.
     package let state: String
     package let lane: Lane?
     /// Not before; in the distant future while its campaign is paused.

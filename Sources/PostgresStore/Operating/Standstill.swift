@@ -9,7 +9,7 @@ extension Statement {
         #"""
         select q.paused_reason, t.name as tenant, t.suspended_at is not null as tenant_is_suspended,
                q.credential_id is null as lacks_credential, c.key, c.paused_at is not null as campaign_is_paused,
-               w.alive, w.serving, w.cut_off, case when s.due > now() then s.due end as due_at
+               w.alive, w.serving, w.cut_off, x.set_aside, case when s.due > now() then s.due end as due_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
         join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
@@ -39,6 +39,11 @@ extension Statement {
               limit 1000) b
             join pushq.job j on j.queue_id = q.id and j.id = b.job_id
             where j.run_at < 'infinity') d) s
+        cross join lateral (
+          select count(*) as set_aside
+          from pushq.stuck_job k
+          join pushq.job j on j.queue_id = k.queue_id and j.id = k.job_id
+          where k.queue_id = q.id and k.set_aside_at is not null and j.root_id = $root) x
         where q.id = pushq.queue_id($queue)
         """#)
 }
@@ -49,6 +54,7 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case tenantSuspended(String)
     case campaignPaused(queue: QueueName, key: String)
     case noCredential(queue: QueueName)
+    case jobsSetAside(Int, queue: QueueName)
     case noWorker
     case noWorkerServes(queue: QueueName)
     case apnsUnreachable(worker: String)
@@ -64,6 +70,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
             "the campaign is paused. Resume it with: pushq-admin campaign resume \(queue) \(key)"
         case .noCredential(let queue):
             "queue \(queue) has no credential. Add one with: pushq-admin credential add"
+        case .jobsSetAside(let count, let queue):
+            "\(count) of its jobs are set aside, since PostgreSQL refuses their end. See: pushq-admin job list \(queue) --set-aside"
         case .noWorker: "no worker is running. Start one with: pushq work"
         case .noWorkerServes(let queue): "no running worker serves \(queue). See: pushq-admin worker list"
         case .apnsUnreachable(let worker): "worker \(worker) cannot reach APNs; its log says why"
@@ -85,6 +93,8 @@ extension PostgresConnection {
         if !row.bool("alive") { return .noWorker }
         if !row.bool("serving") { return .noWorkerServes(queue: queue) }
         if let date = row.optionalTime("due_at") { return .notDue(date) }
-        return row.textArray("cut_off").first.map { .apnsUnreachable(worker: $0) }
+        if let worker = row.textArray("cut_off").first { return .apnsUnreachable(worker: worker) }
+        let setAside = row.count("set_aside")
+        return setAside > 0 ? .jobsSetAside(setAside, queue: queue) : nil
     }
 }

@@ -101,7 +101,7 @@ extension Statement {
         -- Dead devices: all but those that an app has registered after the reported time.
         report as materialized (
           select distinct on (f.queue_id, x.device_id, x.suspect)
-                 f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect
+                 f.queue_id, x.device_id, x.reason, t.reported_at, x.suspect, f.root_id, f.job_id
           from unnest($report_places::bigint[], $report_devices::bigint[], $report_reasons::smallint[],
                       $report_times::timestamptz[], $report_suspects::boolean[], $report_ages::bigint[])
             as x(place, device_id, reason, reported_at, suspect, age)
@@ -117,7 +117,8 @@ extension Statement {
           select d.queue_id, d.id, r.reason, r.reported_at
           from report r
           join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
-          where d.active and not r.suspect
+          -- One that bad tokens have made inactive is dead from now on: whoever undoes that leaves it alone.
+          where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
             and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
           for no key update of d skip locked),
         dead as (
@@ -127,9 +128,10 @@ extension Statement {
           where d.queue_id = y.queue_id and d.id = y.id
           returning d.queue_id, d.id),
         evidence as (
-          insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+          insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
           select r.queue_id, r.device_id, r.reason, r.reported_at,
-                 case when r.suspect then 'suspect' when d.id is null then 'kept' else 'deactivated' end
+                 case when r.suspect then 'suspect' when d.id is null then 'kept' else 'deactivated' end,
+                 r.root_id, r.job_id
           from report r
           left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
 
@@ -279,6 +281,9 @@ package struct SettledJob: Sendable {
 }
 
 extension PostgresConnection {
+    /// The reasons that make a device inactive only after it was judged.
+    private static let suspicions = Reason.all.filter { $0.row.action == .suspect }.map { Int16($0.code) }
+
     /// Ends jobs. Those that were not this worker's any more, or are locked, contributed nothing.
     package func endJobs(_ jobs: [SettledJob], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
         let places = 1...Int64(max(1, jobs.count))
@@ -310,6 +315,8 @@ extension PostgresConnection {
             "report_times": .optionalTimestamptzArray(reports.map(\.report.reportedAt)),
             "report_suspects": .boolArray(reports.map { $0.report.reason.row.action == .suspect }),
             "report_ages": .int8Array(reports.map { max(0, $0.report.sentAt.duration(to: now).wholeMicroseconds) }),
+
+            "suspicions": .int2Array(Self.suspicions),
 
             "channel_places": .int8Array(channels.map(\.place)),
             "channel_ids": .int8Array(channels.map(\.report.channelID)),

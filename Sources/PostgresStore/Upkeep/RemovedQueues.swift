@@ -57,7 +57,7 @@ extension PostgresConnection {
         // What would be sent comes first.
         for table in [
             "job", "lease", "fan_out", "campaign_tally", "campaign", "device", "channel", "newest_update",
-            "feedback_record", "empty_send", "cancelled",
+            "feedback_record", "empty_send", "cancelled", "stuck_job",
         ] {
             var last: Int64? = 0
             while let after = last {

@@ -32,6 +32,14 @@ extension Statement {
           order by x.cancelled_at limit 5000))
         """#)
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
+    /// Of jobs that have ended since.
+    static let forgetStuckJobs = Statement(
+        "forget_stuck_jobs",
+        #"""
+        delete from pushq.stuck_job s
+        where not exists (select from pushq.job j where j.queue_id = s.queue_id and j.id = s.job_id)
+          and not exists (select from pushq.lease l where l.queue_id = s.queue_id and l.job_id = s.job_id)
+        """#)
     static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
     static let forgetList = Statement("forget_list", "select pushq.forget_list($queue_id, $list, $after, 5000)")
 }
@@ -62,6 +70,7 @@ extension PostgresConnection {
             while try await goesOn(), try await execute(statement, ["days": .int4(days)]).affectedRows == 5000 {}
         }
         while try await goesOn(), try await execute(.forgetAudit).one().count("forget_audit") == 5000 {}
+        _ = try await execute(.forgetStuckJobs)
         for (queueID, list) in try await execute(.listsToForget).map({ ($0.int4("queue_id"), $0.int8("list_id")) }) {
             guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
         }

@@ -1,11 +1,14 @@
+import QueueCore
+
 extension Statement {
     /// Judges devices whose tokens APNs called bad. If each of them were deactivated as its job ends, a queue with the
     /// wrong environment would lose all of its devices. So the share of suspects among the queue's answers decides.
     ///
     /// Answers and suspects are counted over the same time: from the first suspect that has not been judged, to now or
-    /// to the answer with which enough are counted; the rest is left to the next time. Both are written by one
-    /// statement, with one time. Suspects from before the queue was resumed are spared: the operator who resumed it has
-    /// corrected something.
+    /// to the answer with which enough are counted; the rest is left to the next time: a block of bad tokens in the
+    /// middle of a campaign would vanish among all that was answered meanwhile. Both are written by one statement, with
+    /// one time. Suspects from before the queue was resumed are spared: the operator who resumed it has corrected
+    /// something.
     ///
     /// A device or queue that somebody is writing in a transaction of their own is left for the next time.
     ///
@@ -26,13 +29,18 @@ extension Statement {
         days as materialized (
           select pushq.today() - n as day from generate_series(0, 1) n),
         seen as materialized (
-          select a.queue_id, a.since, r.answers, r.upto, r.results, s.suspects, s.devices
+          select a.queue_id, a.since, r.answers, r.upto, r.has_more, s.suspects, s.devices, s.reason
           from accused a
           -- However many results a day has, these are read by key: a probe for each day.
           cross join lateral (
-            select coalesce(sum(w.answers), 0)::bigint as answers, max(w.ended_at) as upto, count(*) as results
+            select coalesce(sum(w.answers) filter (where w.counts), 0)::bigint as answers,
+                   max(w.ended_at) filter (where w.counts) as upto,
+                   count(*) = $window or bool_or(not w.counts) as has_more
             from (
-              select n.answers, n.ended_at
+              select n.answers, n.ended_at,
+                     -- What one statement has written is counted as a whole.
+                     coalesce(sum(n.answers) over (order by n.ended_at range unbounded preceding exclude group), 0)
+                       < $window_answers::int as counts
               from days d
               cross join lateral (
                 select r.delivered + r.rejected as answers, r.ended_at
@@ -44,17 +52,21 @@ extension Statement {
               order by n.ended_at
               limit $window) w) r
           cross join lateral (
-            select count(*) as suspects, count(distinct f.device_id) as devices
+            select count(*) as suspects, count(distinct f.device_id) as devices,
+                   mode() within group (order by f.reason) as reason
             from days d
             join pushq.feedback f on f.day = d.day
             where f.queue_id = a.queue_id and f.verdict = 'suspect' and f.recorded_at between a.since and r.upto) s
           where a.since is not null),
         judged as materialized (
-          select queue_id, answers, suspects, upto, results,
+          select queue_id, answers, suspects, since, upto, has_more, reason,
                  suspects >= $fewest::int and suspects >= answers * $share::float8
                    and (devices >= $fewest::int or suspects * 2 > answers) as queue_is_wrong
           from seen
-          where answers > 0 and (answers >= $enough_answers::int or since < now() - $patience::interval)
+          where answers > 0
+            and (answers >= $enough_answers::int or since < now() - $patience::interval
+              -- A small app has no more answers, and nothing that may come shows the queue to be right.
+              or devices >= $fewest::int and suspects * 2 > answers and since < now() - $haste::interval)
             -- Where most answers call tokens bad and they are few, nothing shows that the queue is right, either.
             and (suspects * 2 <= answers or suspects >= $fewest::int)),
         free_queue as materialized (
@@ -93,13 +105,20 @@ extension Statement {
         paused as (
           update pushq.queue q
           set paused_at = now(),
-              paused_reason = format(
-                '%s of the last %s answers said that the device token is bad or of another topic: is this the wrong '
-                'environment or app? No device was deactivated', j.suspects, j.answers),
+              paused_reason = pushq.bad_tokens_problem(
+                j.queue_id, case j.reason when $other_topic::smallint then $other_topic_text else $bad_token_text end,
+                j.suspects, j.answers,
+                array(
+                  select d.token
+                  from pushq.feedback f
+                  join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
+                  where f.queue_id = j.queue_id and f.verdict = 'suspect' and f.day >= pushq.today() - 1
+                    and f.recorded_at between j.since and j.upto
+                  limit 100)),
               paused_credential_version = null
           from judged j
           where q.id = j.queue_id and q.id in (select id from free_queue where paused_at is null)
-          returning q.id),
+          returning q.id, q.paused_reason, pushq.tell('queue', q.id)),
         dead as (
           update pushq.device d
           set active = false, inactive_since = v.reported_at, inactive_reason = v.reason
@@ -121,20 +140,24 @@ extension Statement {
             and (s.spares
               or (s.queue_id, s.device_id) in (select queue_id, id from free_device)
               or not exists (select from pushq.device d where d.queue_id = s.queue_id and d.id = s.device_id)))
-        select (select count(*) from dead) as deactivated, (select count(*) from paused) as paused,
-               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.results = $window)
-                 as goes_on
+        select (select count(*) from dead) as deactivated,
+               array(select n.name from paused p join pushq.queue_name n on n.queue_id = p.id order by p.id) as paused,
+               array(select p.paused_reason from paused p order by p.id) as problems,
+               exists (select from ruling r join judged j on j.queue_id = r.queue_id where j.has_more) as goes_on
         """#)
 }
 
 /// When a queue, and not its devices, is to blame for bad tokens.
 package struct SuspectPolicy: Sendable {
-    /// Results that are looked at in one step.
+    /// Results that are looked at in one step, and their answers: whole statements, with the one that brings as many.
     package var window = 2000
+    package var windowAnswers = 2000
     /// Answers since the first suspect that must be there before anything is judged, …
     package var enoughAnswers = 200
     /// … unless it has waited for so long: then fewer will do, if at least half of them call no token bad.
     package var patience = Duration.seconds(600)
+    /// After this time, fewer will also do to pause a queue if most of them call tokens bad.
+    package var haste = Duration.seconds(30)
     /// The share of suspects from which the queue is to blame.
     package var share = 0.1
     /// Fewer suspects than this never pause a queue.
@@ -143,20 +166,45 @@ package struct SuspectPolicy: Sendable {
     package init() {}
 }
 
+/// What came of judging suspects.
+package struct SuspectVerdict: Equatable, Sendable {
+    /// A queue that was paused because it is to blame, and why, in words for an operator.
+    package struct PausedQueue: Equatable, Sendable {
+        package let name: String
+        package let problem: String
+    }
+
+    /// The number of devices that were deactivated.
+    package var deactivated = 0
+    package var paused: [PausedQueue] = []
+    /// There is more to judge at once.
+    package var goesOn = false
+
+    package init(deactivated: Int = 0, paused: [PausedQueue] = [], goesOn: Bool = false) {
+        self.deactivated = deactivated
+        self.paused = paused
+        self.goesOn = goesOn
+    }
+}
+
 extension PostgresConnection {
-    /// Deactivates suspects of queues that have few, and pauses queues that have many. Returns the numbers of both, and
-    /// whether there is more to judge at once.
-    package func judgeSuspects(
-        _ policy: SuspectPolicy = SuspectPolicy()
-    ) async throws(PostgresError) -> (deactivated: Int, pausedQueues: Int, goesOn: Bool) {
+    /// Deactivates suspects of queues that have few, and pauses queues that have many.
+    package func judgeSuspects(_ policy: SuspectPolicy = SuspectPolicy()) async throws(PostgresError) -> SuspectVerdict
+    {
+        let otherTopic = Reason.deviceTokenNotForTopic
         let rows = try await execute(
             .judgeSuspects,
             [
-                "window": .int8(Int64(policy.window)), "enough_answers": .int4(Int32(policy.enoughAnswers)),
-                "patience": .interval(policy.patience), "share": .float8(policy.share),
-                "fewest": .int4(Int32(policy.fewest)),
+                "window": .int8(Int64(policy.window)), "window_answers": .int4(Int32(policy.windowAnswers)),
+                "enough_answers": .int4(Int32(policy.enoughAnswers)), "patience": .interval(policy.patience),
+                "haste": .interval(policy.haste), "share": .float8(policy.share),
+                "fewest": .int4(Int32(policy.fewest)), "other_topic": .int2(Int16(otherTopic.code)),
+                "other_topic_text": .text(otherTopic.text), "bad_token_text": .text(Reason.badDeviceToken.text),
             ])
         let row = try rows.one()
-        return (row.count("deactivated"), row.count("paused"), row.bool("goes_on"))
+        return SuspectVerdict(
+            deactivated: row.count("deactivated"),
+            paused: zip(row.textArray("paused"), row.textArray("problems")).map { .init(name: $0, problem: $1) },
+            goesOn: row.bool("goes_on"))
     }
 }

@@ -166,7 +166,11 @@ package struct Reason: Hashable, Sendable {
         }
     }
 
+    /// All of the table.
+    package static let all = table.indices.map { Reason(code: UInt8($0)) }
+
     package static let other = Reason(code: 0)
+    package static let badDeviceToken = named("BadDeviceToken")
     package static let deviceTokenNotForTopic = named("DeviceTokenNotForTopic")
     package static let unregistered = named("Unregistered")
     package static let payloadTooLarge = named("PayloadTooLarge")

@@ -1,9 +1,14 @@
 import Foundation
 package import PostgresStore
+import Transport
 
-/// The key under which credentials are sealed in the database: 32 bytes, as 64 hexadecimal digits.
+/// The keys under which credentials are sealed in the database: each of 32 bytes, as 64 hexadecimal digits. The first
+/// seals, all open.
 ///
-/// It is never an argument, since those can be read by every user of the machine.
+/// They are never arguments, since those can be read by every user of the machine. A file with them has to be its
+/// owner's alone, by the rule of ssh(1) for private keys: it is refused if it belongs to this process's user and others
+/// have any access to it. One of another user is out of this process's hands; if everybody may read it, there is a
+/// warning.
 package struct MasterKeySetting: Sendable {
     private let environment: [String: String]
 
@@ -16,23 +21,35 @@ package struct MasterKeySetting: Sendable {
         self.environment = environment
     }
 
-    /// The key.
+    /// The keys. Before they are read, this process is kept from leaving a core dump, in which they could be found.
     ///
-    /// - Throws: ``Failure`` that says where it was looked for and how to make one.
-    package func key() throws -> MasterKey {
+    /// - Throws: ``Failure`` that says where they were looked for and how to make one.
+    package func keys(_ console: Console) throws -> MasterKeys {
+        CoreDumps.forbid()
         if let text = environment["PUSHQ_MASTER_KEY"] {
             return try decode(text, source: "PUSHQ_MASTER_KEY")
         }
         guard let path = environment["PUSHQ_MASTER_KEY_FILE"] else { throw Failure(Messages.masterKeyMissing) }
+        let file = SecretFile(path)
+        switch file.exposure {
+        case .own(let mode): throw Failure(Messages.masterKeyExposed(path, mode: mode))
+        case .others(let mode): console.note(Messages.secretExposed(path, mode: mode))
+        case nil: break
+        }
         let text = String(decoding: try InputFile(path).contents(), as: UTF8.self)
         return try decode(text, source: path)
     }
 
-    private func decode(_ text: String, source: String) throws -> MasterKey {
-        guard let bytes = Hexadecimal.bytes(of: text.trimmingCharacters(in: .whitespacesAndNewlines)),
-            let key = MasterKey(bytes)
-        else { throw Failure(Messages.masterKeyInvalid(source)) }
-        return key
+    /// Keys are separated by line ends, blanks or commas. What stands behind a `#` is a comment.
+    private func decode(_ text: String, source: String) throws -> MasterKeys {
+        let words = text.split(whereSeparator: \.isNewline).flatMap { line in
+            line.prefix { $0 != "#" }.split { $0 == "," || $0.isWhitespace }
+        }
+        let keys = words.compactMap { Hexadecimal.bytes(of: String($0)).flatMap(MasterKey.init) }
+        guard let first = keys.first, keys.count == words.count else {
+            throw Failure(Messages.masterKeyInvalid(source))
+        }
+        return MasterKeys(first, opening: Array(keys.dropFirst()))
     }
 }
 

@@ -11,7 +11,7 @@ final class EngineContext {
     /// The worker that this engine is: the number under which it holds leases and duties.
     let workerID: Int64
     /// Opens credentials; nil if this worker has none.
-    let masterKey: MasterKey?
+    let masterKeys: MasterKeys?
     /// Reports what has happened to the process that runs the engine.
     let report: (EngineEvent) -> Void
     let stores: EngineStores
@@ -24,13 +24,13 @@ final class EngineContext {
     let drainProgress: Signal
 
     init(
-        loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKey: MasterKey?, stores: EngineStores,
+        loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKeys: MasterKeys?, stores: EngineStores,
         report: @escaping (EngineEvent) -> Void
     ) {
         self.loop = loop
         self.settings = settings
         self.workerID = workerID
-        self.masterKey = masterKey
+        self.masterKeys = masterKeys
         self.stores = stores
         self.report = report
         mayHaveWork = Signal(loop: loop)

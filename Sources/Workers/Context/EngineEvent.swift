@@ -29,8 +29,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case leasesLost(Int)
     case jobQuarantined(queue: String, job: Int64, reason: String)
     case leasesFound(Int)
+    case jobSetAside(queue: String, job: Int64, reason: String)
     case devicesDeactivated(Int)
-    case queuesPausedForTokens(Int)
+    case queuePausedForTokens(queue: String, reason: String)
     case feedbackRead(queue: String, count: Int)
     case feedbackActedOn(records: Int, deactivated: Int)
     case feedbackUnreachable(queue: String, reason: String)
@@ -88,11 +89,14 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .jobsRescued(let count): "put back \(count) jobs of workers that are gone"
         case .jobQuarantined(let queue, let job, let reason):
             "quarantined job \(job) of \(queue), nothing of it is sent: \(reason); see it with: pushq-admin job list --failed"
+        case .jobSetAside(let queue, let job, let reason):
+            "job \(job) of \(queue) is set aside, since PostgreSQL refuses its end: \(reason); when that is mended, run: "
+                + "pushq-admin job resume \(queue) \(job)"
         case .leasesLost(let count): "lost \(count) leases to other workers"
         case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
         case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"
-        case .queuesPausedForTokens(let count):
-            "paused \(count) queues with too many bad tokens: see pushq-admin queue list"
+        case .queuePausedForTokens(let queue, let reason):
+            "\(queue) paused: \(reason). Correct its tokens, then run: pushq-admin queue resume \(queue)"
         case .feedbackRead(let queue, let count): "the feedback service named \(count) devices of \(queue)"
         case .feedbackActedOn(let records, let deactivated):
             "deactivated \(deactivated) devices after \(records) records of the feedback service"

@@ -1,4 +1,5 @@
 package import APNs
+package import PostgresStore
 import QueueCore
 
 /// How a worker works. Every bound of the engine is here.
@@ -46,6 +47,9 @@ package struct EngineSettings: Sendable {
     package var drain = Duration.seconds(25)
     /// How far a job that is sent at most once may run ahead of its committed watermark.
     package var atMostOnceWindow = 100
+
+    /// When a job whose end PostgreSQL refuses is tried no more.
+    package var setAside = SetAsidePolicy()
 
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)

@@ -43,8 +43,11 @@ final class EngineStore {
     /// Returns nil for a refusal that repeating will not change, which is reported, and past the end of a drain. That
     /// the worker is not let in is waited out: its password may be changed here before it is there, and what it has to
     /// write is known to nobody else.
+    /// - Parameter refused: told what PostgreSQL refuses, if it does.
     @discardableResult
-    func persist<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
+    func persist<Result>(
+        refused: (PostgresError) -> Void = { _ in }, _ body: (PostgresConnection) async throws -> Result
+    ) async -> Result? {
         var attempt = 0
         while true {
             do {
@@ -55,6 +58,7 @@ final class EngineStore {
                 await Signal(loop: loop).wait(atMost: Backoff.store.delay(afterAttempt: attempt, using: &generator))
             } catch {
                 note(error)
+                if let error = error as? PostgresError { refused(error) }
                 return nil
             }
         }

@@ -8,15 +8,15 @@ extension HTTP2Gateway.Credential {
     ///
     /// To be called on `loop`.
     package static func opening(
-        _ stored: StoredCredential, under masterKey: MasterKey, over address: DatabaseAddress, on loop: EventLoop
+        _ stored: StoredCredential, under masterKeys: MasterKeys, over address: DatabaseAddress, on loop: EventLoop
     ) async throws -> HTTP2Gateway.Credential {
-        switch try OpenedCredential(stored, under: masterKey) {
+        switch try OpenedCredential(stored, under: masterKeys) {
         case .certificate(let identity): return .certificate(identity)
         case .signer(let signer):
             let connection = StoreConnection(to: address, as: "pushq-admin", on: loop)
             defer { connection.close() }
             let store = EngineStore(connection, loop: loop) { _ in }
-            let token = SharedToken(store: store, masterKey: masterKey, signer: signer) { _ in }
+            let token = SharedToken(store: store, masterKeys: masterKeys, signer: signer) { _ in }
             return .token(try await token.current())
         }
     }

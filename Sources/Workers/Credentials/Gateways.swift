@@ -47,7 +47,7 @@ final class Gateways {
     private let loop: EventLoop
     private let store: EngineStore
     private let settings: EngineSettings
-    private let masterKey: MasterKey?
+    private let masterKeys: MasterKeys?
     private let report: (EngineEvent) -> Void
     private let budget: ConnectionBudget
     private let signal: Signal
@@ -66,7 +66,7 @@ final class Gateways {
         loop = context.loop
         store = context.stores.claims
         settings = context.settings
-        masterKey = context.masterKey
+        masterKeys = context.masterKeys
         report = context.report
         budget = ConnectionBudget(limit: settings.maximumConnections, loop: loop)
         signal = Signal(loop: loop)
@@ -173,7 +173,7 @@ final class Gateways {
     private func open(
         _ credential: StoredCredential, for queue: QueueSettings, _ use: GatewayUse
     ) async throws -> (any PushGateway)? {
-        let opened = try OpenedCredential(credential, under: masterKey)
+        let opened = try OpenedCredential(credential, under: masterKeys)
         table.note(secret: opened.holder, of: use.credential)
         if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
         let entry = try await entry(opened, of: credential, for: queue, broadcasts: use.isForBroadcasts)
@@ -194,8 +194,8 @@ final class Gateways {
     private func entry(
         _ opened: OpenedCredential, of stored: StoredCredential, for queue: QueueSettings, broadcasts: Bool
     ) async throws -> Entry {
-        let reopen: () throws -> TLSIdentity = { [masterKey] in
-            guard case .certificate(let identity) = try OpenedCredential(stored, under: masterKey) else {
+        let reopen: () throws -> TLSIdentity = { [masterKeys] in
+            guard case .certificate(let identity) = try OpenedCredential(stored, under: masterKeys) else {
                 throw CredentialProblem.noCertificate
             }
             return identity
@@ -207,9 +207,9 @@ final class Gateways {
         case .certificate:
             return Entry(gateway: try gateway(reopen, for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
-            guard let masterKey else { throw CredentialProblem.noMasterKey }
+            guard let masterKeys else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
-                store: store, masterKey: masterKey, signer: signer, pollInterval: settings.tokenPoll, report: report)
+                store: store, masterKeys: masterKeys, signer: signer, pollInterval: settings.tokenPoll, report: report)
             let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 of: token, for: gateway, responseTime: settings.connections.responseTime)

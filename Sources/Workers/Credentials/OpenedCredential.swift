@@ -7,10 +7,11 @@ enum OpenedCredential {
     case certificate(TLSIdentity)
     case signer(TokenSigner)
 
-    init(_ stored: StoredCredential, under masterKey: MasterKey?) throws {
-        guard let masterKey else { throw CredentialProblem.noMasterKey }
+    init(_ stored: StoredCredential, under masterKeys: MasterKeys?) throws {
+        guard let masterKeys else { throw CredentialProblem.noMasterKey }
         let owner = SecretOwner.credential(tenantID: stored.tenantID, credentialID: stored.id)
-        let pem = try masterKey.open(stored.sealed, of: owner)
+        var pem = try masterKeys.open(stored.sealed, of: owner)
+        defer { SecretBytes.wipe(&pem) }
         switch stored.kind {
         case .certificate:
             self = .certificate(try TLSIdentity(pem: pem))
@@ -33,7 +34,7 @@ enum OpenedCredential {
 enum CredentialProblem: Error, CustomStringConvertible {
     case noMasterKey
     case tokenRace
-    case tokenUnreadable(keyID: String, minutes: Int)
+    case tokenUnreadable(keyID: String, reason: SealError, minutes: Int)
     case noCertificate
     case noBinaryGateway
 
@@ -41,9 +42,9 @@ enum CredentialProblem: Error, CustomStringConvertible {
         switch self {
         case .noMasterKey:
             "no master key: set PUSHQ_MASTER_KEY or PUSHQ_MASTER_KEY_FILE to the key it was sealed under"
-        case .tokenUnreadable(let keyID, let minutes):
-            "the provider token of key \(keyID) was sealed under another master key; APNs takes another one in \(minutes) "
-                + "minutes, and then it is minted"
+        case .tokenUnreadable(let keyID, let reason, let minutes):
+            "the provider token of key \(keyID) does not open: \(reason); APNs takes another one in \(minutes) minutes, and then "
+                + "it is minted"
         case .tokenRace: "other workers kept replacing its provider token"
         case .noCertificate:
             "the binary interface knows no signing keys; give the queue a certificate, or set --gateway http2"

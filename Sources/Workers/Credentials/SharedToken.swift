@@ -15,7 +15,7 @@ final class SharedToken {
     private let pollInterval: Duration
 
     private let store: EngineStore
-    private let masterKey: MasterKey
+    private let masterKeys: MasterKeys
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
     /// No check is needed before this time: the token that was last returned is young enough.
@@ -26,12 +26,12 @@ final class SharedToken {
     private var doubted: ProviderToken?
 
     init(
-        store: EngineStore, masterKey: MasterKey, signer: TokenSigner,
+        store: EngineStore, masterKeys: MasterKeys, signer: TokenSigner,
         pollInterval: Duration = EngineSettings().tokenPoll, report: @escaping (EngineEvent) -> Void
     ) {
         self.pollInterval = pollInterval
         self.store = store
-        self.masterKey = masterKey
+        self.masterKeys = masterKeys
         self.signer = signer
         self.report = report
     }
@@ -43,16 +43,20 @@ final class SharedToken {
         for _ in 0..<3 {
             let (stored, now) = try await store.connection().providerToken(of: signer.digest)
             var readable: ProviderToken?
-            var isUnreadable = false
+            var refusal: SealError?
             let decision = TokenRules.decide(age: stored?.age, isKept: stored?.isKept ?? false, isRefused: isRefused) {
-                readable = stored.flatMap { try? open($0, now: now) }
-                isUnreadable = readable == nil
-                return !isUnreadable
+                guard let stored else { return false }
+                do throws(SealError) {
+                    readable = try open(stored, now: now)
+                } catch {
+                    refusal = error
+                }
+                return readable != nil
             }
             switch decision {
             case .wait(let wait):
                 throw CredentialProblem.tokenUnreadable(
-                    keyID: signer.keyID, minutes: Int((wait / .seconds(60)).rounded(.up)))
+                    keyID: signer.keyID, reason: refusal ?? .damaged, minutes: Int((wait / .seconds(60)).rounded(.up)))
             case .use:
                 guard let stored, let token = readable else { preconditionFailure("a token that is used is readable") }
                 nextPoll = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, pollInterval)
@@ -61,7 +65,7 @@ final class SharedToken {
                 return token
             case .mint(let age):
                 guard let token = try await mint(now: now, ifOlderThan: age) else { continue }
-                if isUnreadable { report(.tokenMintedAnew(keyID: signer.keyID)) }
+                if refusal != nil { report(.tokenMintedAnew(keyID: signer.keyID)) }
                 return token
             }
         }
@@ -71,7 +75,7 @@ final class SharedToken {
     /// Mints a token, unless another worker was first.
     private func mint(now: Int64, ifOlderThan age: Duration) async throws -> ProviderToken? {
         let token = try signer.mint(now: now)
-        let sealed = try masterKey.seal(Array(token.text.utf8), for: owner)
+        let sealed = try masterKeys.seal(Array(token.text.utf8), for: owner)
         let isFirst = try await store.connection().replaceProviderToken(
             of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
         guard isFirst else { return nil }
@@ -88,8 +92,8 @@ final class SharedToken {
 
     private var owner: SecretOwner { .providerToken(signer: signer.digest) }
 
-    private func open(_ stored: StoredProviderToken, now: Int64) throws -> ProviderToken {
-        let text = try masterKey.open(stored.sealed, of: owner)
+    private func open(_ stored: StoredProviderToken, now: Int64) throws(SealError) -> ProviderToken {
+        let text = try masterKeys.open(stored.sealed, of: owner)
         return ProviderToken(
             text: String(decoding: text, as: UTF8.self), issuedAt: now - stored.age.components.seconds)
     }

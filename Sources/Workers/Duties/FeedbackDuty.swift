@@ -24,7 +24,7 @@ final class FeedbackDuty: Duty {
 
     private let store: EngineStore
     private let settings: EngineSettings
-    private let masterKey: MasterKey?
+    private let masterKeys: MasterKeys?
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
     private var service: FeedbackService?
@@ -32,7 +32,7 @@ final class FeedbackDuty: Duty {
     init(_ context: EngineContext) {
         store = context.stores.upkeep
         settings = context.settings
-        masterKey = context.masterKey
+        masterKeys = context.masterKeys
         loop = context.loop
         report = context.report
     }
@@ -70,7 +70,7 @@ final class FeedbackDuty: Duty {
     /// Reads a queue's list and stores it, batch by batch.
     private func read(_ queue: QueueSettings) async throws -> Int {
         guard let credential = queue.credential,
-            case .certificate(let identity) = try OpenedCredential(credential, under: masterKey)
+            case .certificate(let identity) = try OpenedCredential(credential, under: masterKeys)
         else { throw CredentialProblem.noCertificate }
         guard let endpoint = settings.feedbackEndpoint(of: queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway

@@ -17,7 +17,7 @@ struct SuspectsDuty: Duty {
         while true {
             let verdict = try await store.connection().judgeSuspects()
             if verdict.deactivated > 0 { report(.devicesDeactivated(verdict.deactivated)) }
-            if verdict.pausedQueues > 0 { report(.queuesPausedForTokens(verdict.pausedQueues)) }
+            for queue in verdict.paused { report(.queuePausedForTokens(queue: queue.name, reason: queue.problem)) }
             guard verdict.goesOn, try await lease.mayGoOn() else { return }
         }
     }

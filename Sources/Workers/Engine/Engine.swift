@@ -29,22 +29,22 @@ package actor Engine {
 
     private let settings: EngineSettings
     private let database: DatabaseAddress
-    private let masterKey: MasterKey?
+    private let masterKeys: MasterKeys?
     private let report: @Sendable (EngineEvent) -> Void
     private var parts: EngineParts?
     private var isDraining = false
 
     /// An engine that has not been started.
     /// - Parameters:
-    ///   - masterKey: opens credentials; without it no queue has one that can be used.
+    ///   - masterKeys: opens credentials; without it no queue has one that can be used.
     ///   - report: called on the loop for each event, in order.
     package init(
-        settings: EngineSettings, database: DatabaseAddress, masterKey: MasterKey?,
+        settings: EngineSettings, database: DatabaseAddress, masterKeys: MasterKeys?,
         report: @escaping @Sendable (EngineEvent) -> Void
     ) {
         self.settings = settings
         self.database = database
-        self.masterKey = masterKey
+        self.masterKeys = masterKeys
         self.report = report
         workerID = Int64.random(in: 1...Int64.max)
         loop = EventLoop(name: "engine")
@@ -58,7 +58,7 @@ package actor Engine {
         let stores = EngineStores(to: database, on: loop, report: report)
         defer { stores.close() }
         let context = EngineContext(
-            loop: loop, settings: settings, workerID: workerID, masterKey: masterKey, stores: stores, report: report)
+            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, stores: stores, report: report)
         let parts = EngineParts(context, database: database)
         self.parts = parts
         try await parts.start()

@@ -53,7 +53,7 @@ final class EngineParts {
             duties: [SuspectsDuty(context), QuotasDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
         // do.
-        let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKey != nil
+        let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
         heartbeat = Heartbeat(context, dispatcher: dispatcher, queues: queues)
         notifications = NotificationListener(

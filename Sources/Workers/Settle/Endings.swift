@@ -5,8 +5,9 @@ import QueueCore
 ///
 /// One statement is under way at a time, and it is about a bounded number of jobs: what renews leases shares its
 /// connection and waits for one such statement at most. What PostgreSQL refuses for good, it refuses because of one
-/// job, which must not take the others with it: the halves are tried on their own, down to the job alone, and that one
-/// is abandoned.
+/// job, which must not take the others with it: the halves are tried on their own, down to the job alone. That one is
+/// given back with what is known of it, and set aside if that happens again and again. Where this cannot be written
+/// either, or the job is not to blame, it is abandoned.
 ///
 /// A value without a clock: its owner passes the time.
 struct Endings {
@@ -22,10 +23,14 @@ struct Endings {
         enum Statement {
             case endJobs([SettledJob])
             case yield([YieldedLease])
+            /// Give back a job whose end was refused for this reason.
+            case setAside(YieldedLease, because: String)
         }
 
         fileprivate(set) var jobs: [HeldJob]
         fileprivate(set) var statement: Statement
+
+        fileprivate var isSettingAside: Bool { if case .setAside = statement { true } else { false } }
 
         fileprivate var halves: [Batch] {
             let half = jobs.count / 2
@@ -36,6 +41,7 @@ struct Endings {
             switch statement {
             case .endJobs(let ended): Batch(jobs: Array(jobs[range]), statement: .endJobs(Array(ended[range])))
             case .yield(let back): Batch(jobs: Array(jobs[range]), statement: .yield(Array(back[range])))
+            case .setAside: preconditionFailure("one job is set aside at a time")
             }
         }
     }
@@ -53,7 +59,8 @@ struct Endings {
         /// - Parameter isRepeated: it was sent before and not answered, and may have been carried out then.
         case written(WrittenLeases, isRepeated: Bool)
         /// PostgreSQL refuses it, however often it is repeated.
-        case refused
+        /// - Parameter problem: why, if one of the jobs may be to blame.
+        case refused(problem: String?)
         /// The drain is over, and nobody knows whether it was written.
         case givenUp
     }
@@ -133,6 +140,10 @@ struct Endings {
             return result
         case .refused where batch.jobs.count > 1:
             batches.insert(contentsOf: batch.halves, at: 0)
+            return Result()
+        case .refused(let problem?) where !batch.isSettingAside:
+            let lease = batch.jobs[0].yielded(after: .zero)
+            batches.insert(Batch(jobs: batch.jobs, statement: .setAside(lease, because: problem)), at: 0)
             return Result()
         case .refused, .givenUp: return Result(abandoned: batch.jobs)
         }

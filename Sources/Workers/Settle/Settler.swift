@@ -22,6 +22,7 @@ final class Settler {
     private let settings: EngineSettings
     private let workerID: Int64
     private let audit: LeaseAudit
+    private let jobs: HeldJobs
     private let report: (EngineEvent) -> Void
     private let endingSignal: Signal
     private let flushSignal: Signal
@@ -38,6 +39,7 @@ final class Settler {
         settings = context.settings
         workerID = context.workerID
         self.audit = audit
+        self.jobs = jobs
         report = context.report
         settlement = Settlement(settings, jobs: jobs, now: .now)
         endingSignal = Signal(loop: context.loop)
@@ -102,15 +104,28 @@ final class Settler {
 
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
-        let written = await store.persist { connection in
+        var refusal: PostgresError?
+        let written = await store.persist(refused: { refusal = $0 }) { connection in
             tries += 1
             switch batch.statement {
             case .endJobs(let jobs): return try await connection.endJobs(jobs, workerID: workerID)
             case .yield(let jobs): return try await connection.yield(jobs, workerID: workerID)
+            case .setAside(let lease, let problem):
+                let answer = try await connection.setAside(
+                    lease, because: problem, settings.setAside, workerID: workerID)
+                if answer == .setAside { reportSetAside(of: batch.jobs[0], because: problem) }
+                let key = lease.progress.key
+                return WrittenLeases(keys: answer == .locked ? [] : [key], locked: answer == .locked ? [key] : [])
             }
         }
         if let written { return .written(written, isRepeated: tries > 1) }
-        return store.hasGivenUp ? .givenUp : .refused
+        if store.hasGivenUp { return .givenUp }
+        return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
+    }
+
+    private func reportSetAside(of job: HeldJob, because problem: String) {
+        let key = job.claim.key
+        report(.jobSetAside(queue: "\(jobs.queue(of: job).settings.name)", job: key.jobID, reason: problem))
     }
 
     // MARK: Renewals

@@ -27,7 +27,7 @@ enum ChannelCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let channel = try await management.withClient(of: queue, database) { try await $0.create(policy) }
+            let channel = try await management.withClient(of: queue, database, console) { try await $0.create(policy) }
             do {
                 try await database.session { store in
                     try await store.registerChannel(channel, policy: policy, inQueue: queue)
@@ -56,7 +56,7 @@ enum ChannelCommands {
         func run(_ console: Console) async throws {
             let stored = try await database.session { store in try await store.channels(ofQueue: queue) }
                 .first { $0.channel == channel }
-            let policy = try await management.withClient(of: queue, database) { client in
+            let policy = try await management.withClient(of: queue, database, console) { client in
                 try await client.policyIfKnown(of: channel)
             }
             guard stored != nil || policy != nil else {
@@ -83,7 +83,7 @@ enum ChannelCommands {
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let wasAtApple = try await management.withClient(of: queue, database) { client in
+            let wasAtApple = try await management.withClient(of: queue, database, console) { client in
                 guard try await client.policyIfKnown(of: channel) != nil else { return false }
                 try await client.delete(channel)
                 return true

@@ -29,7 +29,7 @@ struct ChannelListCommand: Command {
 
     func run(_ console: Console) async throws {
         guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
-        let atApple = stored ? nil : try await channelsAtApple()
+        let atApple = stored ? nil : try await channelsAtApple(console)
         console.show(
             Self.lines(try await storedChannels(), atApple: atApple),
             columns: [
@@ -48,9 +48,9 @@ struct ChannelListCommand: Command {
     }
 
     /// The channels that Apple lists, after the queue was made to know them if that is wanted.
-    private func channelsAtApple() async throws -> Set<ChannelID> {
+    private func channelsAtApple(_ console: Console) async throws -> Set<ChannelID> {
         let (queue, known) = (queue, try await storedChannels())
-        let (listed, new) = try await management.withClient(of: self.queue, database) { client in
+        let (listed, new) = try await management.withClient(of: self.queue, database, console) { client in
             let listed = Set(try await client.all())
             var new: [(ChannelID, ChannelPolicy)] = []
             for channel in listed.subtracting(known.map(\.channel)) where reconcile {

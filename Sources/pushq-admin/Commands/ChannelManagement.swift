@@ -15,10 +15,11 @@ struct ChannelManagement: ParameterGroup {
     ///
     /// - Throws: ``Failure`` where the queue has no credential that can be used, or APNs refuses.
     func withClient<Success: Sendable>(
-        of queue: QueueName, _ database: DatabaseOptions, _ body: @Sendable (ChannelClient) async throws -> Success
+        of queue: QueueName, _ database: DatabaseOptions, _ console: Console,
+        _ body: @Sendable (ChannelClient) async throws -> Success
     ) async throws -> Success {
         let endpoint = try endpoint(queue.environment)
-        let masterKey = try MasterKeySetting().key()
+        let masterKeys = try MasterKeySetting().keys(console)
         let address = try database.address
         let settings = try await database.session { store in try await store.queueSettings(named: queue) }
         guard let credential = settings?.credential else {
@@ -30,7 +31,7 @@ struct ChannelManagement: ParameterGroup {
         do {
             return try await loop.run { _ in
                 let opened = try await HTTP2Gateway.Credential.opening(
-                    credential, under: masterKey, over: address, on: loop)
+                    credential, under: masterKeys, over: address, on: loop)
                 let client = ChannelClient(app: queue.app, endpoint: endpoint, credential: opened, loop: loop)
                 defer { client.close() }
                 return try await body(client)

@@ -29,12 +29,13 @@ struct CredentialAddCommand: Command {
         for queue in queues where queue.tenant != tenant {
             throw UsageError("\(queue) does not belong to \(tenant)")
         }
-        let masterKey = try MasterKeySetting().key()
+        let masterKeys = try MasterKeySetting().keys(console)
         let used = try await database.session { store in
             try await store.transaction {
-                try await Self.add(parsed, name: name, of: tenant, to: queues, under: masterKey, in: store)
+                try await Self.add(parsed, name: name, of: tenant, to: queues, under: masterKeys, in: store)
             }
         }
+        files.warn(on: console)
         let note = used.isEmpty ? "no queue is sent with it yet" : "used by \(used.joined(separator: ", "))"
         console.show(
             "added \(name); \(note)",
@@ -44,12 +45,13 @@ struct CredentialAddCommand: Command {
     }
 
     private static func add(
-        _ parsed: ParsedCredential, name: String, of tenant: String, to queues: [QueueName], under masterKey: MasterKey,
+        _ parsed: ParsedCredential, name: String, of tenant: String, to queues: [QueueName],
+        under masterKeys: MasterKeys,
         in store: PostgresConnection
     ) async throws -> [String] {
         guard let place = try await store.newCredentialID(name, of: tenant) else { throw Failure.noTenant(tenant) }
         try parsed.scope.check(name, for: queues, at: await store.time())
-        let sealed = try parsed.sealed(under: masterKey, for: place.id)
+        let sealed = try parsed.sealed(under: masterKeys, for: place.id)
         guard !place.isTaken, try await store.addCredential(sealed, name: name, as: place.id) else {
             throw Failure(
                 "\(tenant) has a credential \(name) already; replace it with: "

@@ -16,7 +16,7 @@ struct CredentialCheckCommand: Command {
 
     func run(_ console: Console) async throws {
         let (tenant, name) = (tenant.text, credential)
-        let masterKey = try MasterKeySetting().key()
+        let masterKeys = try MasterKeySetting().keys(console)
         let (sealed, queues, now) = try await database.session { store in
             guard let sealed = try await store.sealedCredential(name, of: tenant) else {
                 throw Failure.noCredential(name, of: tenant)
@@ -25,9 +25,9 @@ struct CredentialCheckCommand: Command {
         }
         let secret: [UInt8]
         do {
-            secret = try masterKey.open(sealed.sealed, of: sealed.id.secretOwner)
+            secret = try masterKeys.open(sealed.sealed, of: sealed.id.secretOwner)
         } catch {
-            throw Failure("\(name) does not open: it was sealed under another master key, or changed")
+            throw Failure("\(name) does not open: \(error)")
         }
         let used: [(name: String, value: Cell)] = [("queues", .text(queues.map(\.description).joined(separator: ", ")))]
         guard sealed.scope.kind == .certificate else {

@@ -5,7 +5,7 @@ import Terminal
 enum CredentialCommands {
     static let all: [CommandTree] = [
         .command(CredentialAddCommand.self), .command(List.self), .command(CredentialCheckCommand.self),
-        .command(CredentialReplaceCommand.self), .command(Remove.self),
+        .command(CredentialReplaceCommand.self), .command(Remove.self), .command(CredentialRotateMasterCommand.self),
     ]
 
     struct List: Command {

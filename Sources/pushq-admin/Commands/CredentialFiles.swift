@@ -4,6 +4,7 @@ import Foundation
 import PostgresStore
 import QueueCore
 import Terminal
+import Transport
 
 /// The files that a credential comes in: a signing key, a certificate with its key, or both in one PKCS#12 file.
 struct CredentialFiles: ParameterGroup {
@@ -17,8 +18,21 @@ struct CredentialFiles: ParameterGroup {
     @Option("The environment in which it may be used; by default what its certificate says, or both.", "NAME")
     var environment: [Environment]
 
-    /// Reads and checks the files.
+    /// Says which of the files others have access to: whoever adds a credential may delete them.
+    func warn(on console: Console) {
+        for file in [p8, key, pkcs12, passwordFile].compactMap(\.self) {
+            if let warning = SecretFile(file.path).warning { console.note(warning) }
+        }
+    }
+
+    /// Reads and checks the files. Before that, this process is kept from leaving a core dump, in which they could be
+    /// found.
     func read() throws -> ParsedCredential {
+        CoreDumps.forbid()
+        return try readFiles()
+    }
+
+    private func readFiles() throws -> ParsedCredential {
         switch (p8, certificate, pkcs12) {
         case (let p8?, nil, nil): try readSigningKey(p8)
         case (nil, let certificate?, nil): try readCertificate(certificate)
@@ -105,10 +119,10 @@ struct ParsedCredential: Sendable {
     let scope: CredentialScope
 
     /// The credential as it may go to the database, into the row of that id.
-    func sealed(under masterKey: MasterKey, for id: CredentialID) throws -> NewCredential {
+    func sealed(under masterKeys: MasterKeys, for id: CredentialID) throws -> NewCredential {
         NewCredential(
             kind: kind, environments: scope.environments.fact.map(\.rawValue),
-            sealed: try masterKey.seal(secret, for: id.secretOwner))
+            sealed: try masterKeys.seal(secret, for: id.secretOwner))
     }
 }
 

@@ -18,14 +18,15 @@ struct CredentialReplaceCommand: Command {
     func run(_ console: Console) async throws {
         let (tenant, name) = (tenant.text, credential)
         let parsed = try files.read()
-        let masterKey = try MasterKeySetting().key()
+        let masterKeys = try MasterKeySetting().keys(console)
         let resumed = try await database.session { store in
             guard let old = try await store.sealedCredential(name, of: tenant) else {
                 throw Failure.noCredential(name, of: tenant)
             }
             try parsed.scope.check(name, for: await store.queues(sentWith: old.id), at: await store.time())
-            return try await store.replaceCredential(old.id, by: parsed.sealed(under: masterKey, for: old.id))
+            return try await store.replaceCredential(old.id, by: parsed.sealed(under: masterKeys, for: old.id))
         }
+        files.warn(on: console)
         console.show(
             "replaced \(name)" + (resumed == 0 ? "" : "; \(resumed) queues go on"),
             json: ["tenant": .string(tenant), "credential": .string(name), "resumed_queues": .integer(resumed)])

@@ -6,15 +6,15 @@ enum DeviceCommands {
     static let all: [CommandTree] = [
         .command(Register.self), .command(DeviceImportCommand.self), .command(DeviceExportCommand.self),
         .command(List.self),
-        .command(Show.self), .command(Deactivate.self), .command(Reactivate.self), .command(Forget.self),
+        .command(Show.self), .command(Deactivate.self), .command(DeviceReactivateCommand.self), .command(Forget.self),
     ]
 
     struct Register: Command {
         static let name = "register"
         static let summary = "Registers a device token, as if its app reported it."
         static let examples = [
-            "device register acme/com.acme.shop/production \(exampleToken) --user-key 4711",
-            "device register acme/com.acme.shop/production \(exampleToken) --no-user",
+            "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --user-key 4711",
+            "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --no-user",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -73,7 +73,7 @@ enum DeviceCommands {
     struct Show: Command {
         static let name = "show"
         static let summary = "Shows the device of a token."
-        static let examples = ["device show acme/com.acme.shop/production \(exampleToken)"]
+        static let examples = ["device show acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The device token, in hexadecimal.") var token: DeviceToken
@@ -96,32 +96,14 @@ enum DeviceCommands {
     struct Deactivate: Command {
         static let name = "deactivate"
         static let summary = "Deactivates devices: nothing more is sent to them."
-        static let examples = ["device deactivate acme/com.acme.shop/production \(exampleToken)"]
+        static let examples = ["device deactivate acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            try await setDevices(tokens, isActive: false, queue: queue, database: database, console: console)
-        }
-    }
-
-    struct Reactivate: Command {
-        static let name = "reactivate"
-        static let summary = "Reactivates inactive devices, and keeps active ones active."
-        static let discussion = """
-            Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \
-            registration: only the app knows that a token is in use.
-            """
-        static let examples = ["device reactivate acme/com.acme.shop/production \(exampleToken)"]
-
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
-        var database = DatabaseOptions()
-
-        func run(_ console: Console) async throws {
-            try await setDevices(tokens, isActive: true, queue: queue, database: database, console: console)
+            try await DeviceChanges.set(tokens, isActive: false, queue: queue, database: database, console: console)
         }
     }
 
@@ -135,7 +117,7 @@ enum DeviceCommands {
 
             The command reads the history of the queue, which may take minutes.
             """
-        static let examples = ["device forget acme/com.acme.shop/production \(exampleToken)"]
+        static let examples = ["device forget acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The device token, in hexadecimal.") var token: DeviceToken
@@ -149,38 +131,5 @@ enum DeviceCommands {
                 "forgot \(token.redacted), and \(NumberText.counted(sends, "send"))",
                 json: ["queue": .string("\(queue)"), "sends": .integer(sends)])
         }
-    }
-
-    fileprivate static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
-
-    /// All of them or, if one is not there, none.
-    private static func setDevices(
-        _ tokens: [DeviceToken], isActive: Bool, queue: QueueName, database: DatabaseOptions, console: Console
-    ) async throws {
-        guard !tokens.isEmpty else { throw UsageError("TOKENS is missing") }
-        let queue = queue
-        let changed = try await database.session { store in
-            try await store.transaction {
-                var changed = 0
-                for token in tokens {
-                    switch try await store.setDevice(token, inQueue: queue, isActive: isActive) {
-                    case .changed: changed += 1
-                    case .unchanged: break
-                    case .unknown: throw Failure.noDevice(token, inQueue: queue)
-                    }
-                }
-                return changed
-            }
-        }
-        console.show(
-            "\(isActive ? "reactivated" : "deactivated") \(changed) of \(tokens.count)",
-            json: ["queue": .string("\(queue)"), "devices": .integer(tokens.count), "changed": .integer(changed)])
-    }
-}
-
-extension Failure {
-    /// The token is not known in that queue.
-    static func noDevice(_ token: DeviceToken, inQueue queue: QueueName) -> Failure {
-        Failure("there is no device \(token.redacted) in \(queue); register it with: pushq-admin device register")
     }
 }

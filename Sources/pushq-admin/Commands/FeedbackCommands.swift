@@ -26,6 +26,9 @@ enum FeedbackCommands {
                     Column("verdict") { .text($0.verdict) },
                     Column("reported_at") { .time($0.reportedAt) },
                     Column("recorded_at") { .time($0.recordedAt) },
+                    Column("campaign") { .text($0.campaignKey) },
+                    Column("root") { .text($0.rootID.map { "\($0)" }) },
+                    Column("job") { .text($0.jobID.map { "\($0)" }) },
                 ])
         }
     }

@@ -4,7 +4,7 @@ import Terminal
 
 enum JobCommands {
     static let all: [CommandTree] = [
-        .command(List.self), .command(Show.self), .command(Retry.self), .command(Cancel.self),
+        .command(List.self), .command(Show.self), .command(Retry.self), .command(Resume.self), .command(Cancel.self),
     ]
 
     struct List: Command {
@@ -14,19 +14,25 @@ enum JobCommands {
             With --failed, it lists jobs that ended with recipients whose attempts were used up, the latest first, \
             with their last refusals. 'job retry' and 'campaign retry-failed' send to them again; after that they are \
             no longer listed.
+
+            With --set-aside, it lists jobs whose end PostgreSQL has refused three times, with the refusal. They wait \
+            until 'job resume'.
             """
         static let examples = [
             "job list", "job list acme/com.acme.shop/production --limit 100",
-            "job list acme/com.acme.shop/production --failed",
+            "job list acme/com.acme.shop/production --failed", "job list --set-aside",
         ]
 
         @Positional("Only those of this queue.") var queue: QueueName?
         @Flag("List jobs that ended with failed recipients.") var failed
+        @Flag("List jobs that are set aside, because PostgreSQL refuses their end.") var setAside
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let (queue, limit) = (queue, limit.number)
+            guard !(failed && setAside) else { throw UsageError("--failed and --set-aside cannot be used together") }
+            guard !setAside else { return try await showSetAside(of: queue, limit: limit, console) }
             guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
@@ -63,6 +69,35 @@ enum JobCommands {
             let (queue, id) = (queue, Int64(job))
             let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
             console.show([("queue", .text("\(queue)")), ("job", .text("\(id)")), ("sent_again", .count(count))])
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let summary = "Has jobs that were set aside tried again: one, or all of a queue."
+        static let discussion = """
+            A job is set aside when PostgreSQL has refused its end three times, though it took the ends of others. First mend what \
+            'job list --set-aside' shows. What APNs has answered is kept: a recipient whose push was accepted is not sent to again. \
+            If the end is still refused, the job is set aside again.
+            """
+        static let examples = [
+            "job resume acme/com.acme.shop/production 12345", "job resume acme/com.acme.shop/production",
+        ]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        @Positional("The job's number; all that are set aside without one.") var job: Int?
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let (queue, id) = (queue, job.map(Int64.init))
+            let count = try await database.session { store in try await store.resumeJobs(ofQueue: queue, only: id) }
+            if let id, count == 0 {
+                throw Failure(
+                    "job \(id) is not set aside; list those that are with: pushq-admin job list \(queue) --set-aside")
+            }
+            console.show(
+                "resumed \(NumberText.counted(count, "job"))",
+                json: ["queue": .string("\(queue)"), "resumed": .integer(count)])
         }
     }
 
@@ -114,6 +149,22 @@ enum JobCommands {
 }
 
 extension JobCommands.List {
+    private func showSetAside(of queue: QueueName?, limit: Int, _ console: Console) async throws {
+        console.show(
+            try await database.session { store in try await store.stuckJobs(ofQueue: queue, limit: limit) },
+            columns: [
+                Column("queue") { .text("\($0.queue)") },
+                Column("job") { .text("\($0.id)") },
+                Column("campaign") { .text($0.campaignKey) },
+                Column("recipients") { .count($0.recipientCount) },
+                Column("send_by") { .time($0.sendBy) },
+                Column("tries") { .count($0.tries) },
+                Column("set_aside_at") { .time($0.setAsideAt) },
+                Column("root") { .text("\($0.rootID)") },
+                Column("problem") { .text($0.problem) },
+            ])
+    }
+
     private func showFailed(of queue: QueueName?, limit: Int, _ console: Console) async throws {
         console.show(
             try await database.session { store in try await store.failedJobs(ofQueue: queue, limit: limit) },

@@ -55,10 +55,10 @@ struct WorkCommand: Terminal.Command {
         guard connections > 0 else { throw UsageError("--connections \(connections) is less than one") }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
-        let masterKey = try MasterKeySetting().key()
+        let masterKeys = try MasterKeySetting().keys(console)
         let crew = EngineCrew(
             (0..<engines).map { _ in
-                Engine(settings: settings, database: address, masterKey: masterKey) { event in
+                Engine(settings: settings, database: address, masterKeys: masterKeys) { event in
                     console.note(LogLine.text(event.description))
                 }
             })

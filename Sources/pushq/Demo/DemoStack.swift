@@ -8,7 +8,7 @@ import Terminal
 struct DemoStack: Sendable {
     private let minder: Minder
     private let folder: String
-    private let masterKey: MasterKey
+    private let masterKeys: MasterKeys
     let postgres: PrivatePostgres
 
     /// Starts PostgreSQL, the first of them, with an empty database.
@@ -26,7 +26,7 @@ struct DemoStack: Sendable {
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         minder.mind(folder: folder)
-        masterKey = try MasterKey.random()
+        masterKeys = try MasterKeys.random()
     }
 
     private static let database = "demo"
@@ -58,7 +58,7 @@ struct DemoStack: Sendable {
         let secret = Array(try PrivateKey(signingKeyPEM: pem).pem().utf8)
         let credential = NewCredential(
             kind: .token(teamID: simulator.teamID, keyID: simulator.keyID), environments: ["production", "sandbox"],
-            sealed: try masterKey.seal(secret, for: place.id.secretOwner))
+            sealed: try masterKeys.seal(secret, for: place.id.secretOwner))
         _ = try await store.addCredential(credential, name: "simulator", as: place.id)
         _ = try await store.useCredentialWhereNone(place.id)
     }
@@ -102,9 +102,9 @@ struct DemoStack: Sendable {
         _ arguments: [String], output: ProcessCommand.Output, errors: ProcessCommand.Output
     ) throws -> ChildProcess {
         let executable = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        var environment = ProcessInfo.processInfo.environment
+        var environment = ProcessCommand.inheritedEnvironment
         environment["PUSHQ_DATABASE_URL"] = databaseURL
-        environment["PUSHQ_MASTER_KEY"] = masterKey.hexadecimal
+        environment["PUSHQ_MASTER_KEY"] = masterKeys.first.hexadecimal
         var command = ProcessCommand(executable, arguments, environment: environment)
         command.output = output
         command.errors = errors

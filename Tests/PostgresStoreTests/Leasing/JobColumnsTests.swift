@@ -11,6 +11,7 @@ import Testing
         "migrations/functions/make_jobs.sql": ["attempt", "rescues", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Ending.swift": ["epoch", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Yield.swift": [],
+        "Sources/PostgresStore/Settling/SetAside.swift": [],
         "Sources/PostgresStore/Leasing/Rescue.swift": [],
         "Sources/PostgresStore/Leasing/Claim.swift": ["flush"],
     ]

@@ -54,9 +54,9 @@ import Transport
             }
             #expect(campaigns == 1, "a queue's campaigns fan out one after the other")
             #expect(looked < 1500)
-            var verdict = (deactivated: 0, pausedQueues: 0, goesOn: false)
+            var verdict = SuspectVerdict()
             let judged = try await rowsRead(in: queue) { verdict = try await queue.connection.judgeSuspects() }
-            #expect(verdict.pausedQueues == 0)
+            #expect(verdict.paused.isEmpty)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'suspect'") == 0)
             #expect(judged < 8000, "two thousand results of each of two days, and what is to be judged")
         }

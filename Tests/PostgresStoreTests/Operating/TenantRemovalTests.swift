@@ -27,6 +27,7 @@ import Transport
         insert into pushq.feedback_record (queue_id, token, reported_at) values (pushq.queue_id('\(queue)'), 'x', now());
         insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
         select queue_id, id, 1, now(), 'kept' from pushq.device where queue_id = pushq.queue_id('\(queue)') limit 1;
+        insert into pushq.stuck_job (queue_id, job_id, problem) values (pushq.queue_id('\(queue)'), 1, 'refused');
         insert into pushq.newest_update values (pushq.queue_id('\(queue)'), 1, now(), 1);
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.start_campaign('\(queue)', 'all', \(payload));

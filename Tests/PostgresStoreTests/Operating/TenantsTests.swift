@@ -96,14 +96,14 @@ extension PostgresConnection {
 private let alert = #"{"aps":{"alert":"hello"}}"#
 
 @Suite struct `Credentials of a tenant` {
-    private func credential(_ secret: String, for id: CredentialID, under key: MasterKey) throws -> NewCredential {
+    private func credential(_ secret: String, for id: CredentialID, under key: MasterKeys) throws -> NewCredential {
         NewCredential(
             kind: .token(teamID: "TEAM123456", keyID: "ABC123DEFG"), environments: ["production", "sandbox"],
             sealed: try key.seal(Array(secret.utf8), for: id.secretOwner))
     }
 
     @Test func `are sealed for their row and given to queues that have none`() async throws {
-        let key = try MasterKey.random()
+        let key = try MasterKeys.random()
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await store.makeQueue()
@@ -120,7 +120,7 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
     }
 
     @Test func `are replaced in place, with a new version, and resume what they had stopped`() async throws {
-        let key = try MasterKey.random()
+        let key = try MasterKeys.random()
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await store.makeQueue()
@@ -136,7 +136,7 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
     }
 
     @Test func `stay while a queue is sent with them`() async throws {
-        let key = try MasterKey.random()
+        let key = try MasterKeys.random()
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await store.makeQueue()
@@ -154,7 +154,7 @@ private let alert = #"{"aps":{"alert":"hello"}}"#
     }
 
     @Test func `are taken by a new queue if only one is good for it`() async throws {
-        let key = try MasterKey.random()
+        let key = try MasterKeys.random()
         try await withDatabase { _, database in
             let store = try await database.connect()
             try await store.makeQueue()

@@ -26,7 +26,7 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
             let verdict = try await queue.connection.judgeSuspects()
             #expect(verdict.deactivated == 20)
-            #expect(verdict.pausedQueues == 0)
+            #expect(verdict.paused.isEmpty)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 20)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == 20)
             #expect(try await queue.connection.judgeSuspects().deactivated == 0)
@@ -39,11 +39,11 @@ import Transport
             try await send(500, badEvery: 1, in: queue)
             let verdict = try await queue.connection.judgeSuspects()
             #expect(verdict.deactivated == 0)
-            #expect(verdict.pausedQueues == 1)
+            #expect(verdict.paused.count == 1)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
             #expect(
                 try await queue.number(
-                    "select count(*) from pushq.queue where paused_reason like '500 of the last 500%'") == 1)
+                    "select count(*) from pushq.queue where paused_reason like '500 of the last 500 %'") == 1)
         }
     }
 
@@ -134,8 +134,8 @@ import Transport
     /// Has a statement end `results`, one each `interval`, the first of them `ago`: of each, `delivered` were taken and
     /// of `bad` devices the tokens called bad.
     private func end(
-        _ results: Int, delivered: Int, bad: Int, ago: String = "1 second", every interval: String = "0",
-        in queue: QueueFixture
+        _ results: Int, delivered: Int, bad: Int, reason: Reason = .badDeviceToken, ago: String = "1 second",
+        every interval: String = "0", in queue: QueueFixture
     ) async throws {
         try await queue.run(
             """
@@ -150,11 +150,23 @@ import Transport
             device as (
               select id, row_number() over (order by id) - 1 as place from pushq.device where active)
             insert into pushq.feedback (queue_id, device_id, reason, reported_at, recorded_at, verdict)
-            select \(queue.id), d.id, 2, e.ended_at, e.ended_at, 'suspect'
+            select \(queue.id), d.id, \(reason.code), e.ended_at, e.ended_at, 'suspect'
             from (select ended_at, row_number() over (order by job_id) - 1 as number from ended) e
             cross join generate_series(0, \(bad - 1)) n
             join device d on d.place = (e.number * \(bad) + n) % (select count(*) from device)
             """)
+    }
+
+    /// Judges step after step, as the duty does.
+    private func judgeAll(in queue: QueueFixture) async throws -> SuspectVerdict {
+        var sum = SuspectVerdict(goesOn: true)
+        while sum.goesOn {
+            let verdict = try await queue.connection.judgeSuspects()
+            sum.deactivated += verdict.deactivated
+            sum.paused += verdict.paused
+            sum.goesOn = verdict.goesOn
+        }
+        return sum
     }
 
     private func count(_ verdict: String, in queue: QueueFixture) async throws -> Int {
@@ -167,8 +179,8 @@ import Transport
             // The campaign's jobs were made before the push, and end after it.
             try await end(60, delivered: 498, bad: 2, ago: "6 seconds", every: "50 milliseconds", in: queue)
             try await end(1, delivered: 1, bad: 0, ago: "7 seconds", in: queue)
-            let verdict = try await queue.connection.judgeSuspects()
-            #expect(verdict.pausedQueues == 0)
+            let verdict = try await judgeAll(in: queue)
+            #expect(verdict.paused.isEmpty)
             #expect(verdict.deactivated == 120)
         }
     }
@@ -177,18 +189,18 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
             try await end(300, delivered: 0, bad: 1, ago: "1 hour", in: queue)
-            #expect(try await queue.connection.judgeSuspects().pausedQueues == 1)
+            #expect(try await queue.connection.judgeSuspects().paused.count == 1)
             #expect(try await count("kept", in: queue) == 300)
             // These were on their way when it was paused.
             try await end(30, delivered: 0, bad: 1, ago: "50 minutes", in: queue)
             try await queue.connection.resumeQueue(QueueFixture.name)
-            #expect(try await queue.connection.judgeSuspects() == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict())
             #expect(try await count("kept", in: queue) == 330)
 
             // The worker's clock of results is that of the database, which goes on.
             try await end(1, delivered: 0, bad: 1, ago: "-1 second", in: queue)
             try await end(400, delivered: 1, bad: 0, ago: "-2 seconds", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == (deactivated: 1, pausedQueues: 0, goesOn: false))
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 1))
         }
     }
 
@@ -199,7 +211,7 @@ import Transport
             try await queue.run("delete from pushq.result")
             try await end(1000, delivered: 1, bad: 0, ago: "21 hours", in: queue)
             let verdict = try await queue.connection.judgeSuspects()
-            #expect(verdict == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            #expect(verdict == SuspectVerdict())
             #expect(try await count("suspect", in: queue) == 150)
         }
     }
@@ -208,9 +220,9 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 9)
             try await end(9, delivered: 0, bad: 1, ago: "11 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == (deactivated: 0, pausedQueues: 0, goesOn: false))
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict())
             try await end(9, delivered: 1, bad: 0, ago: "10 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == (deactivated: 9, pausedQueues: 0, goesOn: false))
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 9))
         }
     }
 
@@ -218,7 +230,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await end(30, delivered: 1, bad: 1, ago: "11 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == (deactivated: 1, pausedQueues: 0, goesOn: false))
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 1))
         }
     }
 
@@ -234,6 +246,112 @@ import Transport
             #expect(try await queue.connection.judgeSuspects().deactivated == 6)
             #expect(try await count("deactivated", in: queue) == 6)
             #expect(try await count("kept", in: queue) == 4)
+        }
+    }
+
+    @Test func `a block of bad tokens in the midst of a campaign pauses the queue, however much is answered beside it`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3000)
+            // A hundred results, and one in a hundred tokens bad, before and after the two seconds of the block.
+            try await end(80, delivered: 495, bad: 5, ago: "10 seconds", every: "50 milliseconds", in: queue)
+            try await end(4, delivered: 0, bad: 500, ago: "6 seconds", every: "50 milliseconds", in: queue)
+            try await end(80, delivered: 495, bad: 5, ago: "5 seconds", every: "50 milliseconds", in: queue)
+            let verdict = try await judgeAll(in: queue)
+            #expect(verdict.paused.count == 1)
+            #expect(
+                verdict.deactivated >= 390 && verdict.deactivated <= 400,
+                "the bad ones before and after it, and nobody of the block")
+        }
+    }
+
+    @Test func `a small app whose tokens are all bad pauses its queue within a minute, and deactivates nobody`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 30)
+            try await end(30, delivered: 0, bad: 1, ago: "10 seconds", in: queue)
+            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(), "more answers may come")
+            try await queue.run(
+                "update pushq.feedback set recorded_at = now() - interval '31 s'; update pushq.result set ended_at = now() - interval '31 s'"
+            )
+            let verdict = try await queue.connection.judgeSuspects()
+            #expect(verdict.paused.map(\.name) == ["\(QueueFixture.name)"])
+            #expect(verdict.deactivated == 0)
+            #expect(try await count("kept", in: queue) == 30)
+        }
+    }
+
+    /// A queue that has had nothing but bad tokens, beside one of the same tenant that may have the same tokens.
+    private func problem(
+        reason: Reason = .badDeviceToken, environment: String = "sandbox", neighbour: String? = nil,
+        sharing share: Double = 1
+    ) async throws -> String {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 300)
+            try await queue.run("update pushq.queue set environment = '\(environment)'")
+            if let neighbour {
+                let name = try QueueName(parsing: neighbour)
+                _ = try await queue.connection.createApp(name.app, of: name.tenant)
+                _ = try await queue.connection.createQueue(name)
+                try await queue.run(
+                    """
+                    insert into pushq.device (queue_id, token)
+                    select pushq.queue_id('\(neighbour)'), token from pushq.device order by id limit \(Int(300 * share))
+                    """)
+            }
+            try await end(300, delivered: 0, bad: 1, reason: reason, in: queue)
+            let verdict = try await queue.connection.judgeSuspects()
+            return try #require(verdict.paused.first).problem
+        }
+    }
+
+    @Test func `the pause says that the tokens are of the other environment`() async throws {
+        let start =
+            "300 of the last 300 answers were BadDeviceToken: the tokens are probably of the other environment: "
+        let end = ". No device was deactivated"
+        let sandbox = try await problem()
+        #expect(
+            sandbox == start + "of the app from the App Store or TestFlight, which belong into its queue for production"
+                + end)
+        let production = try await problem(environment: "production")
+        #expect(
+            production == start + "of development builds of the app, which belong into its queue for the sandbox" + end)
+    }
+
+    @Test func `the pause names the queue that has the same tokens`() async throws {
+        let known = "; 100 of 100 of them that were looked at are devices of "
+        let twin = "acme/com.acme/production"
+        #expect(try await problem(neighbour: twin).contains("of the other environment"))
+        #expect(try await problem(neighbour: twin).contains(known + twin + ", too. No device was deactivated"))
+        #expect(try await !problem(neighbour: twin, sharing: 0.1).contains(twin))
+        let other = "acme/com.acme.other/sandbox"
+        let text = try await problem(neighbour: other)
+        #expect(text.contains("the tokens are probably of another app than com.acme" + known + other))
+    }
+
+    @Test func `the pause says that the tokens are of another app`() async throws {
+        let text = try await problem(reason: .deviceTokenNotForTopic)
+        #expect(
+            text
+                == "300 of the last 300 answers were DeviceTokenNotForTopic: the tokens are probably of another app than com.acme. "
+                + "No device was deactivated")
+    }
+
+    @Test func `the pause of one tenant's queue says nothing of another tenant's devices`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 300)
+            _ = try await queue.connection.createTenant("beta")
+            _ = try await queue.connection.createApp("com.acme", of: "beta")
+            let theirs = QueueName(tenant: "beta", app: "com.acme", environment: .production)
+            _ = try await queue.connection.createQueue(theirs)
+            try await queue.run(
+                "insert into pushq.device (queue_id, token) select pushq.queue_id('\(theirs)'), token from pushq.device"
+            )
+            try await end(300, delivered: 0, bad: 1, in: queue)
+            let verdict = try await queue.connection.judgeSuspects()
+            #expect(verdict.paused.map { $0.problem.contains("beta") } == [false])
         }
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import PostgresStore
 import Testing
+import Transport
 
 @testable import Terminal
 
@@ -39,30 +40,67 @@ import Testing
 
 @Suite struct `The master key setting` {
     private let key = String(repeating: "0f", count: 32)
+    private let older = String(repeating: "1e", count: 32)
+    private let transcript = Transcript()
+
+    private func keys(_ environment: [String: String]) throws -> MasterKeys {
+        try MasterKeySetting(environment: environment).keys(transcript.console())
+    }
+
+    /// Reads a file of that text and mode.
+    private func keys(inFile text: String, mode: Int = 0o600) throws -> MasterKeys {
+        let url = FileManager.default.temporaryDirectory.appending(path: "pushq-key-\(UUID().uuidString)")
+        try Data(text.utf8).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: url.path)
+        return try keys(["PUSHQ_MASTER_KEY_FILE": url.path])
+    }
 
     @Test func `is read from the environment`() throws {
-        let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY": key])
-        #expect(try setting.key().hexadecimal == key)
+        #expect(try keys(["PUSHQ_MASTER_KEY": key]).first.hexadecimal == key)
     }
 
     @Test func `is read from a file, with the newline that an editor leaves`() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "pushq-key-\(UUID().uuidString)")
-        try Data((key + "\n").utf8).write(to: url)
-        defer { try? FileManager.default.removeItem(at: url) }
-        let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY_FILE": url.path])
-        #expect(try setting.key().hexadecimal == key)
+        #expect(try keys(inFile: key + "\n").first.hexadecimal == key)
+        #expect(transcript.errors.isEmpty)
     }
 
-    @Test(arguments: ["", "abc", String(repeating: "zz", count: 32), String(repeating: "0f", count: 16)])
+    @Test func `lists several keys, of which the first seals`() throws {
+        let names = try [key, older].map { try keys(["PUSHQ_MASTER_KEY": $0]).first.name }
+        #expect(try keys(["PUSHQ_MASTER_KEY": "\(key),\(older)"]).names == names)
+        #expect(try keys(["PUSHQ_MASTER_KEY": " \(key) \(older)\n"]).names == names)
+        #expect(try keys(inFile: "# of March\n\(key)\n\n\(older)  # of January\n").names == names)
+        #expect(throws: Failure.self) { try keys(inFile: "\(key)\n\(older.dropLast())\n") }
+    }
+
+    @Test(arguments: [0o644, 0o640, 0o604, 0o660, 0o610])
+    func `is refused in a file of one's own that others have access to, as ssh refuses keys`(mode: Int) throws {
+        let error = #expect(throws: Failure.self) { try keys(inFile: key, mode: mode) }
+        #expect(
+            error?.description.contains(
+                "its mode 0\(String(mode, radix: 8)) gives others access to it. Run 'chmod 600 /") == true)
+        #expect(error?.description.contains(key) == false)
+    }
+
+    @Test(arguments: [0o600, 0o400, 0o700])
+    func `is read from a file that is its owner's alone`(mode: Int) throws {
+        #expect(try keys(inFile: key, mode: mode).first.hexadecimal == key)
+    }
+
+    @Test func `keeps the process from leaving a core dump`() throws {
+        _ = try keys(["PUSHQ_MASTER_KEY": key])
+        #expect(CoreDumps.areForbidden)
+    }
+
+    @Test(arguments: ["", "abc", "#", String(repeating: "zz", count: 32), String(repeating: "0f", count: 16)])
     func `says how to make one without repeating a wrong one`(text: String) {
-        let setting = MasterKeySetting(environment: ["PUSHQ_MASTER_KEY": text])
-        let error = #expect(throws: Failure.self) { try setting.key() }
+        let error = #expect(throws: Failure.self) { try keys(["PUSHQ_MASTER_KEY": text]) }
         #expect(error?.description.contains("openssl rand -hex 32") == true)
-        #expect(text.isEmpty || error?.description.contains(text) == false)
+        #expect(text.count < 3 || error?.description.contains(text) == false)
     }
 
     @Test func `says how to set one when there is none`() {
-        let error = #expect(throws: Failure.self) { try MasterKeySetting(environment: [:]).key() }
+        let error = #expect(throws: Failure.self) { try keys([:]) }
         #expect(error?.description.contains("PUSHQ_MASTER_KEY_FILE") == true)
     }
 }

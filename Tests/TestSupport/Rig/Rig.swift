@@ -53,7 +53,8 @@ package final class Rig {
     package let neighbour = QueueName(tenant: "beta", app: "com.beta", environment: .sandbox)
     package let database: String
     package private(set) var workers: [WorkerProcess] = []
-    private let masterKey: MasterKey
+    /// What the queues' credentials are sealed under.
+    package let masterKeys: MasterKeys
     private let address: DatabaseAddress
     private let loop: EventLoop
 
@@ -87,7 +88,7 @@ package final class Rig {
         minder.mind(folder: folder)
         database = "rig_\(UInt32.random(in: 0 ... .max))"
         try await postgres.createDatabase(database)
-        masterKey = try MasterKey.random()
+        masterKeys = try MasterKeys.random()
         address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
@@ -132,7 +133,7 @@ package final class Rig {
         }
         let (kind, secret) = try secret()
         let credential = NewCredential(
-            kind: kind, environments: ["sandbox"], sealed: try masterKey.seal(Array(secret.utf8), for: id.secretOwner))
+            kind: kind, environments: ["sandbox"], sealed: try masterKeys.seal(Array(secret.utf8), for: id.secretOwner))
         _ = try await connection.addCredential(credential, name: "simulator", as: id)
         _ = try await connection.useCredentialWhereNone(id)
         guard settings.isBinary else { return }
@@ -169,10 +170,12 @@ package final class Rig {
 
     // MARK: Workers
 
-    /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy.
+    /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy, or other master
+    /// keys.
     @discardableResult
     package func startWorker(
-        database url: String? = nil, gateway: String? = nil, binaryGateway: String? = nil, _ arguments: [String] = []
+        database url: String? = nil, masterKeys keys: String? = nil, gateway: String? = nil,
+        binaryGateway: String? = nil, _ arguments: [String] = []
     ) throws -> WorkerProcess {
         let name = "worker-\(workers.count + 1)"
         let log = "\(folder)/\(name).log"
@@ -184,7 +187,7 @@ package final class Rig {
                 + (simulator.ready.feedback.map { ["--feedback-service", $0] } ?? []) + arguments,
             environment: [
                 "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
-                "PUSHQ_MASTER_KEY": masterKey.hexadecimal,
+                "PUSHQ_MASTER_KEY": keys ?? masterKeys.first.hexadecimal,
             ], output: "\(folder)/\(name).out", errors: log)
         let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)
         workers.append(worker)
@@ -196,6 +199,16 @@ package final class Rig {
         let sql = "select max(id) from pushq.worker where name = '\(worker.name)'"
         return try await wait(
             for: "the row of \(worker.name)", within: .seconds(30), { try await number(sql) }, until: { $0 > 0 })
+    }
+
+    /// Runs a command of `pushq-admin`.
+    package func admin(_ arguments: [String], masterKeys keys: String? = nil) async throws -> Executable.Ended {
+        try await Executable.admin.run(
+            arguments,
+            environment: [
+                "PUSHQ_DATABASE_URL": postgres.connectionString(database: database),
+                "PUSHQ_MASTER_KEY": keys ?? masterKeys.first.hexadecimal,
+            ])
     }
 
     // MARK: The database

@@ -8,10 +8,10 @@ extension EngineContext {
     static func testing(
         over address: DatabaseAddress, on loop: EventLoop, settings: EngineSettings = EngineSettings(),
         workerID: Int64 = 1,
-        masterKey: MasterKey? = nil, report: @escaping (EngineEvent) -> Void = { _ in }
+        masterKeys: MasterKeys? = nil, report: @escaping (EngineEvent) -> Void = { _ in }
     ) -> EngineContext {
         EngineContext(
-            loop: loop, settings: settings, workerID: workerID, masterKey: masterKey,
+            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys,
             stores: EngineStores(to: address, on: loop, report: report), report: report)
     }
 }

@@ -8,7 +8,7 @@ import Transport
 @testable import Workers
 
 @Suite struct `The provider token of a signer` {
-    private static let masterKey = MasterKey(Array(repeating: 7, count: 32))!
+    private static let masterKeys = MasterKeys(MasterKey(Array(repeating: 7, count: 32))!)
     private let key: PrivateKey
     private let signer: TokenSigner
 
@@ -20,11 +20,11 @@ import Transport
     /// What a worker that has just started has of it, on a connection of its own.
     private func tokens(
         of signer: TokenSigner, _ database: TestDatabase, events: EventLog = EventLog(),
-        masterKey: MasterKey = Self.masterKey
+        masterKeys: MasterKeys = Self.masterKeys
     ) -> SharedToken {
         let connection = StoreConnection(to: database.address, as: "test", on: database.loop)
         let store = EngineStore(connection, loop: database.loop, report: events.append)
-        return SharedToken(store: store, masterKey: masterKey, signer: signer, report: events.append)
+        return SharedToken(store: store, masterKeys: masterKeys, signer: signer, report: events.append)
     }
 
     /// Makes the stored token older.
@@ -117,19 +117,37 @@ import Transport
         try await withDatabase { _, database in
             let connection = try await database.connect()
             let events = EventLog()
-            let other = MasterKey(Array(repeating: 8, count: 32))!
+            let other = MasterKeys(MasterKey(Array(repeating: 8, count: 32))!)
             let first = try await tokens(of: signer, database).current()
-            let worker = tokens(of: signer, database, events: events, masterKey: other)
+            let worker = tokens(of: signer, database, events: events, masterKeys: other)
             await #expect(throws: CredentialProblem.self) { try await worker.current() }
             do { _ = try await worker.current() } catch {
                 #expect("\(error)".contains("APNs takes another one in 20 minutes"))
+                #expect(
+                    "\(error)".contains(
+                        "sealed under master key \(Self.masterKeys.first.name), and this process has only \(other.first.name)"
+                    ))
             }
             try await age(connection, by: "20 minutes")
             let second = try await worker.current()
             #expect(second.text != first.text)
             #expect(try await worker.current().text == second.text)
             #expect(events.all.count { $0.contains("sealed under another master key") } == 1)
-            #expect(try await tokens(of: signer, database, masterKey: other).current().text == second.text)
+            #expect(try await tokens(of: signer, database, masterKeys: other).current().text == second.text)
+        }
+    }
+
+    @Test func `sealed under either of two master keys is shared by workers that know both`() async throws {
+        try await withDatabase { _, database in
+            let (old, new) = (try MasterKey.random(), try MasterKey.random())
+            let before = MasterKeys(old, opening: [new])
+            let after = MasterKeys(new, opening: [old])
+            let first = try await tokens(of: signer, database, masterKeys: before).current()
+            #expect(try await tokens(of: signer, database, masterKeys: after).current().text == first.text)
+            let store = try await database.connect()
+            #expect(try await store.reseal(under: after).tokens == 1)
+            #expect(try await tokens(of: signer, database, masterKeys: before).current().text == first.text)
+            #expect(try await tokens(of: signer, database, masterKeys: MasterKeys(new)).current().text == first.text)
         }
     }
 

@@ -93,7 +93,7 @@ extension EngineFixture {
 
     private func context(on loop: EventLoop) -> EngineContext {
         .testing(
-            over: database.address, on: loop, settings: settings, masterKey: masterKey,
+            over: database.address, on: loop, settings: settings, masterKeys: masterKeys,
             report: { [events] in events.append($0) })
     }
 }

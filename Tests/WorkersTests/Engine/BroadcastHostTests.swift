@@ -24,7 +24,7 @@ import Transport
             do {
                 let settings = try await fixture.connection.queueSettings(named: queue)
                 let credential = try await HTTP2Gateway.Credential.opening(
-                    try #require(settings?.credential), under: fixture.masterKey, over: fixture.database.address,
+                    try #require(settings?.credential), under: fixture.masterKeys, over: fixture.database.address,
                     on: actor.loop)
                 let client = ChannelClient(
                     app: queue.app, endpoint: try fixture.endpoint(of: host, port: try #require(host.managementPort)),

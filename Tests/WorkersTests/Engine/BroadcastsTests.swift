@@ -22,7 +22,7 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 1)
             let settings = try await fixture.connection.queueSettings(named: queue)
             let credential = try await HTTP2Gateway.Credential.opening(
-                try #require(settings?.credential), under: fixture.masterKey, over: fixture.database.address,
+                try #require(settings?.credential), under: fixture.masterKeys, over: fixture.database.address,
                 on: actor.loop)
             let endpoint = Endpoint(
                 host: "127.0.0.1", port: fixture.simulator.managementPort ?? 0,

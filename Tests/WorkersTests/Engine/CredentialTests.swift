@@ -263,7 +263,7 @@ import Transport
                 try await fixture.startCampaign(queue)
                 try await eventually("some pushes to arrive") { await fixture.simulator.snapshot().accepted > 200 }
                 let id = try #require(try await fixture.connection.sealedCredential("com.acme", of: "acme")).id
-                let secret = try fixture.masterKey.seal(Array(nextKey.pem().utf8), for: id.secretOwner)
+                let secret = try fixture.masterKeys.seal(Array(nextKey.pem().utf8), for: id.secretOwner)
                 let next = NewCredential(
                     kind: .token(teamID: TestAuthority.teamID, keyID: "NEXTKEY001"), environments: ["sandbox"],
                     sealed: secret)
@@ -286,10 +286,13 @@ import Transport
         }
     }
 
-    @Test func `is shared with another that holds the same key, token and all`() async throws {
+    @Test(arguments: [(tenant: "acme", connections: 1), (tenant: "other", connections: 2)])
+    func `that holds the same key as another shares its token, and its connection only within a tenant`(
+        tenant: String, connections: Int
+    ) async throws {
         try await EngineFixture.run { _, fixture in
             let first = try await fixture.makeQueue(devices: 5)
-            let second = try await fixture.makeQueue(tenant: "other", app: "com.other", devices: 5)
+            let second = try await fixture.makeQueue(tenant: tenant, app: "com.other", devices: 5)
             try await fixture.withEngine { _ in
                 try await fixture.startCampaign(first, key: "first")
                 try await fixture.startCampaign(second, key: "second")
@@ -298,37 +301,8 @@ import Transport
             let seen = await fixture.simulator.snapshot()
             #expect(seen.accepted == 10)
             #expect(seen.refused.isEmpty, "a second token within 20 minutes would be")
-            #expect(seen.connections == 1)
+            #expect(seen.connections == connections)
             #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
-        }
-    }
-}
-
-@Suite(.timeLimit(.minutes(5))) struct `An APNs that loses patience with errors` {
-    @Test func `is slowed down by and left again and again, without a loss or a repeat`() async throws {
-        try await EngineFixture.run { configuration in
-            configuration.rules.latency = .milliseconds(10) ... .milliseconds(10)
-            configuration.rules.outcomes = [OutcomeRule(.refuse(.init(.badDeviceToken)), share: 0.05)]
-            // A hundred errors or so; few streams, since what is in flight on a connection that is left is still
-            // answered over it.
-            configuration.streamLimit = 50
-            configuration.rules.connections = .init(endAfterErrors: 10, slowAfterErrors: 2)
-        } _: { _, fixture in
-            let queue = try await fixture.makeQueue(devices: 2000)
-            try await fixture.withEngine { settings in
-                settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))
-                settings.connections.stableTime = .zero
-            } _: { _ in
-                try await fixture.startCampaign(queue)
-                try await fixture.waitForCampaigns(within: .seconds(60))
-            }
-            let seen = await fixture.simulator.snapshot()
-            let progress = try await fixture.progress()
-            #expect(seen.connections > 4)
-            #expect(seen.repeated == 0)
-            #expect(seen.answeredFinally == 2000)
-            #expect(progress["rejected"] == seen.refused["BadDeviceToken"])
-            #expect((progress["delivered"] ?? 0) + (progress["rejected"] ?? 0) == 2000)
         }
     }
 }

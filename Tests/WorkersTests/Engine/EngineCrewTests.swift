@@ -13,7 +13,7 @@ import Transport
             ]
             let crew = EngineCrew(
                 addresses.map { address in
-                    Engine(settings: fixture.settings, database: address, masterKey: fixture.masterKey) {
+                    Engine(settings: fixture.settings, database: address, masterKeys: fixture.masterKeys) {
                         [events = fixture.events] in events.append($0)
                     }
                 })

@@ -15,19 +15,19 @@ final class EngineFixture {
     let database: TestDatabase
     let connection: PostgresConnection
     let simulator: Simulator
-    let masterKey: MasterKey
+    let masterKeys: MasterKeys
     private let authorities: TrustStore
     /// What the engines reported.
     let events = EventLog()
 
     private init(
-        database: TestDatabase, connection: PostgresConnection, simulator: Simulator, masterKey: MasterKey,
+        database: TestDatabase, connection: PostgresConnection, simulator: Simulator, masterKeys: MasterKeys,
         authorities: TrustStore
     ) {
         self.database = database
         self.connection = connection
         self.simulator = simulator
-        self.masterKey = masterKey
+        self.masterKeys = masterKeys
         self.authorities = authorities
     }
 
@@ -46,7 +46,7 @@ final class EngineFixture {
             let simulator = try await Simulator.start(configuration)
             let fixture = EngineFixture(
                 database: database, connection: try await database.connect(), simulator: simulator,
-                masterKey: try .random(), authorities: try TrustStore(adding: [simulator.authority.certificate]))
+                masterKeys: try .random(), authorities: try TrustStore(adding: [simulator.authority.certificate]))
             do {
                 try await body(actor, fixture)
             } catch {
@@ -93,7 +93,7 @@ final class EngineFixture {
         try await use(named: name, for: queue) { id in
             NewCredential(
                 kind: .token(teamID: teamID, keyID: keyID), environments: ["sandbox"],
-                sealed: try masterKey.seal(Array(key.pem().utf8), for: id.secretOwner))
+                sealed: try masterKeys.seal(Array(key.pem().utf8), for: id.secretOwner))
         }
     }
 
@@ -113,7 +113,7 @@ final class EngineFixture {
         return NewCredential(
             kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: identity.certificate.notAfter),
             environments: ["sandbox"],
-            sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
+            sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
     /// A certificate that nobody takes, as it is put into the row `id`.
@@ -122,7 +122,7 @@ final class EngineFixture {
         return NewCredential(
             kind: .certificate(topics: [queue.app], fingerprint: [2], notAfter: identity.certificate.notAfter),
             environments: ["sandbox"],
-            sealed: try masterKey.seal(Array(identity.pem().utf8), for: id.secretOwner))
+            sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
 
     /// The simulator's signing key, as it is put into the row `id`.
@@ -130,7 +130,7 @@ final class EngineFixture {
         let secret = Array(try simulator.authority.signingKey.pem().utf8)
         return NewCredential(
             kind: .token(teamID: TestAuthority.teamID, keyID: TestAuthority.keyID), environments: ["sandbox"],
-            sealed: try masterKey.seal(secret, for: id.secretOwner))
+            sealed: try masterKeys.seal(secret, for: id.secretOwner))
     }
 
     /// Sends a queue over the binary interface; its credential has to be a certificate.
@@ -165,7 +165,7 @@ final class EngineFixture {
         var settings = settings
         adjust(&settings)
         let engine = Engine(
-            settings: settings, database: address ?? database.address, masterKey: masterKey,
+            settings: settings, database: address ?? database.address, masterKeys: masterKeys,
             report: { [events] in events.append($0) })
         let running = Task.detached { try await engine.run() }
         let result: Result<Void, any Error>

@@ -40,4 +40,72 @@ import Testing
             }
         }
     }
+
+    @Test func `is set aside after three tries, sends nothing again meanwhile, and ends when an operator resumes it`()
+        async throws
+    {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 600)
+            try await fixture.startCampaign(queue)
+            // As soon as the first job ends, the ends of the campaign's first job are refused.
+            try await fixture.connection.runScript(
+                """
+                create function public.refuse() returns trigger language plpgsql as $$
+                begin
+                  if new.job_id = (select min(job_id) from pushq.body) then
+                    raise exception using errcode = '22000', message = 'not this one';
+                  end if;
+                  return new;
+                end $$;
+                create trigger refusal before insert on pushq.result for each row execute function public.refuse();
+                """)
+            try await fixture.withEngine {
+                $0.setAside.pause = .milliseconds(100)
+            } _: { _ in
+                try await eventually("that it is set aside", within: .seconds(60)) {
+                    fixture.events.contains("is set aside, since PostgreSQL refuses its end")
+                }
+                #expect(try await fixture.number("select count(*) from pushq.lease") == 0)
+                let (before, stuck) = (
+                    await fixture.simulator.snapshot().arrived,
+                    try await fixture.connection.stuckJobs(ofQueue: queue, limit: 10)
+                )
+                #expect(before == 600, "what was answered is kept, and not sent again")
+                #expect(stuck.map(\.recipientCount) == [500])
+                #expect(stuck.first?.problem.contains("not this one") == true)
+                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                #expect(try await fixture.connection.resumeJobs(ofQueue: queue, only: nil) == 1)
+                try await fixture.waitForCampaigns()
+                #expect(try await fixture.progress()["delivered"] == 600)
+                #expect(await fixture.simulator.snapshot().arrived == 600)
+            }
+        }
+    }
+
+    @Test func `for lack of a right, is not set aside: that is no fault of the job`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.runScript(
+                """
+                create sequence public.refusal_count;
+                create function public.count_refusal() returns trigger language plpgsql as $$
+                begin
+                  perform nextval('public.refusal_count');
+                  raise exception using errcode = '42501', message = 'permission denied';
+                end $$;
+                create trigger refusal before insert on pushq.result for each row execute function public.count_refusal();
+                """)
+            try await fixture.startCampaign(queue)
+            try await fixture.withEngine {
+                $0.setAside.pause = .milliseconds(100)
+            } _: { _ in
+                try await eventually("that it is tried again and again", within: .seconds(60)) {
+                    try await fixture.number("select last_value from public.refusal_count") > 4
+                }
+                #expect(try await fixture.number("select count(*) from pushq.stuck_job") == 0)
+                try await fixture.connection.runScript("drop trigger refusal on pushq.result")
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+        }
+    }
 }

@@ -129,7 +129,7 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         while let batch = dialogue.ending() {
             statements += 1
             let isRefused = batch.ids.contains(poison.jobID)
-            let consequences = dialogue.answer(isRefused ? .refused : written(batch.jobs), to: batch)
+            let consequences = dialogue.answer(isRefused ? .refused(problem: nil) : written(batch.jobs), to: batch)
             #expect(!consequences.hasAbandoned || batch.ids == [poison.jobID])
             hasAbandoned = hasAbandoned || consequences.hasAbandoned
         }
@@ -146,7 +146,8 @@ private func written(_ jobs: [HeldJob], isRepeated: Bool = false) -> Endings.Ans
         let poison = jobs[5].claim.key
         while let batch = dialogue.ending() {
             #expect(!batch.isEnd)
-            _ = dialogue.answer(batch.ids.contains(poison.jobID) ? .refused : written(batch.jobs), to: batch)
+            _ = dialogue.answer(
+                batch.ids.contains(poison.jobID) ? .refused(problem: nil) : written(batch.jobs), to: batch)
         }
         #expect(dialogue.jobs.count == 0)
         #expect(jobs.filter { dialogue.jobs.wasAbandoned($0.claim.key) }.map(\.claim.key) == [poison])

@@ -29,6 +29,8 @@ struct SettlementStore {
     /// Jobs whose end, and whose flush, is refused for good.
     var refusesEnd: Set<Int64> = []
     var refusesFlush: Set<Int64> = []
+    /// Jobs of which it refuses that they are given back when their end was refused.
+    var refusesSettingAside: Set<Int64> = []
     var pausedRoots: Set<Int64> = []
     var cancelled: Set<Int64> = []
 
@@ -42,11 +44,16 @@ struct SettlementStore {
             }
         case .yield(let jobs):
             if jobs.contains(where: { refusesEnd.contains($0.progress.key.jobID) }) { throw Refusal() }
-            return write(jobs, \.progress.key) { store, job in
-                store.waiting[job.progress.key.jobID] = Row(
-                    epoch: job.progress.key.epoch, watermark: job.progress.watermark, outcomes: job.progress.outcomes)
-            }
+            return write(jobs, \.progress.key) { $0.giveBack($1) }
+        case .setAside(let job, _):
+            if refusesSettingAside.contains(job.progress.key.jobID) { throw Refusal() }
+            return write([job], \.progress.key) { $0.giveBack($1) }
         }
+    }
+
+    private mutating func giveBack(_ job: YieldedLease) {
+        waiting[job.progress.key.jobID] = Row(
+            epoch: job.progress.key.epoch, watermark: job.progress.watermark, outcomes: job.progress.outcomes)
     }
 
     private mutating func write<Job>(
@@ -152,6 +159,7 @@ final class SettlementWorld {
                 epoch: 0, outcomes: [UInt8](repeating: 0, count: Int.random(in: 1...5, using: &generator)))
         }
         if chance(0.3) { store.refusesEnd = [Int64.random(in: 1...Int64(Self.jobsHeld), using: &generator)] }
+        if chance(0.5) { store.refusesSettingAside = store.refusesEnd }
         if chance(0.3) { store.refusesFlush = [Int64.random(in: 1...Int64(Self.jobsHeld), using: &generator)] }
     }
 
@@ -321,9 +329,9 @@ final class SettlementWorld {
         do throws(SettlementStore.Refusal) {
             let written = try store.carryOut(batch.statement)
             _ = settlement.note(.written(written, isRepeated: isRepeated), to: batch, now: now)
-            happened("ending")
+            if case .setAside = batch.statement { happened("set aside") } else { happened("ending") }
         } catch {
-            let consequences = settlement.note(.refused, to: batch, now: now)
+            let consequences = settlement.note(.refused(problem: chance(0.7) ? "refused" : nil), to: batch, now: now)
             happened("refused ending")
             if consequences.hasAbandoned { noteAbandoned(batch) }
         }
@@ -370,7 +378,7 @@ final class SettlementWorld {
     }
 
     private func checkTokens() {
-        for job in jobs.all where now >= job.claimedAt + settings.tokenAge && job.unsent > 0 {
+        for job in jobs.all where !job.isSettling && now >= job.claimedAt + settings.tokenAge && job.unsent > 0 {
             broken("job \(job.claim.key) is sent further with the tokens of long ago")
         }
         if jobs.all.contains(where: { $0.closing == .yielded(after: .zero) && now >= $0.claimedAt + settings.tokenAge })
@@ -439,7 +447,9 @@ final class SettlementWorld {
         if jobs.count > 0 { broken("\(jobs.count) jobs are held after a drain") }
         for (key, ordinals) in delivered where !excused.contains(key) {
             let id = key.jobID
-            guard let known = store.results[id] ?? store.waiting[id]?.outcomes else {
+            // One that was given back, claimed again and abandoned then is still leased, with what was known before.
+            let left = excused.contains { $0.jobID == id } ? store.leases[id]?.outcomes : nil
+            guard let known = store.results[id] ?? store.waiting[id]?.outcomes ?? left else {
                 broken("job \(id) is neither ended nor given back")
                 continue
             }

@@ -1,0 +1,145 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    fileprivate static let feedbackDays = Statement(
+        "feedback_days",
+        #"""
+        select k.day
+        from (
+          select to_date(right(c.relname, 8), 'YYYYMMDD') as day
+          from pg_inherits i
+          join pg_class c on c.oid = i.inhrelid
+          where i.inhparent = 'pushq.feedback'::regclass) k
+        where k.day between coalesce(($since::timestamptz at time zone 'UTC')::date, k.day)
+                        and coalesce(($until::timestamptz at time zone 'UTC')::date, k.day)
+        order by k.day
+        """#)
+
+    /// One step: looks at so many reports of one day, and brings devices back whose deactivation is among those that
+    /// are meant and is still in force. A device that was registered since is active already; of one that was
+    /// deactivated for another reason since, or again, or whose user has logged out, that is in force instead.
+    ///
+    /// As with a device that is brought back alone, reports from before no longer deactivate it.
+    fileprivate static let reactivateDevices = Statement(
+        "reactivate_devices",
+        #"""
+        with page as materialized (
+          select f.queue_id, f.id, f.device_id, f.reason, f.reported_at, f.recorded_at, f.root_id, f.verdict
+          from pushq.feedback f
+          where f.day = $day::date and f.queue_id = (select pushq.queue_id($queue)) and f.id > $after
+          order by f.id
+          limit $step),
+        meant as materialized (
+          select *
+          from page
+          where verdict = 'deactivated' and ($reason::smallint is null or reason = $reason)
+            and ($root::bigint is null or root_id = $root)
+            and ($since::timestamptz is null or recorded_at >= $since)
+            and ($until::timestamptz is null or recorded_at <= $until)),
+        in_force as materialized (
+          select distinct d.queue_id, d.id
+          from meant m
+          join pushq.device d on d.queue_id = m.queue_id and d.id = m.device_id
+          where not d.active and d.inactive_reason = m.reason and d.inactive_since = m.reported_at),
+        free as materialized (
+          select d.queue_id, d.id
+          from pushq.device d
+          join in_force i on i.queue_id = d.queue_id and i.id = d.id
+          where not $counts::boolean and not d.active
+          for no key update of d skip locked),
+        back as (
+          update pushq.device d
+          set active = true, inactive_since = null, inactive_reason = null, reactivated_at = clock_timestamp()
+          from free f
+          where d.queue_id = f.queue_id and d.id = f.id
+          returning d.id),
+        undone as (
+          update pushq.feedback f
+          set verdict = 'undone'
+          from meant m
+          where f.day = $day and f.queue_id = m.queue_id and f.id = m.id and m.device_id in (select id from free))
+        select (select max(id) from page) as last, (select count(*) from meant) as meant,
+               (select count(*) from in_force) as in_force, (select count(*) from back) as reactivated
+        """#)
+
+    fileprivate static let campaignRoot = Statement(
+        "campaign_root",
+        #"""
+        select q.id as queue_id, c.id as root
+        from (select pushq.queue_id($queue) as id) q
+        left join pushq.campaign c on c.queue_id = q.id and c.key = $key
+        """#)
+}
+
+/// Which deactivations are to be undone; nil stands for all.
+package struct DeactivationFilter: Sendable {
+    /// What APNs had answered.
+    package var reason: Reason?
+    /// The campaign or send that was answered so.
+    package var root: Int64?
+    /// When the answer was written down.
+    package var since: Date?
+    package var until: Date?
+
+    /// All that are on record.
+    package init() {}
+
+    fileprivate var period: Parameters { ["since": .time(since), "until": .time(until)] }
+}
+
+/// What came of undoing deactivations, or in a count, what would come of it.
+package struct Reactivation: Equatable, Sendable {
+    /// Reports that are meant and that had deactivated a device.
+    package var meant = 0
+    /// Devices that are inactive because of one of them.
+    package var inForce = 0
+    /// Devices that were brought back.
+    package var reactivated = 0
+
+    package init(meant: Int = 0, inForce: Int = 0, reactivated: Int = 0) {
+        self.meant = meant
+        self.inForce = inForce
+        self.reactivated = reactivated
+    }
+
+    /// Devices that another transaction has locked: doing it again finds them.
+    package var locked: Int { inForce - reactivated }
+}
+
+extension PostgresConnection {
+    /// Brings devices back that answers of APNs have deactivated, in steps that hold nobody up. What was done stays
+    /// done if it is interrupted, and doing it again does the rest.
+    /// - Parameters:
+    ///   - counts: only counts them.
+    ///   - step: reports that one step looks at.
+    ///   - progress: told after each step.
+    package func reactivateDevices(
+        inQueue queue: QueueName, _ filter: DeactivationFilter, counts: Bool, step: Int = 5000,
+        progress: (Reactivation) -> Void = { _ in }
+    ) async throws(PostgresError) -> Reactivation {
+        var sum = Reactivation()
+        for day in try await execute(.feedbackDays, filter.period).map({ $0.date("day") }) {
+            var last: Int64? = 0
+            while let after = last {
+                let parameters: Parameters = [
+                    "queue": .queue(queue), "day": .date(day), "after": .int8(after), "step": .int8(Int64(step)),
+                    "counts": .bool(counts), "reason": .int2(filter.reason.map { Int16($0.code) }),
+                    "root": .int8(filter.root),
+                ]
+                let row = try await execute(.reactivateDevices, parameters + filter.period).one()
+                last = row.optionalInt8("last")
+                sum.meant += row.count("meant")
+                sum.inForce += row.count("in_force")
+                sum.reactivated += row.count("reactivated")
+                progress(sum)
+            }
+        }
+        return sum
+    }
+
+    /// What the jobs of a campaign descend from; nil without such a campaign.
+    package func root(ofCampaign key: String, inQueue queue: QueueName) async throws(PostgresError) -> Int64? {
+        try await execute(.campaignRoot, ["queue": .queue(queue), "key": .text(key)]).one().optionalInt8("root")
+    }
+}

@@ -1,0 +1,75 @@
+package import FoundationEssentials
+package import QueueCore
+
+extension Statement {
+    /// The latest first.
+    static let stuckJobs = Statement(
+        "stuck_jobs",
+        #"""
+        select n.tenant, n.app, n.environment, s.job_id, j.root_id, c.key, j.recipient_count, j.send_by, s.tries,
+               s.set_aside_at, s.problem
+        from pushq.stuck_job s
+        join pushq.job j on j.queue_id = s.queue_id and j.id = s.job_id
+        join pushq.queue_name n on n.queue_id = s.queue_id
+        left join pushq.campaign c on c.queue_id = j.queue_id and c.id = j.campaign_id
+        where s.set_aside_at is not null and ($queue::text is null or s.queue_id = pushq.queue_id($queue))
+        order by s.set_aside_at desc, s.job_id desc
+        limit $limit
+        """#)
+
+    /// In the place that it had: one that is cancelled or too late ends as that.
+    static let resumeJobs = Statement(
+        "resume_jobs",
+        #"""
+        with due as (
+          update pushq.job j
+          set run_at = now()
+          from pushq.stuck_job s
+          where s.queue_id = pushq.queue_id($queue) and ($job::bigint is null or s.job_id = $job)
+            and s.set_aside_at is not null
+            and j.queue_id = s.queue_id and j.id = s.job_id
+          returning j.queue_id, j.id),
+        told as (
+          delete from pushq.stuck_job s using due d where s.queue_id = d.queue_id and s.job_id = d.id)
+        select (select count(*) from due) as resumed, pushq.wake(pushq.queue_id($queue))::text
+        """#)
+}
+
+/// A job that waits because PostgreSQL refuses its end.
+package struct StuckJob: Sendable {
+    package let queue: QueueName
+    package let id: Int64
+    package let rootID: Int64
+    /// Of a campaign.
+    package let campaignKey: String?
+    package let recipientCount: Int
+    package let sendBy: Date
+    /// How often its end was refused.
+    package let tries: Int
+    package let setAsideAt: Date
+    /// The last refusal.
+    package let problem: String
+}
+
+extension PostgresConnection {
+    /// Jobs that were set aside, of a queue or of all, the latest first.
+    package func stuckJobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [StuckJob] {
+        try await execute(.stuckJobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(StuckJob.init)
+    }
+
+    /// Has jobs that were set aside tried again: one, or all of the queue. Returns how many.
+    package func resumeJobs(ofQueue queue: QueueName, only id: Int64?) async throws(PostgresError) -> Int {
+        try await execute(.resumeJobs, ["queue": .queue(queue), "job": .int8(id)]).one().count("resumed")
+    }
+}
+
+extension StuckJob {
+    fileprivate init?(_ row: Row) {
+        guard let queue = QueueName(row) else { return nil }
+        self.init(
+            queue: queue, id: row.int8("job_id"), rootID: row.int8("root_id"), campaignKey: row.optionalText("key"),
+            recipientCount: Int(row.int2("recipient_count")), sendBy: row.time("send_by"),
+            tries: Int(row.int2("tries")),
+            setAsideAt: row.time("set_aside_at"), problem: row.text("problem"))
+    }
+}

@@ -1,0 +1,86 @@
+extension Statement {
+    /// Gives a job back whose end was refused, and remembers that: after `$most` refusals it is due at infinity, and
+    /// stays so until somebody resumes it. Before that it is tried again after a while, four times as long each time.
+    ///
+    /// Like every end it is fenced. A lease that somebody has locked is passed over.
+    static let setAside = Statement(
+        "set_aside",
+        #"""
+        with free as materialized (
+          select l.queue_id, l.job_id
+          from pushq.lease l
+          where l.queue_id = $queue_id and l.job_id = $job_id and l.epoch = $epoch and l.worker_id = $worker_id
+          for update skip locked),
+        noted as (
+          insert into pushq.stuck_job as s (queue_id, job_id, problem, set_aside_at)
+          select queue_id, job_id, $problem, case when $most::int = 1 then now() end
+          from free
+          on conflict on constraint stuck_job_pkey do update
+            set tries = s.tries + 1, problem = excluded.problem, refused_at = now(),
+                set_aside_at = case when s.tries + 1 >= $most then now() end
+          returning queue_id, job_id, tries, set_aside_at is not null as is_aside),
+        back as (
+          delete from pushq.lease l
+          using noted n
+          where l.queue_id = n.queue_id and l.job_id = n.job_id
+          returning l.*, n.tries, n.is_aside),
+        given_back as (
+          insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                                 recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+          select queue_id, job_id, lane,
+                 case when is_aside then 'infinity'
+                      else greatest(run_at, now() + $pause::interval * 4 ^ (tries - 1)) end,
+                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
+                 rescues + $rescues::smallint, epoch, at_most_once, $watermark::smallint, $outcomes
+          from back)
+        select is_aside, false as is_locked from back
+        union all
+        select false, true
+        from pushq.lease l
+        where l.queue_id = $queue_id and l.job_id = $job_id and l.epoch = $epoch and l.worker_id = $worker_id
+          and not exists (select from free)
+        """#)
+}
+
+/// What became of a job whose end PostgreSQL refuses.
+package enum SetAsideAnswer: Equatable, Sendable {
+    /// It waits, and is tried again.
+    case triedAgain
+    /// It is tried no more until somebody resumes it.
+    case setAside
+    /// Another transaction has locked its lease.
+    case locked
+    /// It is another worker's.
+    case lost
+}
+
+/// How often the end of a job may be refused.
+package struct SetAsidePolicy: Sendable {
+    /// Refusals after which it is tried no more.
+    package var most = 3
+    /// The time after which it is tried again for the first time.
+    package var pause = Duration.seconds(10)
+
+    package init() {}
+}
+
+extension PostgresConnection {
+    /// Gives a job back whose end PostgreSQL refuses, with what is known of its recipients.
+    /// - Parameter problem: why it is refused.
+    package func setAside(
+        _ job: YieldedLease, because problem: String, _ policy: SetAsidePolicy = SetAsidePolicy(), workerID: Int64
+    ) async throws(PostgresError) -> SetAsideAnswer {
+        let key = job.progress.key
+        let rows = try await execute(
+            .setAside,
+            [
+                "queue_id": .int4(key.queueID), "job_id": .int8(key.jobID), "epoch": .int4(key.epoch),
+                "worker_id": .int8(workerID), "problem": .text(problem), "most": .int4(Int32(policy.most)),
+                "pause": .interval(policy.pause), "rescues": .int2(Int16(job.addedRescues)),
+                "watermark": .int2(Int16(job.progress.watermark)), "outcomes": .bytea(job.progress.outcomes),
+            ])
+        guard let row = rows.first else { return .lost }
+        if row.bool("is_locked") { return .locked }
+        return row.bool("is_aside") ? .setAside : .triedAgain
+    }
+}

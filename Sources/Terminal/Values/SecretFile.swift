@@ -1,0 +1,40 @@
+import Foundation
+import Glibc
+
+/// A file that holds a secret: who but its owner can get at it.
+package struct SecretFile {
+    /// A file that others have access to, with its mode.
+    package enum Exposure: Equatable {
+        /// It belongs to this process's user, who can mend that.
+        case own(mode: Int)
+        /// It belongs to somebody else, and everybody may read or write it.
+        case others(mode: Int)
+    }
+
+    private let path: String
+
+    package init(_ path: String) {
+        self.path = path
+    }
+
+    /// What to say of a file that is exposed and read all the same; nil for one that is not.
+    package var warning: String? {
+        switch exposure {
+        case .own(let mode), .others(let mode): Messages.secretExposed(path, mode: mode)
+        case nil: nil
+        }
+    }
+
+    /// Nil for a file that is not exposed, and for what is no regular file: a pipe, standard input, or nothing at all.
+    package var exposure: Exposure? {
+        // A link has a mode of its own, which means nothing.
+        let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: target),
+            attributes[.type] as? FileAttributeType == .typeRegular,
+            let mode = (attributes[.posixPermissions] as? NSNumber)?.intValue,
+            let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
+        else { return nil }
+        if owner == geteuid() { return mode & 0o077 == 0 ? nil : .own(mode: mode) }
+        return mode & 0o006 == 0 ? nil : .others(mode: mode)
+    }
+}

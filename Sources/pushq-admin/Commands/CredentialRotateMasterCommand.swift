@@ -1,0 +1,82 @@
+import PostgresStore
+import Terminal
+
+struct CredentialRotateMasterCommand: Command {
+    static let name = "rotate-master"
+    static let summary = "Seals all credentials and provider tokens under the first master key."
+    static let discussion = """
+        PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, all of them open. Workers run \
+        meanwhile, with either key in front. To go to another master key:
+
+        1. Make one, add it below the old one, and restart the workers: now all of them can open both.
+        2. Put it above the old one, and run this command.
+        3. Restart the workers. When --dry-run says that all is sealed under the new key, remove the old one.
+
+        It works row by row. If it is interrupted, run it again.
+        """
+    static let examples = ["credential rotate-master --dry-run", "credential rotate-master"]
+
+    @Flag("Show how many secrets are sealed under which key, and change nothing.") var dryRun
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let masterKeys = try MasterKeySetting().keys(console)
+        let (done, counts) = try await database.session { store in
+            let bar = ProgressBar("sealed", total: nil, on: console)
+            defer { bar.finish() }
+            let done =
+                dryRun
+                ? Resealing() : try await store.reseal(under: masterKeys) { bar.update($0.credentials + $0.tokens) }
+            return (done, try await store.secretsByKey())
+        }
+        let standing = Standing(counts, under: masterKeys)
+        let sealed = "sealed \(Standing.text(done.credentials, done.tokens)) under master key \(masterKeys.first.name)"
+        console.show(
+            (dryRun ? [] : [sealed]).joined() + (dryRun ? "" : "; ") + standing.text,
+            json: [
+                "master_key": .string("\(masterKeys.first.name)"), "dry_run": .bool(dryRun),
+                "sealed_credentials": .integer(done.credentials), "sealed_tokens": .integer(done.tokens),
+                "keys": .array(counts.map(standing.json)),
+            ])
+        guard done.failures.isEmpty else {
+            throw Failure(
+                "\(NumberText.counted(done.failures.count, "secret")) could not be opened: "
+                    + done.failures.prefix(3).joined(separator: "; ") + (done.failures.count > 3 ? "; …" : ""))
+        }
+    }
+}
+
+/// Under which keys the secrets of a database are sealed.
+private struct Standing {
+    let counts: [SealedCount]
+    let keys: MasterKeys
+
+    init(_ counts: [SealedCount], under keys: MasterKeys) {
+        self.counts = counts
+        self.keys = keys
+    }
+
+    var text: String {
+        let total = Self.text(counts.reduce(0) { $0 + $1.credentials }, counts.reduce(0) { $0 + $1.tokens })
+        let others = counts.filter { $0.name != keys.first.name }
+        guard !others.isEmpty else { return "all of \(total) are sealed under \(keys.first.name)" }
+        let parts = others.map { other in
+            let isKnown = keys.names.contains(other.name)
+            return
+                "\(Self.text(other.credentials, other.tokens)) under \(other.name)\(isKnown ? "" : ", which is not given")"
+        }
+        return "of \(total), \(parts.joined(separator: ", and ")) instead of \(keys.first.name)"
+    }
+
+    func json(_ count: SealedCount) -> JSON {
+        [
+            "master_key": .string("\(count.name)"), "is_first": .bool(count.name == keys.first.name),
+            "is_known": .bool(keys.names.contains(count.name)), "credentials": .integer(count.credentials),
+            "provider_tokens": .integer(count.tokens),
+        ]
+    }
+
+    static func text(_ credentials: Int, _ tokens: Int) -> String {
+        "\(NumberText.counted(credentials, "credential")) and \(NumberText.counted(tokens, "provider token"))"
+    }
+}

@@ -1,0 +1,40 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// Deactivating and reactivating devices by their tokens.
+enum DeviceChanges {
+    /// The token of the examples.
+    static let exampleToken = String(repeating: "0123456789abcdef", count: 4)
+
+    /// All of them or, if one is not there, none.
+    static func set(
+        _ tokens: [DeviceToken], isActive: Bool, queue: QueueName, database: DatabaseOptions, console: Console
+    ) async throws {
+        guard !tokens.isEmpty else { throw UsageError("TOKENS is missing") }
+        let queue = queue
+        let changed = try await database.session { store in
+            try await store.transaction {
+                var changed = 0
+                for token in tokens {
+                    switch try await store.setDevice(token, inQueue: queue, isActive: isActive) {
+                    case .changed: changed += 1
+                    case .unchanged: break
+                    case .unknown: throw Failure.noDevice(token, inQueue: queue)
+                    }
+                }
+                return changed
+            }
+        }
+        console.show(
+            "\(isActive ? "reactivated" : "deactivated") \(changed) of \(tokens.count)",
+            json: ["queue": .string("\(queue)"), "devices": .integer(tokens.count), "changed": .integer(changed)])
+    }
+}
+
+extension Failure {
+    /// The token is not known in that queue.
+    static func noDevice(_ token: DeviceToken, inQueue queue: QueueName) -> Failure {
+        Failure("there is no device \(token.redacted) in \(queue); register it with: pushq-admin device register")
+    }
+}

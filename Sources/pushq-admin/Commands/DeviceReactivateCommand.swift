@@ -1,0 +1,100 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct DeviceReactivateCommand: Command {
+    static let name = "reactivate"
+    static let summary = "Reactivates devices: given tokens, or all that certain answers of APNs have deactivated."
+    static let discussion = """
+        Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \
+        registration: only the app knows that a token is in use.
+
+        Without tokens, it undoes deactivations that are on record ('feedback list'), which is for 30 days if nothing else is set: \
+        those with the reason, of the campaign or send, and of the time that the options name. Devices stay inactive that were \
+        deactivated for another reason since, whose user has logged out, or that were deactivated by hand. It shows how many \
+        there are; with --force it reactivates them, in steps. If it is interrupted, run it again.
+        """
+    static let examples = [
+        "device reactivate acme/com.acme.shop/production \(DeviceChanges.exampleToken)",
+        "device reactivate acme/com.acme.shop/production --campaign spring --reason BadDeviceToken",
+        "device reactivate acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --force",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("Device tokens, in hexadecimal.") var tokens: [DeviceToken]
+    @Option("Those that APNs' answer with this reason has deactivated.") var reason: DeviceReason?
+    @Option("Those that answers to this campaign have deactivated.", "KEY") var campaign: String?
+    @Option("Those that answers to this send have deactivated.", "NUMBER") var send: Int?
+    @Option("Those of answers from this time on.") var since: Moment?
+    @Option("Those of answers up to this time.") var until: Moment?
+    @Flag("Show how many there are, and change nothing.") var dryRun
+    @Flag("Reactivate them, however many there are.") var force
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let isFiltered = reason != nil || campaign != nil || send != nil || since != nil || until != nil
+        guard isFiltered || !tokens.isEmpty else {
+            throw UsageError(
+                "give TOKENS, or which deactivations to undo: --reason, --campaign, --send, --since or --until")
+        }
+        guard !isFiltered || tokens.isEmpty else {
+            throw UsageError("TOKENS cannot be used together with --reason, --campaign, --send, --since and --until")
+        }
+        guard campaign == nil || send == nil else { throw UsageError("--campaign and --send cannot be used together") }
+        guard !(dryRun && force) else { throw UsageError("--dry-run and --force cannot be used together") }
+        if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
+        if isFiltered { return try await undo(console) }
+        guard !dryRun, !force else { throw UsageError("--dry-run and --force are not for TOKENS") }
+        try await DeviceChanges.set(tokens, isActive: true, queue: queue, database: database, console: console)
+    }
+
+    private func undo(_ console: Console) async throws {
+        let (queue, campaign, counts) = (queue, campaign, !force)
+        var meant = DeactivationFilter()
+        (meant.reason, meant.root) = (reason?.reason, send.map(Int64.init))
+        (meant.since, meant.until) = (since?.date, until?.date)
+        let filter = meant
+        let result = try await database.session { store in
+            var filter = filter
+            if let campaign {
+                guard let root = try await store.root(ofCampaign: campaign, inQueue: queue) else {
+                    throw Failure(
+                        "there is no campaign “\(campaign)” in \(queue); list them with: pushq-admin campaign list")
+                }
+                filter.root = root
+            }
+            let bar = ProgressBar("deactivations", total: nil, on: console)
+            defer { bar.finish() }
+            return try await store.reactivateDevices(inQueue: queue, filter, counts: counts) { bar.update($0.meant) }
+        }
+        if counts, !dryRun, result.inForce > 0 {
+            throw Failure("\(text(of: result)); nothing was changed: pass --force to reactivate them")
+        }
+        console.show(
+            text(of: result),
+            json: [
+                "queue": .string("\(queue)"), "deactivations": .integer(result.meant),
+                "in_force": .integer(result.inForce),
+                "reactivated": .integer(result.reactivated), "dry_run": .bool(counts),
+            ])
+        if force, result.locked > 0 {
+            throw Failure("other transactions have locked \(NumberText.counted(result.locked, "device")); run it again")
+        }
+    }
+
+    private func text(of result: Reactivation) -> String {
+        let found =
+            "\(NumberText.counted(result.inForce, "device")) inactive because of \(NumberText.counted(result.meant, "deactivation"))"
+        return force ? "reactivated \(NumberText.grouped(result.reactivated)) of \(found)" : found
+    }
+}
+
+/// Answers of APNs that deactivate a device.
+enum DeviceReason: String, ArgumentChoice {
+    case badDeviceToken = "BadDeviceToken"
+    case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+    case unregistered = "Unregistered"
+    case expiredToken = "ExpiredToken"
+
+    var reason: Reason { .named(rawValue) }
+}
