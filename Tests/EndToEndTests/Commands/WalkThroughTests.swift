@@ -65,9 +65,11 @@ private struct Hand: Sendable {
 
     init(database: String) async throws {
         folder = try TemporaryFolder()
+        let masterKeyFile = try folder.write(String(repeating: "5c", count: 32) + "\n", to: "master.key")
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: masterKeyFile)
         environment = [
             "PUSHQ_DATABASE_URL": try await TestServer.shared().connectionString(database: database),
-            "PUSHQ_MASTER_KEY_FILE": try folder.write(String(repeating: "5c", count: 32) + "\n", to: "master.key"),
+            "PUSHQ_MASTER_KEY_FILE": masterKeyFile,
         ]
     }
 
