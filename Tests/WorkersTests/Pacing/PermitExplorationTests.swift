@@ -285,7 +285,8 @@ private struct PermitWorld {
         try await withDatabase { _, database in
             let connection = try await database.connect()
             var reached: [String: Int] = [:]
-            for seed in seeds(6) {
+            // No more of them in CI, as each takes seconds of PostgreSQL.
+            for seed in 1...5 as ClosedRange<UInt64> {
                 var world = PermitWorld(seed: seed, seconds: 20)
                 try await world.run(on: connection)
                 if let broken = world.broken {
