@@ -46,7 +46,7 @@ final class EngineStore {
     /// - Parameter refused: told what PostgreSQL refuses, if it does.
     @discardableResult
     func persist<Result>(
-        refused: (PostgresError) -> Void = { _ in }, _ body: (PostgresConnection) async throws -> Result
+        _ body: (PostgresConnection) async throws -> Result, refused: (PostgresError) -> Void = { _ in }
     ) async -> Result? {
         var attempt = 0
         while true {

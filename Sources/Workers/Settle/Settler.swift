@@ -105,7 +105,7 @@ final class Settler {
     private func write(_ batch: Endings.Batch) async -> Endings.Answer {
         var tries = 0
         var refusal: PostgresError?
-        let written = await store.persist(refused: { refusal = $0 }) { connection in
+        let written = await store.persist { connection in
             tries += 1
             switch batch.statement {
             case .endJobs(let jobs): return try await connection.endJobs(jobs, workerID: workerID)
@@ -117,6 +117,8 @@ final class Settler {
                 let key = lease.progress.key
                 return WrittenLeases(keys: answer == .locked ? [] : [key], locked: answer == .locked ? [key] : [])
             }
+        } refused: {
+            refusal = $0
         }
         if let written { return .written(written, isRepeated: tries > 1) }
         if store.hasGivenUp { return .givenUp }

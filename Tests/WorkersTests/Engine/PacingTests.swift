@@ -33,10 +33,10 @@ import Transport
             let record = try SimulatorRecord(path: file)
             let times = record.arrivals
             #expect(times.count == 1500)
-            // A permit may be used 100 ms late, and on a busy machine an arrival be noted as late: 25 more, twice.
-            #expect(record.maximumPerSecond <= 250 + 10 + 50, "a second went over rate and burst")
+            // A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms late.
+            #expect(record.maximumPerSecond <= 250 + 10 + 100, "a second went over rate and burst")
             let seconds = Double(times[1499] - times[0]) / 1e6
-            #expect(1500 <= 250 * seconds + 10 + 50, "all together went over rate and burst, in \(seconds) s")
+            #expect(1500 <= 250 * seconds + 10 + 100, "all together went over rate and burst, in \(seconds) s")
             // A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best
             // three seconds. The burst at the beginning is not the rate's.
             let best = SimulatorRecord.maximumCount(of: times[100...], within: 3_000_000)
@@ -89,11 +89,11 @@ import Transport
         }
     }
 
-    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted as
-    /// late. A worker that a busy machine keeps waiting lets permits lapse, so the rate is looked for in the best three
-    /// seconds after the burst.
+    /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
+    /// late: a permit that is used twice would show more. A worker that a busy machine keeps waiting lets permits lapse,
+    /// so the rate is looked for in the best three seconds after the burst.
     private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
-        let late = rate / 5
+        let late = rate * 0.4
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
         #expect(Double(second) <= rate + burst + late, "a second went over rate and burst")
         let all = Double(times.last! - times[0]) / 1e6
