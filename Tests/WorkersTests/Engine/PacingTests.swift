@@ -90,8 +90,8 @@ import Transport
     }
 
     /// Expects that a rate was held. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
-    /// late: a permit that is used twice would show more. A worker that a busy machine keeps waiting lets permits lapse,
-    /// so the rate is looked for in the best three seconds after the burst.
+    /// late: a permit that is used twice would show more. A worker that a busy machine keeps waiting lets permits
+    /// lapse, so the rate is looked for in the best three seconds after the burst.
     private func expect(_ rate: Double, burst: Double, by times: [Int], atLeast share: Double) {
         let late = rate * 0.4
         let second = SimulatorRecord.maximumCount(of: times[...], within: 1_000_000)
