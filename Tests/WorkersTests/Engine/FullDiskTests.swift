@@ -24,15 +24,15 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 100)
             try await fixture.connection.runScript(Self.fullDisk)
             try await fixture.withEngine { settings in
-                settings.lease = .seconds(1)
-                settings.rescueGrace = .milliseconds(100)
+                settings.lease = .seconds(3)
+                settings.rescueGrace = .seconds(1)
             } _: { _ in
                 try await fixture.startCampaign(queue)
                 try await eventually("the worker reports it") { fixture.events.contains("could not extend file") }
                 // Long past the lease that its last flush gave it.
                 try await eventually("the lease has been renewed for some time", within: .seconds(30)) {
                     try await fixture.number(
-                        "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '5 s'"
+                        "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '7 s'"
                     ) == 1
                 }
                 try await fixture.connection.runScript("drop trigger full_disk on pushq.result")
@@ -48,8 +48,8 @@ import Transport
             let queue = try await fixture.makeQueue(devices: 100)
             try await fixture.connection.runScript(Self.fullDisk)
             try await fixture.withEngine { settings in
-                settings.lease = .seconds(1)
-                settings.rescueGrace = .milliseconds(100)
+                settings.lease = .seconds(3)
+                settings.rescueGrace = .seconds(1)
                 settings.drain = .seconds(60)
             } _: { engine in
                 try await fixture.startCampaign(queue)
@@ -57,7 +57,7 @@ import Transport
                 await engine.drain()
                 try await eventually("its lease has been renewed for some time", within: .seconds(30)) {
                     try await fixture.number(
-                        "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '6 s'"
+                        "select count(*) from pushq.lease where epoch = 1 and deadline > (select max(created_at) from pushq.campaign) + interval '8 s'"
                     ) == 1
                 }
                 try await fixture.connection.runScript("drop trigger full_disk on pushq.result")
