@@ -36,8 +36,9 @@ UNDER_WAY = 5.0
 # The same where the recording APNs is kept busy: it reads some three thousand a second, and each worker may have ten thousand under way.
 UNDER_WAY_OF_MANY = 15.0
 MANY = 100_000
-# How long an answer may wait until it is written down.
+# How long an answer may wait until it is written down: by itself, and where the database was busy or away.
 UNWRITTEN = 1.0
+UNWRITTEN_AT_MOST = 3.0
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
 SILENCE = 4.0
@@ -275,10 +276,11 @@ class Model:
 
     def may_be_unread(self, arrival):
         """Its connection ended so soon after its answer that the worker may not have read it, or not have trusted in
-        silence yet; or the worker was stopped for longer than its leases last before it had written the answer down, and
-        what it knows then nobody takes from it."""
+        silence yet; or the worker was killed before it had written the answer down; or it was stopped for longer than its
+        leases last before it had, and what it knows then nobody takes from it."""
+        unwritten = {"killed": UNWRITTEN_AT_MOST, "stopped": UNWRITTEN}
         for kind, door, since, until in self.history.faults:
-            if kind == "stopped" and door == arrival.door and since - UNWRITTEN <= arrival.answered_at <= until:
+            if kind in unwritten and door == arrival.door and since - unwritten[kind] <= arrival.answered_at <= until:
                 return True
         if arrival.connection in self.record.packets:
             return False

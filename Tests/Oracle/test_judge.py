@@ -39,6 +39,7 @@ class Play:
 
     def __init__(self):
         self.events, self.arrivals, self.entries, self.feedback, self.lapsed = [], [], {}, [], []
+        self.faults = []
         self.now = START
         self.roots = 100
         self.ends = {}
@@ -262,7 +263,7 @@ def findings(play, alter=None):
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
-    model = Model(episode, History(play.events), record, certificates, fanned_out, ends)
+    model = Model(episode, History(play.events, play.faults), record, certificates, fanned_out, ends)
     return judge(model, record, books, play.lease)
 
 
@@ -568,6 +569,23 @@ class TheJudge(unittest.TestCase):
 
         for alter in (lapse, lose):
             self.assertNotIn("sent twice", {finding.kind for finding in findings(Play(), alter)})
+
+    def test_takes_only_the_last_answers_of_a_killed_worker_for_forgotten(self):
+        def kill(seconds):
+            def alter(play, books):
+                killed_at = arrival(play, play.list, B).answered_at + seconds
+                play.faults.append(("killed", "production/1", killed_at, killed_at + 0.01))
+                set_entry("list", B, kind="unknown", reason="")(play, books)
+                forget_feedback(play, books)
+                del books.listed[SHOP.name]["Unregistered", "deactivated"]
+                books.devices[SHOP.name, B] = DeviceRow(True, None, "user")
+                books.exported[SHOP.name].append(B)
+
+            return alter
+
+        # The play's counts are not of interest: they still include the answer.
+        self.assertEqual({finding.kind for finding in findings(Play(), kill(2))} - {"sum"}, set())
+        self.assertEqual({finding.kind for finding in findings(Play(), kill(4))} - {"sum"}, {"outcome", "device"})
 
     def test_does_not_take_a_repeat_of_what_a_flush_before_had_known(self):
         def lapse(play, books):
