@@ -20,6 +20,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+import math
 import random
 import signal
 import ssl
@@ -196,6 +197,14 @@ class Record:
     packets: set  # connections of the binary interface that ended with an error, which speaks for all before it
     errors: list  # what was no HTTP/2, or no request of APNs
     late: list = dataclasses.field(default_factory=list)  # (from, until) in which a busy machine kept it from reading
+
+    def may_have_ended(self, connection):
+        """The first moment at which its client may have closed it: where it was kept from reading, it read first what had
+        been sent before, and saw the end a round later."""
+        end = self.connection_ends.get(connection, math.inf)
+        for _ in range(2):
+            end = min([since for since, until in self.late if since < end <= until], default=end)
+        return end
 
 
 def read_record(path):

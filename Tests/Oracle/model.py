@@ -284,7 +284,7 @@ class Model:
                 return True
         if arrival.connection in self.record.packets:
             return False
-        end = self.record.connection_ends.get(arrival.connection, math.inf)
+        end = self.record.may_have_ended(arrival.connection)
         return end < arrival.answered_at + (SILENCE if arrival.is_binary else 0.5)
 
     def change(self, event, queue, token, active, registers="no", user=None):

@@ -39,7 +39,7 @@ class Play:
 
     def __init__(self):
         self.events, self.arrivals, self.entries, self.feedback, self.lapsed = [], [], {}, [], []
-        self.faults = []
+        self.faults, self.late = [], []
         self.now = START
         self.roots = 100
         self.ends = {}
@@ -259,7 +259,7 @@ def findings(play, alter=None):
     books = play.books()
     if alter:
         alter(play, books)
-    record = Record(play.arrivals, play.ends, set(), [])
+    record = Record(play.arrivals, play.ends, set(), [], play.late)
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
@@ -567,7 +567,14 @@ class TheJudge(unittest.TestCase):
             play.arrivals[-1].connection = 9
             play.ends[1] = arrival(play, play.alert, A).answered_at + 0.1
 
-        for alter in (lapse, lose):
+        def lose_late(play, books):
+            """Its end is seen two rounds of ten seconds behind it."""
+            lose(play, books)
+            play.ends[1] += 15
+            answered = arrival(play, play.alert, A).answered_at
+            play.late = [(answered - 2, answered + 8), (answered + 8, answered + 18)]
+
+        for alter in (lapse, lose, lose_late):
             self.assertNotIn("sent twice", {finding.kind for finding in findings(Play(), alter)})
 
     def test_takes_only_the_last_answers_of_a_killed_worker_for_forgotten(self):
@@ -586,6 +593,15 @@ class TheJudge(unittest.TestCase):
         # The play's counts are not of interest: they still include the answer.
         self.assertEqual({finding.kind for finding in findings(Play(), kill(2))} - {"sum"}, set())
         self.assertEqual({finding.kind for finding in findings(Play(), kill(4))} - {"sum"}, {"outcome", "device"})
+
+    def test_does_not_take_a_repeat_over_a_connection_that_lasted(self):
+        def lose(play, books):
+            duplicate("alert", A)(play, books)
+            answered = arrival(play, play.alert, A).answered_at
+            play.ends[1] = answered + 15
+            play.late = [(answered + 1, answered + 8), (answered + 8, answered + 18)]
+
+        self.assertIn("sent twice", {finding.kind for finding in findings(Play(), lose)})
 
     def test_does_not_take_a_repeat_of_what_a_flush_before_had_known(self):
         def lapse(play, books):
