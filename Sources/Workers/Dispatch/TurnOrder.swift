@@ -55,36 +55,28 @@ struct TurnOrder<Queue: Contender> {
         sinkGroup(at: 0)
     }
 
-    private mutating func sinkQueue(at start: Int, ofGroup group: Int) {
-        var place = start
-        while let child = Self.firstChild(
-            of: place, count: groups[group].queues.count,
-            { one, other in
-                groups[group].queues[one].turn.precedes(groups[group].queues[other].turn)
-            }), groups[group].queues[child].turn.precedes(groups[group].queues[place].turn)
-        {
-            groups[group].queues.swapAt(place, child)
-            place = child
-        }
+    private mutating func sinkQueue(at place: Int, ofGroup group: Int) {
+        groups[group].queues.sink(at: place) { $0.turn.precedes($1.turn) }
     }
 
-    private mutating func sinkGroup(at start: Int) {
-        var place = start
-        while let child = Self.firstChild(
-            of: place, count: groups.count,
-            { one, other in
-                groups[one].tenant.turn.precedes(groups[other].tenant.turn)
-            }), groups[child].tenant.turn.precedes(groups[place].tenant.turn)
-        {
-            groups.swapAt(place, child)
-            place = child
-        }
+    private mutating func sinkGroup(at place: Int) {
+        groups.sink(at: place) { $0.tenant.turn.precedes($1.tenant.turn) }
     }
+}
 
-    /// The one of the two below a place of a heap that comes first.
-    private static func firstChild(of place: Int, count: Int, _ precedes: (Int, Int) -> Bool) -> Int? {
-        let (left, right) = (2 * place + 1, 2 * place + 2)
-        if right < count, precedes(right, left) { return right }
-        return left < count ? left : nil
+extension Array {
+    /// Moves an element of a heap down until none of the two below it precedes it.
+    @inline(__always)
+    fileprivate mutating func sink(at start: Int, precedes: (Element, Element) -> Bool) {
+        var place = start
+        while true {
+            var first = place
+            for child in 2 * place + 1...2 * place + 2 where child < count && precedes(self[child], self[first]) {
+                first = child
+            }
+            guard first != place else { return }
+            swapAt(place, first)
+            place = first
+        }
     }
 }
