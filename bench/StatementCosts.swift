@@ -40,8 +40,8 @@ struct StatementCosts {
 
     private static func seed(_ store: PostgresConnection, scale: Int) async throws {
         let script = """
-            do $$ declare s text; begin
-              for s in select statement from pushq.partitions_to_make(pushq.today() - 7, 7) loop execute s; end loop;
+            do $$ begin
+              while pushq.make_partition(pushq.today() - 7, 7) is not null loop end loop;
             end $$;
             insert into pushq.tenant (name) select 't' || i from generate_series(1, \(queues * scale)) i;
             insert into pushq.app (tenant_id, bundle_id) select id, 'com.' || name from pushq.tenant;

@@ -9,7 +9,7 @@ extension `Real processes` {
             try await withRig { rig in
                 let role = "one_connection"
                 try await rig.run(
-                    "create role \(role) login connection limit 1; grant pg_read_all_data to \(role)")
+                    "create role \(role) login connection limit 1; grant pushq_worker to \(role)")
                 let url = rig.postgres.connectionString(database: rig.database) + " user=\(role)"
                 let worker = try rig.startWorker(database: url, ["--engines", "2", "--drain", "1s"])
                 try await worker.says("started")

@@ -102,7 +102,7 @@ class Books:
 
 TRIGGER = """
 create table public.oracle_lapsed (like pushq.lease);
-create function public.oracle_keep_lapsed() returns trigger language plpgsql as $$
+create function public.oracle_keep_lapsed() returns trigger language plpgsql security definer as $$
 begin
   insert into public.oracle_lapsed select old.*;
   return null;

@@ -124,8 +124,8 @@ class Postgres:
         self.process.send_signal(signal.SIGQUIT if crashes else signal.SIGINT)
         self.process.wait(60)
 
-    def address(self, database):
-        return f"host={self.folder} port=5432 user=pushq dbname={database}"
+    def address(self, database, user="pushq"):
+        return f"host={self.folder} port=5432 user={user} dbname={database}"
 
 
 class Authority:
@@ -222,7 +222,7 @@ class Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=stack.environment,
+                env=stack.environment | {"PUSHQ_DATABASE_URL": stack.postgres.address(stack.database, "sender")},
                 preexec_fn=dies_with_parent(signal.SIGKILL),
             )
 
@@ -275,8 +275,16 @@ class Stack:
             connection.autocommit = True
             connection.cursor().execute(f"create database {self.database}")
         self.command(self.admin, "migrate")
+        self.make_worker_login()
 
     # MARK: The database
+
+    def make_worker_login(self):
+        """Workers may do no more than they need. Episodes share the server, and so its logins."""
+        self.query(
+            "do $$ begin create role sender login; exception when duplicate_object or unique_violation then null; end $$"
+        )
+        self.command(self.admin, "worker", "grant", "sender")
 
     def connect(self):
         """The producer's connection; another one when the last was cut off."""

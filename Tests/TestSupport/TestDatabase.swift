@@ -27,12 +27,20 @@ package final class TestDatabase {
     /// A new connection of another login than the superuser, closed when the test ends.
     package func connect(login: String) async throws -> PostgresConnection {
         let address = try DatabaseAddress(
-            url: await TestServer.shared().connectionString(database: name)
-                .replacing("user=\(TestServer.superuser)", with: "user=\(login)"), environment: [:])
+            url: await TestServer.shared().connectionString(database: name, user: login), environment: [:])
         let connection = try await PostgresConnection.connect(
             to: address, as: "test", on: loop, within: TestServer.patience)
         connections.append(connection)
         return connection
+    }
+
+    /// How a login reaches it that is a member of `pushq_worker` and may do nothing else.
+    package var workerAddress: DatabaseAddress {
+        get async throws {
+            try DatabaseAddress(
+                url: await TestServer.shared().connectionString(database: name, user: TestServer.workerLogin),
+                environment: [:])
+        }
     }
 
     func closeConnections() {
@@ -66,6 +74,7 @@ private let migratedTemplate = Task {
             to: address, as: "tests", on: actor.loop, within: TestServer.patience)
         defer { connection.close() }
         _ = try await Migrator(connection).run()
+        try await connection.makeWorkerLogin()
     }
     return name
 }
@@ -115,7 +124,24 @@ private func administer(_ sql: String) async throws {
     }
 }
 
+extension PostgresConnection {
+    /// Makes ``TestServer/workerLogin`` unless the server has it, and lets it run workers.
+    package func makeWorkerLogin() async throws {
+        try await runScript(
+            """
+            do $$ begin
+              create role \(TestServer.workerLogin) login;
+            exception when duplicate_object or unique_violation then null;
+            end $$
+            """)
+        try await setWorker(TestServer.workerLogin, isGranted: true)
+    }
+}
+
 extension TestServer {
+    /// A login of workers, which has the rights that they need and no others.
+    package static let workerLogin = "only_worker"
+
     /// How to reach one of the server's databases.
     package static func address(database: String) async throws -> DatabaseAddress {
         try DatabaseAddress(url: await shared().connectionString(database: database), environment: [:])

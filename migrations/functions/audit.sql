@@ -113,7 +113,7 @@ end $$;
 
 -- Deletes up to `step` entries that are older than they are kept. Returns how many.
 create or replace function pushq.forget_audit(step int) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   gone bigint;
 begin

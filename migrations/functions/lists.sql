@@ -98,7 +98,7 @@ end $$;
 -- The lists whose members are not needed any more: their campaign has fanned out or has another list, or they have
 -- had no campaign for a day.
 create or replace function pushq.lists_to_forget() returns table (queue_id int, list_id bigint)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   -- Marked first, so that no caller adds to a list, or starts a campaign with it, when some members are gone.
   update pushq.list l set abandoned = true
@@ -116,7 +116,7 @@ end $$;
 -- Deletes up to `step` members of a list behind the device `after`, and the list with the last of them. Returns the
 -- last one's device, or null when there are none left.
 create or replace function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   upto bigint;
 begin

@@ -1,15 +1,13 @@
--- The days of history: which to make, and which to drop.
+-- The days of history: which to make, and which to drop. The tables belong to the schema's owner, and whoever owns a
+-- table can have others run code, by a trigger for example. So workers do not own them: they call functions that have
+-- the owner's rights.
 
 -- The partitions that should exist on `today` and do not: today's, yesterday's (a transaction begun before midnight
--- writes there) and `ahead` days more. The caller runs each statement by itself.
-create or replace function pushq.partitions_to_make(today date, ahead int) returns table (statement text)
+-- writes there) and `ahead` days more.
+create or replace function pushq.partitions_to_make(today date, ahead int)
+returns table (parent text, name text, day date)
 language sql stable as $$
-  select unnest(array[
-    format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent),
-    -- The worker that makes it may be another login than the one that owns the schema.
-    format('alter table pushq.%I owner to %I', name,
-           pg_get_userbyid((select relowner from pg_class where oid = format('pushq.%I', parent)::regclass))),
-    format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1)])
+  select parent, name, day
   from unnest(array['body', 'feedback', 'message', 'result']) parent,
        generate_series(-1, ahead) n,
        lateral (select $1 + n as day) d,
@@ -20,21 +18,41 @@ language sql stable as $$
   order by day, parent
 $$;
 
+-- The day that a caller names, or the database's own if it names none. Only the schema's owner may be far ahead of it:
+-- a worker that was could have all of history dropped.
+create or replace function pushq.upkeep_day(today date) returns date
+language sql stable as $$
+  select case when pg_has_role(pushq.caller()::name, current_user, 'usage') then coalesce($1, pushq.today())
+              else least(coalesce($1, pushq.today()), pushq.today() + 1) end
+$$;
+
+-- Makes one of these partitions. Returns its name, or null if none is missing. `attach` takes SHARE UPDATE EXCLUSIVE on
+-- the table, which keeps no enqueue waiting.
+create or replace function pushq.make_partition(today date, ahead int) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '500ms' as $$
+declare
+  missing record;
+begin
+  select * into missing from pushq.partitions_to_make(pushq.upkeep_day(today), least(ahead, 31)) limit 1;
+  if not found then
+    return null;
+  end if;
+  execute format('create table if not exists pushq.%I (like pushq.%I including all)', missing.name, missing.parent);
+  execute format('alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)',
+                 missing.parent, missing.name, missing.day, missing.day + 1);
+  return missing.name;
+end $$;
+
 -- The partitions older than `keep` days, or `keep_feedback` days for feedback, that nothing waits for: no job, no lease
--- and no campaign that is still being fanned out names the day. Dropped with `detach … concurrently`, which cannot run
--- in a transaction, so the caller runs it. `state` is where an earlier round got to: 'attached', 'pending' (a detach
--- that was interrupted and blocks the next one until it is finalized), or 'detached' (and not dropped: nothing else
--- would ever find it again).
+-- and no campaign that is still being fanned out names the day. Also those that somebody has detached and not dropped:
+-- nothing else would ever find them again.
 --
 -- `job` is read from end to end, but only while a day is due to be dropped.
-create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int)
-returns table (parent text, name text, state text)
+create or replace function pushq.partitions_to_drop(today date, keep int, keep_feedback int) returns table (name text)
 language sql stable as $$
-  select d.parent, c.relname,
-         case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'pending' else 'attached' end
+  select c.relname
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
-  left join pg_inherits i on i.inhrelid = c.oid
   cross join lateral (select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day) d
   where n.nspname = 'pushq' and c.relkind = 'r' and c.relname ~ '^(body|feedback|message|result)_[0-9]{8}$'
     and d.day < $1 - case d.parent when 'feedback' then $3 else $2 end
@@ -45,12 +63,30 @@ language sql stable as $$
   order by d.day, d.parent
 $$;
 
+-- Drops one of these partitions. `keep` and `keep_feedback` are the defaults; what a tenant keeps longer is kept.
+-- Returns its name, or null if none is left.
+--
+-- That takes all of the history's table for a moment. While another transaction has it open, all who come later wait
+-- for as long as this waits: 50 ms. Then it fails, and the caller tries again later (docs/decisions.md).
+create or replace function pushq.drop_partition(today date, keep int, keep_feedback int) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp set lock_timeout = '50ms' as $$
+declare
+  longest record;
+  old     text;
+begin
+  select * into longest from pushq.longest_retention(keep, keep_feedback) l(days, feedback_days);
+  select d.name into old
+  from pushq.partitions_to_drop(pushq.upkeep_day(today), longest.days, longest.feedback_days) d
+  limit 1;
+  if found then
+    execute format('drop table pushq.%I', old);
+  end if;
+  return old;
+end $$;
+
 -- Producers need today's partitions before the first worker looks after them.
 do $$
-declare
-  step record;
 begin
-  for step in select statement from pushq.partitions_to_make(pushq.today(), 4) loop
-    execute step.statement;
+  while pushq.make_partition(pushq.today(), 4) is not null loop
   end loop;
 end $$;

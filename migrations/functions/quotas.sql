@@ -120,7 +120,8 @@ end $$;
 -- Not more waiting jobs are read than the quota allows recipients. By indexes only: for each queue's newest rows, with
 -- statistics that are older than these, a scan of the whole table looks cheaper.
 create or replace function pushq.count_usage(tenant int, anew boolean default false) returns void
-language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   quota  pushq.tenant_quota;
   used   pushq.tenant_usage;
@@ -192,7 +193,7 @@ end $$;
 
 -- The tenants of which something is to be counted. Forgets calls of which nobody asks any more.
 create or replace function pushq.tenants_to_count() returns setof int
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from pushq.call c where c.called_at < clock_timestamp() - interval '10 seconds';
   insert into pushq.tenant_usage (tenant_id)

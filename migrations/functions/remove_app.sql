@@ -71,7 +71,7 @@ end $$;
 create or replace function pushq.clear_queue(
   q int, from_table text, after bigint, step int, out gone bigint, out last bigint
 )
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   key text := case
     when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record', 'cancelled') then 'id'
@@ -96,10 +96,13 @@ end $$;
 
 -- Deletes up to `step` keys of sends of a removed queue. Returns how many.
 create or replace function pushq.clear_send_keys(q int, step int) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   gone bigint;
 begin
+  if exists (select from pushq.queue k where k.id = q) then
+    raise exception using errcode = 'PQ400', message = format('queue %s is not removed', q);
+  end if;
   delete from pushq.send_key k
   where k.ctid = any (array(select o.ctid from pushq.send_key o where o.queue_id = q limit step));
   get diagnostics gone = row_count;
@@ -109,7 +112,7 @@ end $$;
 -- The days of history that there are, in an order in which `pushq.clear_day` leaves nothing: recipients come before
 -- their messages.
 create or replace function pushq.days_of_history() returns table (parent text, day date)
-language sql stable as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.relname::text, to_date(right(c.relname, 8), 'YYYYMMDD')
   from pg_class p
   join pg_inherits i on i.inhparent = p.oid

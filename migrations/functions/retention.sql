@@ -2,7 +2,7 @@
 
 -- For how many days partitions must be kept: as long as any tenant wants, and at least as long as the default.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
-language sql stable as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select greatest($1, max(history_days)), greatest($2, max(feedback_days)) from pushq.tenant
 $$;
 
@@ -11,7 +11,7 @@ $$;
 -- are left.
 create or replace function pushq.days_to_clear(today date, keep int, keep_feedback int)
 returns table (parent text, day date, queues int[])
-language sql stable as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select p.parent, p.day, array_agg(q.id order by q.id)
   from (
     select split_part(c.relname, '_', 1) as parent, to_date(right(c.relname, 8), 'YYYYMMDD') as day
@@ -31,7 +31,7 @@ $$;
 -- Deletes up to `step` rows of these queues from a day, except what still waits: the recipients of jobs, and the
 -- messages of these and of campaigns that are still to be fanned out. Returns how many.
 create or replace function pushq.clear_day(from_parent text, from_day date, queues int[], step int) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   needed text := case from_parent
     when 'body' then
@@ -45,6 +45,11 @@ declare
     else 'false' end;
   gone   bigint;
 begin
+  -- A worker may not clear what everybody keeps.
+  if from_day > pushq.today() - 2 and exists (select from pushq.queue k where k.id = any (queues))
+    and not pg_has_role(pushq.caller()::name, current_user, 'usage') then
+    raise exception using errcode = 'PQ400', message = format('%s of %s is not past retention', from_parent, from_day);
+  end if;
   execute format(
     'with old as materialized (
        select r.ctid as spot
@@ -74,7 +79,7 @@ $$;
 create or replace function pushq.move_waiting(
   today date, keep int, step int, inout after_queue int, inout after_job bigint, out moved bigint
 )
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   with page as materialized (
     select queue_id, id, body_day
@@ -111,7 +116,7 @@ end $$;
 
 -- The same for the messages of campaigns that are still to be fanned out.
 create or replace function pushq.move_scheduled(today date, keep int) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   with old as materialized (
     select queue_id, campaign_id, message_id, message_day
@@ -125,4 +130,40 @@ begin
   set message_day = today
   from brought b
   where f.queue_id = b.queue_id and f.campaign_id = b.campaign_id;
+end $$;
+
+-- Deletes up to `step` rows of a plain table that are past retention, those first that are so for longest. Returns how
+-- many. What was cancelled is kept while a job of it waits, which may be scheduled for long, and what is known of a job
+-- whose end was refused, until it has ended.
+create or replace function pushq.forget_old(from_table text, days int, step int) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  age  text := case from_table
+    when 'send_key' then 'due_at' when 'newest_update' then 'due_at' when 'empty_send' then 'created_at'
+    when 'cancelled' then 'cancelled_at' when 'stuck_job' then 'refused_at' end;
+  over text := case from_table
+    when 'cancelled' then
+      'not exists (select from pushq.body b where b.queue_id = r.queue_id and b.root_id = r.id)
+         and not exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.id)
+         and not exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.id)'
+    when 'stuck_job' then
+      'not exists (select from pushq.job j where j.queue_id = r.queue_id and j.id = r.job_id)
+         and not exists (select from pushq.lease l where l.queue_id = r.queue_id and l.job_id = r.job_id)'
+    else 'true' end;
+  gone bigint;
+begin
+  if age is null then
+    raise exception using errcode = 'PQ400', message = format('nothing of %s is forgotten by its age', from_table);
+  end if;
+  execute format(
+    'delete from pushq.%1$I
+     where ctid = any (array(
+       select r.ctid
+       from pushq.%1$I r
+       where r.%2$I < now() - make_interval(days => $1) and (%3$s)
+       order by r.%2$I
+       limit $2))', from_table, age, over)
+  using case from_table when 'stuck_job' then 0 else days end, step;
+  get diagnostics gone = row_count;
+  return gone;
 end $$;

@@ -3,15 +3,27 @@
 --
 -- Nothing may be executed by everybody. Producers may execute the functions that are made for them, which are those
 -- with `security definer`, and the rules for messages, which read no table. Producers and readers may read the views
--- of their own tenants. Nobody but the owner has rights on tables.
+-- of their own tenants. Workers may use the tables that sending needs, as far as it needs them, and the functions that
+-- are listed here: what else they do is done by functions with the owner's rights.
 do $$
 declare
+  for_workers text[] := array[
+    -- With the rights of the worker.
+    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'device_kind', 'devices_of_user', 'fan_out_step',
+    'find_recipients', 'fit_plans', 'has_old_days', 'job_size', 'make_jobs', 'permits_of_room', 'ready_above',
+    'ready_work', 'supersede', 'take_permits', 'tell', 'today', 'wake', 'why_nobody',
+    -- With the owner's: upkeep.
+    'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
+    'forget_audit', 'forget_list', 'forget_old', 'lists_to_forget', 'longest_retention', 'make_partition',
+    'move_scheduled', 'move_waiting', 'tenants_to_count'];
   thing record;
 begin
   for thing in
     select p.oid::regprocedure as name,
-           p.prosecdef and p.prorettype <> 'trigger'::regtype or p.provolatile = 'i'
+           p.prosecdef and p.prorettype <> 'trigger'::regtype and p.proname <> all (for_workers)
+             or p.provolatile = 'i'
              or p.proname in ('message_problem', 'broadcast_problem') as is_for_producers,
+           p.proname = any (for_workers) as is_for_workers,
            p.proname = 'caller' as is_for_views,
            has_function_privilege('public', p.oid, 'execute') as is_public, p.oid
     from pg_proc p
@@ -26,6 +38,11 @@ begin
       execute format(case when thing.is_for_producers or thing.is_for_views
                           then 'grant execute on routine %s to pushq_producer'
                           else 'revoke execute on routine %s from pushq_producer' end, thing.name);
+    end if;
+    if to_regrole('pushq_worker') is not null
+      and thing.is_for_workers <> has_function_privilege('pushq_worker', thing.oid, 'execute') then
+      execute format(case when thing.is_for_workers then 'grant execute on routine %s to pushq_worker'
+                          else 'revoke execute on routine %s from pushq_worker' end, thing.name);
     end if;
     if to_regrole('pushq_reader') is not null
       and thing.is_for_views <> has_function_privilege('pushq_reader', thing.oid, 'execute') then
@@ -42,5 +59,96 @@ begin
       and not has_table_privilege(thing.role, 'pushq.my_queues', 'select') then
       execute format('grant select on pushq.my_queues, pushq.my_campaigns to %I', thing.role);
     end if;
+  end loop;
+end $$;
+
+-- What workers may do with tables: on the columns that are named behind a right, or on all of the table. Only who may
+-- change a column of a row may lock it. What an earlier version granted and this one does not is revoked.
+do $$
+declare
+  change record;
+begin
+  if to_regrole('pushq_worker') is null then
+    return;
+  end if;
+  if not has_schema_privilege('pushq_worker', 'pushq', 'usage') then
+    grant usage on schema pushq to pushq_worker;
+  end if;
+  if to_regclass('pushq.id') is not null and not has_sequence_privilege('pushq_worker', 'pushq.id', 'usage') then
+    grant usage on sequence pushq.id to pushq_worker;
+  end if;
+  for change in
+    with wanted as (
+      select table_name, right_name, coalesce(string_to_array(columns, ' '), '{}') as columns
+      from (values
+        -- The queue itself.
+        ('job', 'select', null), ('job', 'insert', null), ('job', 'update', null), ('job', 'delete', null),
+        ('lease', 'select', null), ('lease', 'insert', null), ('lease', 'update', null), ('lease', 'delete', null),
+        ('body', 'select', null), ('body', 'insert', null), ('body', 'delete', null),
+        ('message', 'select', null), ('message', 'insert', null),
+        ('result', 'select', null), ('result', 'insert', null),
+        ('stuck_job', 'select', null), ('stuck_job', 'insert', null), ('stuck_job', 'update', null),
+        ('cancelled', 'select', null), ('cancelled', 'insert', null),
+        ('empty_send', 'insert', null),
+        ('newest_update', 'select', null), ('newest_update', 'insert', null), ('newest_update', 'update', 'due_at'),
+        ('newest_update', 'delete', null),
+        ('campaign', 'select', 'queue_id id paused_at cancelled_at'), ('campaign', 'update', 'paused_at'),
+        ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
+        ('fan_out', 'select', null), ('fan_out', 'update', null),
+        ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
+        -- Whom it is for.
+        ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),
+        ('device', 'update', 'active inactive_since inactive_reason'),
+        ('channel', 'select', 'queue_id id channel retired_at'),
+        ('channel', 'update', 'throttled_until retired_at retired_reason'),
+        ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'verdict'),
+        ('feedback_poll', 'select', null), ('feedback_poll', 'insert', null), ('feedback_poll', 'update', null),
+        ('feedback_record', 'select', null), ('feedback_record', 'insert', null),
+        ('feedback_record', 'update', 'reported_at'), ('feedback_record', 'delete', null),
+        ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
+        -- Who sends.
+        ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
+        ('queue_name', 'select', null),
+        ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
+        ('tenant', 'select', 'id name weight suspended_at'),
+        ('rate_limit', 'select', null), ('rate_limit', 'update', null),
+        ('credential', 'select', null), ('credential', 'update', 'warned_days'),
+        ('provider_token', 'select', null), ('provider_token', 'insert', null), ('provider_token', 'update', null),
+        ('provider_token', 'delete', null),
+        -- The fleet.
+        ('worker', 'select', null), ('worker', 'insert', null), ('worker', 'update', null), ('worker', 'delete', null),
+        ('sleeper', 'select', null), ('sleeper', 'insert', null), ('sleeper', 'update', null),
+        ('sleeper', 'delete', null),
+        ('duty', 'select', null), ('duty', 'insert', null), ('duty', 'update', null),
+        ('migration', 'select', 'version name checksum stops_older_workers')) w(table_name, right_name, columns)),
+    present as (
+      select c.relname as table_name, lower(x.privilege_type) as right_name, '{}'::text[] as columns
+      from pg_class c
+      cross join aclexplode(c.relacl) x
+      where c.relnamespace = 'pushq'::regnamespace and c.relkind <> 'S' and x.grantee = 'pushq_worker'::regrole
+      union all
+      select c.relname, lower(x.privilege_type), array_agg(a.attname::text order by a.attname)
+      from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and not a.attisdropped
+      cross join aclexplode(a.attacl) x
+      where c.relnamespace = 'pushq'::regnamespace and x.grantee = 'pushq_worker'::regrole
+      group by c.relname, x.privilege_type),
+    sorted as (
+      select table_name, right_name, array(select c from unnest(columns) c order by c)
+      from wanted
+      where to_regclass('pushq.' || table_name) is not null),
+    differing as (
+      select 1 as step, 'revoke %s on pushq.%I from pushq_worker' as form, p.*
+      from (select * from present except select * from sorted) p
+      union all
+      select 2, 'grant %s on pushq.%I to pushq_worker', w.*
+      from (select * from sorted except select * from present) w)
+    select format(form, right_name || case when columns = '{}' then '' else format(' (%s)', list) end, table_name)
+             as statement
+    from differing
+    cross join lateral (select array_to_string(columns, ', ') as list) l
+    order by step
+  loop
+    execute change.statement;
   end loop;
 end $$;

@@ -10,7 +10,7 @@ declare
 begin
   for thing in
     select name
-    from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name
+    from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name
     where to_regrole(name) is null
   loop
     begin

@@ -56,8 +56,10 @@ package final class PrivatePostgres: Sendable {
     }
 
     /// For `--database-url` and libpq, in its key=value form.
-    package func connectionString(database: String = "postgres") -> String {
-        "host=\(Self.quoted(folder.path)) port=5432 user=\(Self.superuser) dbname=\(Self.quoted(database))"
+    package func connectionString(
+        database: String = "postgres", user: String = PrivatePostgres.superuser
+    ) -> String {
+        "host=\(Self.quoted(folder.path)) port=5432 user=\(user) dbname=\(Self.quoted(database))"
     }
 
     /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual,

@@ -46,7 +46,7 @@ extension Statement {
         select format(
                  'role %I is missing, and %I may not create it. Let an administrator run: create role %1$I nologin',
                  name, current_user) as advice
-        from unnest(array['pushq_owner', 'pushq_producer', 'pushq_reader']) name
+        from unnest(array['pushq_owner', 'pushq_worker', 'pushq_producer', 'pushq_reader']) name
         where to_regrole(name) is null
         union all
         select format('%I is not a member of pushq_owner, so the schema belongs to %1$I. Let an administrator run: '

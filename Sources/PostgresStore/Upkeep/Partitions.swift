@@ -1,13 +1,8 @@
 extension Statement {
-    static let partitionsToMake = Statement(
-        "partitions_to_make",
-        "select statement from pushq.partitions_to_make(coalesce($today::date, pushq.today()), $days_ahead::int)")
-    static let partitionsToDrop = Statement(
-        "partitions_to_drop",
-        #"""
-        select parent, name, state
-        from pushq.partitions_to_drop(coalesce($today::date, pushq.today()), $days::int, $feedback_days::int)
-        """#)
+    static let makePartition = Statement(
+        "make_partition", "select pushq.make_partition($today::date, $days_ahead::int)")
+    static let dropPartition = Statement(
+        "drop_partition", "select pushq.drop_partition($today::date, $days::int, $feedback_days::int)")
     static let longestRetention = Statement(
         "longest_retention", "select keep, keep_feedback from pushq.longest_retention($days::int, $feedback_days::int)")
     static let daysToClear = Statement(
@@ -34,50 +29,58 @@ extension PostgresConnection {
     /// Makes the partitions that will be needed and drops those that are past retention, without stopping anybody: what
     /// cannot be had soon is left to the next round. From days that some tenants keep longer than others, the rows of
     /// these are deleted.
-    ///
-    /// Needs a connection outside of a transaction, since `detach … concurrently` runs in none, and one that may be
-    /// lost by it.
     /// - Parameters:
     ///   - today: the day to do it for; nil for the database's own.
-    ///   - patience: how long a detach may wait for transactions that have looked at the table. Past it the connection
-    ///     is lost.
+    ///   - tries: how often a day is tried that other transactions have open. Each try holds up everybody for 50 ms.
     ///   - goesOn: asked before each step of what may take long; where it says no, the rest is left to the next round.
-    /// - Returns: the names of partitions made or dropped.
+    /// - Returns: what was made or dropped, as `made body_20260301`.
     package func maintainPartitions(
-        _ retention: Retention = Retention(), today: CalendarDay? = nil, patience: Duration = .seconds(5),
+        _ retention: Retention = Retention(), today: CalendarDay? = nil, tries: Int = 20,
         while goesOn: () async throws(PostgresError) -> Bool = { true }
     ) async throws(PostgresError) -> [String] {
         var changed: [String] = []
-        let making = try await execute(
-            .partitionsToMake, ["today": .date(today), "days_ahead": .int4(Int32(retention.daysAhead))])
-        for statement in making.map({ $0.text("statement") }) {
-            try await change(statement)
-            changed.append(statement)
+        let ahead: Parameters = ["today": .date(today), "days_ahead": .int4(Int32(retention.daysAhead))]
+        while let name = try await execute(.makePartition, ahead).one().optionalText("make_partition") {
+            changed.append("made \(name)")
         }
-        let usual = retention
-        let retention = try await longest(retention)
-        try await moveOutOfOldDays(retention, today: today, while: goesOn)
-        let dropping = try await execute(
-            .partitionsToDrop,
-            [
-                "today": .date(today), "days": .int4(Int32(retention.days)),
-                "feedback_days": .int4(Int32(retention.feedbackDays)),
-            ])
-        for partition in dropping.map({ (parent: $0.text("parent"), name: $0.text("name"), state: $0.text("state")) }) {
-            guard try await goesOn() else { break }
-            let detach = "alter table pushq.\(partition.parent) detach partition pushq.\(partition.name)"
-            switch partition.state {
-            // It cannot be in a transaction, so no limit for locks can be set for it alone. A setting of the session
-            // would stay for the next client of a pooler.
-            case "attached": try await runScript("\(detach) concurrently", within: patience)
-            case "pending": try await change("\(detach) finalize")
-            default: break
+        try await moveOutOfOldDays(try await longest(retention), today: today, while: goesOn)
+        let dropped: Result<[String], PostgresError>
+        do throws(PostgresError) {
+            dropped = .success(try await dropPartitions(retention, today: today, tries: tries, while: goesOn))
+        } catch {
+            dropped = .failure(error)
+        }
+        // A day that is in use keeps no other from being cleared.
+        try await clearDays(retention, today: today, while: goesOn)
+        return try changed + dropped.get()
+    }
+
+    /// Drops the days that are past retention. A day that other transactions have open is tried several times.
+    /// - Returns: what was dropped, as `dropped body_20260301`.
+    private func dropPartitions(
+        _ retention: Retention, today: CalendarDay?, tries: Int, while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) -> [String] {
+        let period: Parameters = [
+            "today": .date(today), "days": .int4(Int32(retention.days)),
+            "feedback_days": .int4(Int32(retention.feedbackDays)),
+        ]
+        var dropped: [String] = []
+        var failures = 0
+        while try await goesOn() {
+            do throws(PostgresError) {
+                guard let name = try await execute(.dropPartition, period).one().optionalText("drop_partition") else {
+                    break
+                }
+                dropped.append("dropped \(name)")
+                failures = 0
+            } catch .contended(let error) {
+                failures += 1
+                guard failures < tries else { throw .contended(error) }
+                // Those who waited behind this one go first.
+                try? await Task.sleep(for: .milliseconds(250))
             }
-            try await change("drop table pushq.\(partition.name)")
-            changed.append("drop table pushq.\(partition.name)")
         }
-        try await clearDays(usual, today: today, while: goesOn)
-        return changed
+        return dropped
     }
 
     /// As long as any tenant keeps what is its own.
@@ -138,10 +141,5 @@ extension PostgresConnection {
             let row = try await execute(.moveWaiting, parameters).one()
             last = row.optionalInt4("after_queue").map { ($0, row.int8("after_job")) }
         }
-    }
-
-    /// Runs a statement that waits for its locks half a second at most: others wait behind it.
-    private func change(_ statement: String) async throws(PostgresError) {
-        try await runScript("set local lock_timeout = '500ms'; \(statement)")
     }
 }

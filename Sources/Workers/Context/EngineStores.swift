@@ -46,9 +46,10 @@ final class EngineStores {
     }
 
     /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once,
-    /// and so does a schema that this worker cannot work with.
+    /// and so does a login that may not run workers, or a schema that this worker cannot work with.
     func start() async throws -> [String] {
         let connection = try await connections[0].current(within: .seconds(10))
+        try await connection.checkWorkerRights()
         try await connection.checkSchema()
         return try await connection.queueNames()
     }

@@ -10,7 +10,7 @@ struct MigrateCommand: Command {
         migration that the program does not know is not changed. Workers keep running meanwhile.
         """
     static let examples = [
-        "migrate", "migrate --worker-role pushq_worker",
+        "migrate", "migrate --worker-role sender",
         "migrate --database-url postgres://pushq@db.internal/pushq",
     ]
 

@@ -2,7 +2,7 @@ import PostgresStore
 import Terminal
 
 enum WorkerCommands {
-    static let all: [CommandTree] = [.command(List.self)]
+    static let all: [CommandTree] = [.command(List.self), .command(Grant.self), .command(Revoke.self)]
 
     struct List: Command {
         static let name = "list"
@@ -30,6 +30,55 @@ enum WorkerCommands {
                     Column("started_at") { .time($0.startedAt) },
                     Column("seen_at") { .time($0.seenAt) },
                 ])
+        }
+    }
+
+    struct Grant: Command {
+        static let name = "grant"
+        static let summary = "Lets a database login run workers."
+        static let discussion = """
+            The login becomes a member of pushq_worker: it may do what 'pushq work' needs, in every database of the server that has \
+            pushq's schema, and nothing else. Create the login with PostgreSQL: create role sender login password '…'.
+            """
+        static let examples = ["worker grant sender"]
+
+        @Positional("The database login.") var login: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await WorkerCommands.set(login, isGranted: true, in: database)
+            console.show("\(login) may run workers", json: ["login": .string(login), "granted": .bool(true)])
+        }
+    }
+
+    struct Revoke: Command {
+        static let name = "revoke"
+        static let summary = "Ends the right of a database login to run workers."
+        static let discussion = """
+            Workers that are connected as this login can do nothing more from then on. What they hold comes back when its leases run \
+            out.
+            """
+        static let examples = ["worker revoke sender"]
+
+        @Positional("The database login.") var login: String
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            try await WorkerCommands.set(login, isGranted: false, in: database)
+            console.show(
+                "\(login) may not run workers any more", json: ["login": .string(login), "granted": .bool(false)])
+        }
+    }
+
+    private static func set(_ login: String, isGranted: Bool, in database: DatabaseOptions) async throws {
+        do {
+            try await database.session { store in try await store.setWorker(login, isGranted: isGranted) }
+        } catch WorkerGrantError.noLogin {
+            throw Failure("the database has no role \(login): create it with PostgreSQL's create role")
+        } catch WorkerGrantError.noRole {
+            throw Failure("the database has no role pushq_worker: run pushq-admin migrate, which says what is missing")
+        } catch WorkerGrantError.noWorker {
+            throw Failure("\(login) may not run workers anyway; nothing was changed")
         }
     }
 }

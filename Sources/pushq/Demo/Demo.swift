@@ -78,6 +78,7 @@ struct Demo: Sendable {
     ) async throws -> (DemoImport, DemoServerSettings) {
         let queue = Self.queue
         _ = try await Migrator(store).run()
+        try await stack.addWorkerLogin(in: store)
         _ = try await store.createTenant(queue.tenant)
         _ = try await store.createApp(queue.app, of: queue.tenant)
         _ = try await store.createQueue(queue)

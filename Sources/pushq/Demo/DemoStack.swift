@@ -31,8 +31,11 @@ struct DemoStack: Sendable {
 
     private static let database = "demo"
 
-    /// For `PUSHQ_DATABASE_URL`.
+    private static let workerLogin = "worker"
+
+    /// For `PUSHQ_DATABASE_URL`: of the schema's owner, and of workers.
     var databaseURL: String { postgres.connectionString(database: Self.database) }
+    private var workerURL: String { postgres.connectionString(database: Self.database, user: Self.workerLogin) }
 
     /// Where the server's socket is.
     var socketFolder: String { postgres.socketFolder }
@@ -64,6 +67,12 @@ struct DemoStack: Sendable {
     }
 
     // MARK: Workers
+
+    /// Makes the login of the workers, as `pushq-admin worker grant` does: it may do no more than they need.
+    func addWorkerLogin(in store: PostgresConnection) async throws {
+        try await store.runScript("create role \(Self.workerLogin) login")
+        try await store.setWorker(Self.workerLogin, isGranted: true)
+    }
 
     func startWorkers(_ count: Int, gateway: SimulatorReady) throws -> [ChildProcess] {
         try (0..<count).map { _ in
@@ -103,7 +112,7 @@ struct DemoStack: Sendable {
     ) throws -> ChildProcess {
         let executable = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         var environment = ProcessCommand.inheritedEnvironment
-        environment["PUSHQ_DATABASE_URL"] = databaseURL
+        environment["PUSHQ_DATABASE_URL"] = workerURL
         environment["PUSHQ_MASTER_KEY"] = masterKeys.first.hexadecimal
         var command = ProcessCommand(executable, arguments, environment: environment)
         command.output = output

@@ -99,12 +99,12 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             try await queue.run("update pushq.job set run_at = now() + interval '1 hour'")
             #expect(try await queue.claim().isEmpty)
-            let work = try await queue.connection.ready(pairs: 1000, countingTo: 10)
+            let work = try await queue.worker.ready(pairs: 1000, countingTo: 10)
             #expect(work.jobs.map(\.lane) == [.bulk])
             let dueIn = try #require(work.jobs.first?.dueIn)
             #expect((.seconds(3590)...(.seconds(3600))).contains(dueIn))
             try await queue.run("update pushq.job set run_at = 'infinity'")
-            #expect(try await queue.connection.ready(pairs: 1000, countingTo: 10).jobs.isEmpty)
+            #expect(try await queue.worker.ready(pairs: 1000, countingTo: 10).jobs.isEmpty)
         }
     }
 
@@ -121,14 +121,14 @@ import Transport
             var places: [LanePlace] = []
             var place = LanePlace.start
             for _ in 1...21 {
-                let work = try await queue.connection.ready(after: place, pairs: 7, countingTo: 1)
+                let work = try await queue.worker.ready(after: place, pairs: 7, countingTo: 1)
                 places += work.jobs.map { LanePlace($0.queueID, $0.lane) }
                 place = try #require(work.end)
             }
             // 150 pairs, 30 of which are due never; 147 looked at.
             #expect(places.count >= 117)
             #expect(places.allSatisfy { place in places.count { $0 == place } == 1 })
-            let behind = try await queue.connection.ready(after: places[50], pairs: 1000, countingTo: 1)
+            let behind = try await queue.worker.ready(after: places[50], pairs: 1000, countingTo: 1)
             #expect(behind.end == nil)
             #expect(behind.jobs.count == 120)
             #expect(behind.jobs.first.map { LanePlace($0.queueID, $0.lane) } == places[51])
@@ -153,7 +153,7 @@ import Transport
     @Test func `is renewed by a flush, which keeps what is known`() async throws {
         try await withLease { _, queue, job in
             try await queue.run("update pushq.lease set deadline = now() + interval '1 second'")
-            let kept = try await queue.connection.flush(
+            let kept = try await queue.worker.flush(
                 [LeaseProgress(key: job.key, watermark: 2, outcomes: [1, 66, 0])], workerID: 1, lease: .seconds(15),
                 number: 1)
             #expect(kept.keys == [job.key])
@@ -191,21 +191,21 @@ import Transport
             let workerID: Int64 = difference == "worker" ? 2 : 1
             if difference == "gone" {
                 try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
-                #expect(try await queue.connection.rescue(grace: .seconds(2)) == 1)
+                #expect(try await queue.worker.rescue(grace: .seconds(2)) == 1)
             }
             let progress = LeaseProgress(key: key, watermark: 3, outcomes: [1, 1, 1])
             #expect(
-                try await queue.connection.flush([progress], workerID: workerID, lease: .seconds(1), number: 1).keys
+                try await queue.worker.flush([progress], workerID: workerID, lease: .seconds(1), number: 1).keys
                     .isEmpty
             )
-            #expect(try await queue.connection.renew([key], workerID: workerID, lease: .seconds(1)).keys.isEmpty)
-            try await queue.connection.yield([YieldedLease(progress: progress)], workerID: workerID)
+            #expect(try await queue.worker.renew([key], workerID: workerID, lease: .seconds(1)).keys.isEmpty)
+            try await queue.worker.yield([YieldedLease(progress: progress)], workerID: workerID)
             let settled = SettledJob(
                 key: key, outcomes: [1, 192, 66],
                 again: [.init(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)],
                 reports: [.init(deviceID: job.deviceIDs[2], reason: .unregistered, reportedAt: nil, sentAt: .now)],
                 notes: nil)
-            #expect(try await queue.connection.endJobs([settled], workerID: workerID).keys.isEmpty)
+            #expect(try await queue.worker.endJobs([settled], workerID: workerID).keys.isEmpty)
 
             #expect(try await queue.number("select count(*) from pushq.result") == 0)
             #expect(try await queue.number("select count(*) from pushq.job") == (difference == "gone" ? 1 : 0))
@@ -218,13 +218,13 @@ import Transport
 
     @Test func `that ran out goes back with its progress, once its grace is over`() async throws {
         try await withLease { _, queue, job in
-            _ = try await queue.connection.flush(
+            _ = try await queue.worker.flush(
                 [LeaseProgress(key: job.key, watermark: 3, outcomes: [1, 0, 0])], workerID: 1, lease: .seconds(15),
                 number: 1)
-            #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
+            #expect(try await queue.worker.rescue(grace: .seconds(2)) == 0)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 second'")
-            #expect(try await queue.connection.rescue(grace: .seconds(2)) == 0)
-            #expect(try await queue.connection.rescue(grace: .zero) == 1)
+            #expect(try await queue.worker.rescue(grace: .seconds(2)) == 0)
+            #expect(try await queue.worker.rescue(grace: .zero) == 1)
 
             let again = try #require(try await queue.claim(workerID: 2).first)
             #expect(again.key.epoch == job.key.epoch + 1)
@@ -238,7 +238,7 @@ import Transport
     @Test func `that is yielded goes back with its attempt and nothing uncertain`() async throws {
         try await withLease { _, queue, job in
             let progress = LeaseProgress(key: job.key, watermark: 1, outcomes: [1, 0, 0])
-            try await queue.connection.yield([YieldedLease(progress: progress)], workerID: 1)
+            try await queue.worker.yield([YieldedLease(progress: progress)], workerID: 1)
             let again = try #require(try await queue.claim(workerID: 2).first)
             #expect(again.previousWatermark == 1)
             #expect([again.attempt, again.rescues] == [1, 0])
@@ -248,11 +248,11 @@ import Transport
 
     @Test func `whose claim had no answer is found by its worker`() async throws {
         try await withLease { _, queue, job in
-            #expect(try await queue.connection.unknownLeases(workerID: 1, known: [job.key]).isEmpty)
-            #expect(try await queue.connection.unknownLeases(workerID: 2, known: []).isEmpty)
-            let found = try await queue.connection.unknownLeases(workerID: 1, known: [])
+            #expect(try await queue.worker.unknownLeases(workerID: 1, known: [job.key]).isEmpty)
+            #expect(try await queue.worker.unknownLeases(workerID: 2, known: []).isEmpty)
+            let found = try await queue.worker.unknownLeases(workerID: 1, known: [])
             #expect(found.map(\.progress.key) == [job.key])
-            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
+            try await queue.worker.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job") == 1)
         }
     }
@@ -266,8 +266,8 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign(options: ", at_most_once => true"))
             try await queue.run("update pushq.job set rescues = \(rescues)")
             _ = try await queue.claim()
-            let found = try await queue.connection.unknownLeases(workerID: 1, known: [])
-            try await queue.connection.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
+            let found = try await queue.worker.unknownLeases(workerID: 1, known: [])
+            try await queue.worker.yield(found.map { YieldedLease(progress: $0.asItWas) }, workerID: 1)
             #expect(try await queue.claim().map(\.previousWatermark) == [rescues == 0 ? 0 : 2])
         }
     }
@@ -288,7 +288,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 2)
             try await queue.fanOut(try await queue.startCampaign())
             let lost = try #require(try await queue.claim(lease: .zero).first)
-            _ = try await queue.connection.rescue(grace: .zero)
+            _ = try await queue.worker.rescue(grace: .zero)
             let held = try #require(try await queue.claim().first)
             #expect(held.key.jobID == lost.key.jobID)
 

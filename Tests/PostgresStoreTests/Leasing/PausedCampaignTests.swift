@@ -28,9 +28,9 @@ import Transport
     {
         try await withLease { _, _, queue, job in
             try await queue.run(Self.pause)
-            let kept = try await queue.connection.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
+            let kept = try await queue.worker.flush([progress(job)], workerID: 1, lease: .seconds(15), number: 1)
             #expect(kept.paused == [job.key])
-            try await queue.connection.yield([YieldedLease(progress: progress(job))], workerID: 1)
+            try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 1)
             try await queue.run(Self.resume)
             let again = try #require(try await queue.claim().first)
@@ -45,11 +45,11 @@ import Transport
             try await queue.run(Self.pause)
             if isRescued {
                 try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
-                #expect(try await queue.connection.rescue(grace: .zero) == 1)
+                #expect(try await queue.worker.rescue(grace: .zero) == 1)
             } else {
                 let again = SettledJob.Again(deviceID: job.deviceIDs[2], delay: .zero, attempts: 1, losses: 0)
                 let settled = queue.settled(job, other: [2: .retried(.otherPassing)], again: [again])
-                #expect(try await queue.connection.endJobs([settled], workerID: 1).keys.count == 1)
+                #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             }
             let back = try #require(try await queue.claim().first)
             #expect(back.isPaused)
@@ -63,7 +63,7 @@ import Transport
             try await queue.run(Self.pause)
             let operatorSession = try await database.connect()
             try await operatorSession.runScript("begin; \(Self.resume)")
-            try await queue.connection.yield([YieldedLease(progress: progress(job))], workerID: 1)
+            try await queue.worker.yield([YieldedLease(progress: progress(job))], workerID: 1)
             try await operatorSession.runScript("commit")
             #expect(try await queue.number(Self.due) == 1)
         }
@@ -72,7 +72,7 @@ import Transport
     @Test func `is not left aside where its failed recipients are tried again while it is resumed`() async throws {
         try await withLease { actor, database, queue, job in
             let settled = queue.settled(job, other: [1: .failed(.otherPassing)])
-            _ = try await queue.connection.endJobs([settled], workerID: 1)
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
             try await queue.run(Self.pause)
             let producer = try await database.connect()
             try await producer.runScript("begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
@@ -137,7 +137,7 @@ import Transport
             try await queue.fanOut(try await queue.startCampaign())
             let jobs = try await queue.claim()
             #expect(jobs.count == 2)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 [queue.settled(jobs[0], other: [0: .failed(.otherPassing)])], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript(
@@ -145,7 +145,7 @@ import Transport
                 begin; select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k');
                 select * from pushq.campaign_tally for update
                 """)
-            #expect(try await queue.connection.endJobs([queue.settled(jobs[1])], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([queue.settled(jobs[1])], workerID: 1).keys.count == 1)
             try await producer.runScript("commit")
             let sums = "select sum(delivered) * 100 + sum(failed) * 10 + sum(retried) from pushq.campaign_tally"
             #expect(try await queue.number(sums) == 101)
@@ -201,7 +201,7 @@ import Transport
             _ = try await queue.startCampaign(key: "b")
             let producer = try await database.connect()
             try await producer.runScript("begin; select pushq.pause_campaign('\(QueueFixture.name)', 'a')")
-            let step = { try await queue.connection.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 50_000) }
+            let step = { try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 40, scanLimit: 50_000) }
             #expect(try await step() == 0, "it has seen all devices, and not yet that there are no more")
             #expect(try await step() == 1)
             let roots = "select count(*) from pushq.job j join pushq.campaign c on c.id = j.root_id where c.key = 'b'"
@@ -229,7 +229,7 @@ import Transport
             try await other.runScript("begin; update pushq.rate_limit set rate = 5 where queue_id = \(queue.id)")
             let tenant = Int32(try await queue.number("select id from pushq.tenant"))
             let requests = [queue.id, 9999].map { PermitRequest(owner: .queue($0, ofTenant: tenant), wanted: 3) }
-            let granted = try await queue.connection.takePermits(requests, horizon: .milliseconds(250))
+            let granted = try await queue.worker.takePermits(requests, horizon: .milliseconds(250))
             #expect(granted.map(\.owner) == [.queue(9999, ofTenant: tenant)])
             try await other.runScript("rollback")
         }

@@ -84,7 +84,7 @@ import Transport
                     channelReport: report, notes: nil)
             }
             let scanned = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.endJobs(ended, workerID: 1)
+                _ = try await queue.worker.endJobs(ended, workerID: 1)
             }
             #expect(scanned < 1000, "end_jobs")
             #expect(try await queue.number("select count(*) from pushq.channel where retired_at is not null") == 5)
@@ -98,11 +98,11 @@ import Transport
             #expect(jobs.count == 2)
             #expect(claimed < 1000, "claim")
             let looked = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.ready(pairs: 1000, countingTo: 400)
+                _ = try await queue.worker.ready(pairs: 1000, countingTo: 400)
             }
             #expect(looked < 1000, "ready")
             let flushed = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.flush(
+                _ = try await queue.worker.flush(
                     jobs.map {
                         LeaseProgress(
                             key: $0.key, watermark: 1, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
@@ -117,7 +117,7 @@ import Transport
                     }
                     return queue.settled(job, reports: reports)
                 }
-                _ = try await queue.connection.endJobs(ended, workerID: 1)
+                _ = try await queue.worker.endJobs(ended, workerID: 1)
             }
             #expect(scanned < 1000, "end_jobs")
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 10)
@@ -127,7 +127,7 @@ import Transport
                     LeaseProgress(
                         key: $0.key, watermark: 0, outcomes: [UInt8](repeating: 0, count: $0.deviceIDs.count))
                 }
-                try await queue.connection.yield(progress.map { YieldedLease(progress: $0) }, workerID: 1)
+                try await queue.worker.yield(progress.map { YieldedLease(progress: $0) }, workerID: 1)
             }
             #expect(back.count == 2)
             #expect(yielded < 1000, "yield")
@@ -155,10 +155,10 @@ import Transport
                 """)
             try await queue.run("vacuum analyze")
             // Every statement is prepared, and planned, for empty tables.
-            #expect(try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
+            #expect(try await queue.worker.ready(pairs: 1000, countingTo: 400).jobs.isEmpty)
             #expect(try await queue.claim(10, lane: .normal).isEmpty)
-            _ = try await queue.connection.flush([], workerID: 1, lease: .seconds(15), number: 1)
-            _ = try await queue.connection.endJobs([], workerID: 1)
+            _ = try await queue.worker.flush([], workerID: 1, lease: .seconds(15), number: 1)
+            _ = try await queue.worker.endJobs([], workerID: 1)
             let producer = try await database.connect()
             try await producer.runScript(
                 """
@@ -171,7 +171,7 @@ import Transport
                 """, within: .seconds(60))
             var lanes = 0
             let looked = try await rowsScanned(in: queue) {
-                lanes = try await queue.connection.ready(pairs: 1000, countingTo: 400).jobs.count
+                lanes = try await queue.worker.ready(pairs: 1000, countingTo: 400).jobs.count
             }
             #expect(lanes == 1000)
             #expect(looked < 1000, "ready")
@@ -181,14 +181,14 @@ import Transport
             #expect(jobs.allSatisfy { $0.activeIDs.count == 1 })
             #expect(claimed < 1000, "claim")
             let flushed = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.flush(
+                _ = try await queue.worker.flush(
                     jobs.map { LeaseProgress(key: $0.key, watermark: 1, outcomes: [0]) }, workerID: 1,
                     lease: .seconds(15), number: 2
                 )
             }
             #expect(flushed < 1000, "flush")
             let scanned = try await rowsScanned(in: queue) {
-                _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+                _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
             }
             #expect(scanned < 1000, "end_jobs")
         }

@@ -33,7 +33,7 @@ import Transport
                     return false
                 }
             }
-            _ = try await queue.connection.ready(pairs: 1000, countingTo: 10)
+            _ = try await queue.worker.ready(pairs: 1000, countingTo: 10)
             #expect(try await queue.claim(lane: .normal).isEmpty)
         }
     }
@@ -67,7 +67,7 @@ import Transport
             let end = SettledJob(
                 key: job.key, outcomes: [UInt8](repeating: Outcome.failed(.quarantined).rawValue, count: 2), again: [],
                 reports: [], notes: nil)
-            #expect(try await queue.connection.endJobs([end], workerID: 1).keys == [job.key])
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys == [job.key])
             #expect(try await queue.number("select failed from pushq.result") == 2)
         }
     }

@@ -7,11 +7,14 @@ import Transport
 struct QueueFixture {
     static let name = QueueName(tenant: "acme", app: "com.acme", environment: .sandbox)
     let connection: PostgresConnection
+    /// Of a login that has no more rights than workers need.
+    let worker: PostgresConnection
     let id: Int32
 
     /// Makes the queue and `devices` active devices.
     init(_ database: TestDatabase, devices: Int = 0) async throws {
         connection = try await database.connect()
+        worker = try await database.connect(login: TestServer.workerLogin)
         try await connection.runScript(
             """
             insert into pushq.tenant (name) values ('acme');
@@ -46,15 +49,14 @@ struct QueueFixture {
 
     /// Fans a campaign out to its end.
     func fanOut(_ campaign: Int64) async throws {
-        while try await connection.fanOutStep(queueID: id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000) != nil
-        {}
+        while try await worker.fanOutStep(queueID: id, campaignID: campaign, jobLimit: 40, scanLimit: 50_000) != nil {}
     }
 
     /// Claims up to `jobs` of the bulk lane.
     func claim(
         _ jobs: Int32 = 10, lane: Lane = .bulk, workerID: Int64 = 1, lease: Duration = .seconds(15)
     ) async throws -> [ClaimedJob] {
-        try await connection.claim(
+        try await worker.claim(
             [ClaimQuota(queueID: id, lane: lane, jobs: jobs)], workerID: workerID, lease: lease, atMostOnceWindow: 2)
     }
 

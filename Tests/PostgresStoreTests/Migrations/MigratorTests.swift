@@ -73,7 +73,8 @@ struct `Migrating` {
                         where p.pronamespace = 'pushq'::regnamespace
                           and (p.proowner <> 'pushq_owner'::regrole or has_function_privilege('public', p.oid, 'execute')
                             or p.prosecdef and (p.prorettype = 'trigger'::regtype)
-                                = has_function_privilege('pushq_producer', p.oid, 'execute')))
+                                = (has_function_privilege('pushq_producer', p.oid, 'execute')
+                                   or has_function_privilege('pushq_worker', p.oid, 'execute'))))
                      + (select count(*) from pg_class c
                         where c.relnamespace = 'pushq'::regnamespace and c.relowner <> 'pushq_owner'::regrole) as count
                 """#)

@@ -50,12 +50,12 @@ import Transport
         try await withHistory { queue in
             var campaigns = 0
             let looked = try await rowsRead(in: queue) {
-                campaigns = try await queue.connection.ready(pairs: 500, countingTo: 400).fanOuts.count
+                campaigns = try await queue.worker.ready(pairs: 500, countingTo: 400).fanOuts.count
             }
             #expect(campaigns == 1, "a queue's campaigns fan out one after the other")
             #expect(looked < 1500)
             var verdict = SuspectVerdict()
-            let judged = try await rowsRead(in: queue) { verdict = try await queue.connection.judgeSuspects() }
+            let judged = try await rowsRead(in: queue) { verdict = try await queue.worker.judgeSuspects() }
             #expect(verdict.paused.isEmpty)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'suspect'") == 0)
             #expect(judged < 8000, "two thousand results of each of two days, and what is to be judged")
@@ -123,13 +123,13 @@ import Transport
             var seen: [Int64] = []
             var place = LanePlace.start
             for _ in 1...3 {
-                let work = try await queue.connection.ready(after: place, pairs: 7, countingTo: 1)
+                let work = try await queue.worker.ready(after: place, pairs: 7, countingTo: 1)
                 seen += work.fanOuts.map(\.campaignID)
                 place = try #require(work.end)
             }
             #expect(Set(seen) == Set(0...19), "the first of each queue")
             #expect(seen.count == 21, "and then from the beginning")
-            #expect(try await queue.connection.ready(pairs: .max, countingTo: 1).end == nil)
+            #expect(try await queue.worker.ready(pairs: .max, countingTo: 1).end == nil)
         }
     }
 }

@@ -17,7 +17,7 @@ import Transport
             3: .failed(Self.unavailable), 7: .failed(Self.tooMany), 9: .failed(Self.unavailable),
             11: .rejected(.unregistered),
         ]
-        _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes)], workerID: 1)
+        _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes)], workerID: 1)
         return (campaign, job)
     }
 
@@ -62,7 +62,7 @@ import Transport
             #expect(again.deviceIDs == [3, 7, 9].map { job.deviceIDs[$0] })
             #expect(again.rootID == campaign, "the apns-id derives from it")
             #expect(again.attempt == 1)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 [queue.settled(again, other: [1: .failed(Self.tooMany)])], workerID: 1)
             #expect(try await counts(queue) == [20, 18, 1, 1, 3, 0])
 

@@ -333,8 +333,13 @@ import Transport
             let named = Set((Self.refused + Self.accepted).map { String($0.prefix { $0 != "(" }) })
             let functions = try await store.execute(
                 Statement(
-                    "definers",
-                    "select distinct 'pushq.' || proname as name from pg_proc where pronamespace = 'pushq'::regnamespace and prosecdef and prorettype <> 'trigger'::regtype"
+                    "for_producers",
+                    #"""
+                    select distinct 'pushq.' || proname as name
+                    from pg_proc
+                    where pronamespace = 'pushq'::regnamespace and prosecdef
+                      and has_function_privilege('pushq_producer', oid, 'execute')
+                    """#
                 ))
             #expect(Set(functions.map { $0.text("name") }).subtracting(named) == [])
             #expect(try await store.setTenant("acme", isSuspended: false))

@@ -20,9 +20,9 @@ import Transport
             let reports = dead.map {
                 SettledJob.DeviceReport(deviceID: job.deviceIDs[$0], reason: reason, reportedAt: nil, sentAt: .now)
             }
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
         }
-        if reason.row.action == .suspect { _ = try await queue.connection.judgeSuspects() }
+        if reason.row.action == .suspect { _ = try await queue.worker.judgeSuspects() }
         return root
     }
 
@@ -116,9 +116,9 @@ import Transport
             // Its user has logged out.
             try await queue.run("select pushq.unregister_device('\(QueueFixture.name)', '\(tokens[1].hex)')")
             // The feedback service calls it dead, too.
-            try await queue.connection.keepFeedback(
+            try await queue.worker.keepFeedback(
                 of: queue.id, tokens: [tokens[2].bytes], times: [4_000_000_000])
-            _ = try await queue.connection.actOnFeedback()
+            _ = try await queue.worker.actOnFeedback()
             // It is active again already.
             try await queue.run("select pushq.register_device('\(QueueFixture.name)', '\(tokens[3].hex)')")
 
@@ -157,7 +157,7 @@ import Transport
             _ = try await undo(queue, reason: .unregistered)
             let report = SettledJob.DeviceReport(
                 deviceID: Int64(id), reason: .unregistered, reportedAt: nil, sentAt: sentAt)
-            _ = try await queue.connection.endJobs([queue.settled(job, reports: [report])], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, reports: [report])], workerID: 1)
             #expect(try await inactive(queue) == 0)
         }
     }

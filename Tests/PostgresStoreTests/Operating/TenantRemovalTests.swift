@@ -169,7 +169,7 @@ import Transport
             try await queue.run("set statement_timeout = '10s'")
             #expect(try await queue.connection.removeTenant("acme") != nil)
             try await producer.runScript("commit")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             for table in ["job", "body", "message", "device"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
             }

@@ -9,11 +9,11 @@ import Transport
             let queue = try await QueueFixture(database, devices: 3)
             var sign = WorkerSign(name: "w")
             func shown() async throws -> String? {
-                try await queue.connection.showWorker(1, sign)
+                try await queue.worker.showWorker(1, sign)
                 return try await queue.connection.workers().first?.state
             }
             #expect(try await shown() == "idle")
-            try await queue.connection.fallAsleep(1, serving: "*")
+            try await queue.worker.fallAsleep(1, serving: "*")
             #expect(try await shown() == "asleep")
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
@@ -33,8 +33,8 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             for id: Int64 in [1, 2, 3] {
-                try await queue.connection.showWorker(id, WorkerSign(name: "w"))
-                try await queue.connection.fallAsleep(id, serving: "*")
+                try await queue.worker.showWorker(id, WorkerSign(name: "w"))
+                try await queue.worker.fallAsleep(id, serving: "*")
             }
             // The first is gone, of the second only its sleep is left, the third is at work.
             try await queue.run(
@@ -43,7 +43,7 @@ import Transport
                 delete from pushq.worker where id = 2;
                 update pushq.sleeper set since = now() - interval '2 minutes'
                 """)
-            try await queue.connection.showWorker(3, WorkerSign(name: "w"))
+            try await queue.worker.showWorker(3, WorkerSign(name: "w"))
             #expect(try await queue.number("select sum(id) from pushq.worker") == 3)
             #expect(try await queue.number("select sum(worker_id) from pushq.sleeper") == 3)
         }

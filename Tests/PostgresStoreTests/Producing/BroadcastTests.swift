@@ -132,7 +132,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let newest = try await broadcast(to: channel, in: queue)
             let again = SettledJob.Again(deviceID: held.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
             let settled = queue.settled(held, other: [0: .retried(.otherPassing)], again: [again])
-            #expect(try await queue.connection.endJobs([settled], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([settled], workerID: 1).keys.count == 1)
             let sendable = try await claimed(queue).map { ($0.rootID, !$0.activeIDs.isEmpty) }
             #expect(Dictionary(uniqueKeysWithValues: sendable) == [old: false, newest: true])
         }
@@ -154,9 +154,9 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let reason = Reason.named("ChannelNotRegistered")
             let end = settled(job, .rejected(reason), pause: nil, in: queue)
             // Somebody else's claim: nothing may come of it.
-            #expect(try await queue.connection.endJobs([end], workerID: 2).keys.isEmpty)
+            #expect(try await queue.worker.endJobs([end], workerID: 2).keys.isEmpty)
             #expect(try await queue.connection.channels(ofQueue: QueueFixture.name).map(\.retiredReason) == [nil])
-            #expect(try await queue.connection.endJobs([end], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys.count == 1)
             let stored = try #require(try await queue.connection.channels(ofQueue: QueueFixture.name).first)
             #expect(stored.retiredAt != nil && stored.retiredReason == reason)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
@@ -171,7 +171,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             _ = try await broadcast(to: channel, in: queue)
             let job = try #require(try await claimed(queue).first)
             let end = settled(job, .retried(.named("TooManyRequests")), pause: .seconds(300), in: queue)
-            #expect(try await queue.connection.endJobs([end], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys.count == 1)
             _ = try await broadcast(to: channel, in: queue)
             let free = try await broadcast(to: other, in: queue)
             #expect(try await claimed(queue).map(\.rootID) == [free])
@@ -185,19 +185,19 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             _ = try await broadcast(to: channel, in: queue)
             _ = try await claimed(queue)
             try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
-            #expect(try await queue.connection.rescue(grace: .zero) == 1)
+            #expect(try await queue.worker.rescue(grace: .zero) == 1)
             let rescued = try #require(try await claimed(queue).first)
             #expect(rescued.rescues == 1 && rescued.previousWatermark == 1)
             #expect(rescued.token(of: 0) == Array(channel.text.utf8))
             let failure = queue.settled(rescued, other: [0: .failed(.named("ServiceUnavailable"))])
-            #expect(try await queue.connection.endJobs([failure], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([failure], workerID: 1).keys.count == 1)
 
             let job = rescued.key.jobID
             #expect(try await queue.connection.failedJobs(ofQueue: QueueFixture.name, limit: 5).map(\.id) == [job])
             #expect(try await queue.connection.retryFailed(ofJob: job, inQueue: QueueFixture.name) == 1)
             let again = try #require(try await claimed(queue).first)
             #expect(again.rootID == rescued.rootID && again.deviceIDs == rescued.deviceIDs)
-            #expect(try await queue.connection.endJobs([queue.settled(again)], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([queue.settled(again)], workerID: 1).keys.count == 1)
             let shown = try await queue.connection.result(ofJob: again.key.jobID, inQueue: QueueFixture.name)
             #expect(shown?.tally.delivered == 1)
         }
@@ -216,7 +216,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
             let job = try #require(try await claimed(queue).first)
             #expect(job.rootID == root && !job.activeIDs.isEmpty, "the newer one is not there yet")
             let end = settled(job, .rejected(.named("ChannelNotRegistered")), pause: nil, in: queue)
-            #expect(try await queue.connection.endJobs([end], workerID: 1).keys.count == 1)
+            #expect(try await queue.worker.endJobs([end], workerID: 1).keys.count == 1)
             try await producer.runScript("commit")
             #expect(try await claimed(queue).map(\.activeIDs) == [[]], "its channel was retired")
         }
@@ -234,10 +234,10 @@ private func refusal(_ call: () async throws -> Void) async -> String {
     @Test func `is forgotten as the newest when nothing older can wait any more`() async throws {
         try await withChannel { _, queue, channel in
             _ = try await broadcast(to: channel, in: queue)
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.newest_update") == 1)
             try await queue.run("update pushq.newest_update set due_at = now() - interval '8 days'")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.newest_update") == 0)
         }
     }

@@ -40,10 +40,10 @@ import Testing
             let root = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
             #expect(try await stopped(root, in: queue) == [0, 2])
-            let kept = try await queue.connection.renew([job.key], workerID: 1, lease: .seconds(15))
+            let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.stopped == [job.key])
             let again = SettledJob.Again(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .retried(.otherPassing)], again: [again])], workerID: 1)
             let retry = try #require(try await queue.claim(lane: .normal).first)
             #expect(retry.rootID == root)
@@ -57,7 +57,7 @@ import Testing
             let root = try await send(2, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
             let progress = LeaseProgress(key: job.key, watermark: 1, outcomes: [Outcome.delivered.rawValue, 0])
-            _ = try await queue.connection.yield([YieldedLease(progress: progress)], workerID: 1)
+            _ = try await queue.worker.yield([YieldedLease(progress: progress)], workerID: 1)
             #expect(try await stopped(root, in: queue) == [1, 0])
         }
     }
@@ -69,7 +69,7 @@ import Testing
             let jobs = try await queue.claim(lane: .normal)
             let cancelled = jobs[0].key.jobID
             #expect(try await queue.connection.cancelJob(cancelled, inQueue: Self.name).held == 2)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 jobs.map { job in
                     let again = SettledJob.Again(deviceID: job.deviceIDs[1], delay: .zero, attempts: 1, losses: 0)
                     return queue.settled(job, other: [1: .retried(.otherPassing)], again: [again])
@@ -119,7 +119,7 @@ import Testing
             let queue = try await QueueFixture(database)
             let root = try await send(1, in: queue)
             let job = try #require(try await queue.claim(lane: .normal).first)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 [queue.settled(job, other: [0: .failed(.otherPassing)])], workerID: 1)
             _ = try await stopped(root, in: queue)
             await #expect {

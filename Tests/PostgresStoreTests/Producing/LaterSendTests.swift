@@ -34,7 +34,7 @@ import Testing
     private func claimed(_ queue: QueueFixture) async throws -> [ClaimedJob] {
         let unknown = try await queue.claim(lane: .normal)
         #expect(unknown.allSatisfy { $0.awaitsRecipients && $0.damage == nil })
-        try await queue.connection.findRecipients(of: unknown.map(\.key), workerID: 1)
+        try await queue.worker.findRecipients(of: unknown.map(\.key), workerID: 1)
         return try await queue.claim(lane: .normal)
     }
 
@@ -57,7 +57,7 @@ import Testing
             #expect(job.deviceIDs.indices.map { job.token(of: $0) } == [[0xA3], [0xA4]])
             #expect(job.rootID == root)
             #expect(job.key.jobID == Int64(due), "it can still be cancelled by its number")
-            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
             #expect(try await progress(root, queue).tally.delivered == 2)
             #expect(try await progress(root, queue).isFinished)
         }
@@ -95,8 +95,8 @@ import Testing
             _ = try await send(queue)
             try await pass(queue)
             let lost = try await queue.claim(lane: .normal, workerID: 2, lease: .zero)
-            #expect(try await queue.connection.rescue(grace: .zero) == 1)
-            try await queue.connection.findRecipients(of: lost.map(\.key), workerID: 2)
+            #expect(try await queue.worker.rescue(grace: .zero) == 1)
+            try await queue.worker.findRecipients(of: lost.map(\.key), workerID: 2)
             let jobs = try await claimed(queue)
             #expect(jobs.map(\.activeIDs.count) == [1])
             #expect(jobs.map(\.rescues) == [0], "nothing was sent")
@@ -116,11 +116,11 @@ import Testing
             try await queue.run("update pushq.job set run_at = now() where root_id = \(root)")
             try await queue.run("update pushq.message set due_at = now() where root_id = \(root)")
             let jobs = try await queue.claim(lane: .normal)
-            try await queue.connection.findRecipients(
+            try await queue.worker.findRecipients(
                 of: jobs.filter(\.awaitsRecipients).map(\.key), workerID: 1)
             let other = try #require(jobs.first { !$0.awaitsRecipients })
             #expect(other.activeIDs.count == 1, "the newer one was not known yet")
-            try await queue.connection.yield(
+            try await queue.worker.yield(
                 [YieldedLease(progress: LeaseProgress(key: other.key, watermark: 0, outcomes: [0]))], workerID: 1)
             let again = try await queue.claim(lane: .normal)
             #expect(again.map { $0.rootID == Int64(root) ? $0.activeIDs.count : -$0.activeIDs.count } == [0, 1])

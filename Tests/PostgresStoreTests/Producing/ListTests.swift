@@ -146,20 +146,20 @@ import Transport
             _ = try await start("tokens => \(Self.tokens([1, 2]))", in: queue, key: "scheduled")
             let givenUp = try await newList(in: queue)
             try await add([7, 8, 9], to: givenUp, in: queue)
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number(members) == 12_005, "all of them are still needed")
 
             try await queue.fanOut(sent)
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number(members) == 5)
             try await queue.run("update pushq.list set loaded_at = now() - interval '25 hours'")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number(members) == 2, "a campaign may be scheduled for next year")
             let error = await #expect(throws: PostgresError.self) { try await add([1], to: givenUp, in: queue) }
             #expect("\(String(describing: error))".contains("has no list"))
 
             try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', 'scheduled')")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number(members) == 0)
             #expect(try await queue.number(lists) == 0)
         }

@@ -49,7 +49,7 @@ import Testing
                 insert into pushq.feedback_record (queue_id, token, reported_at)
                 values (\(queue.id), '\\xaa', to_timestamp(\(Double(reported) / 1_000_000)))
                 """)
-            #expect(try await queue.connection.actOnFeedback() == (acted: 1, deactivated: 0))
+            #expect(try await queue.worker.actOnFeedback() == (acted: 1, deactivated: 0))
             #expect(try await device(queue)?.isActive == true)
         }
     }
@@ -73,7 +73,7 @@ import Testing
             for tokens in ["aa", "bb", "aa,bb"] { try await send(tokens, in: queue) }
             // One send has ended, so that there is history of it.
             let job = try #require(try await queue.claim(1, lane: .normal).first)
-            _ = try await queue.connection.endJobs(
+            _ = try await queue.worker.endJobs(
                 [
                     queue.settled(
                         job, other: [0: .rejected(.unregistered)],
@@ -102,7 +102,7 @@ import Testing
             let job = try #require(try await queue.claim(lane: .normal).first)
             try await queue.fanOut(try await queue.startCampaign())
             #expect(try await forget("aa", in: queue) == 0)
-            let kept = try await queue.connection.renew([job.key], workerID: 1, lease: .seconds(15))
+            let kept = try await queue.worker.renew([job.key], workerID: 1, lease: .seconds(15))
             #expect(kept.stopped == [job.key])
             #expect(try await queue.number("select total from pushq.campaign_progress") == 1)
             // Nobody is found under its number any more.

@@ -214,15 +214,15 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1200)
             let campaign = try await queue.startCampaign()
-            _ = try await queue.connection.fanOutStep(
+            _ = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: campaign, jobLimit: 1, scanLimit: 600)
             let held = try #require(try await queue.claim().first)
             _ = try await queue.connection.execute(
                 Statement("cancel", "select pushq.cancel_campaign('\(QueueFixture.name)', 'k')"))
             #expect(
-                try await queue.connection.fanOutStep(
+                try await queue.worker.fanOutStep(
                     queueID: queue.id, campaignID: campaign, jobLimit: 9, scanLimit: 9) == nil)
-            let kept = try await queue.connection.renew([held.key], workerID: 1, lease: .seconds(9))
+            let kept = try await queue.worker.renew([held.key], workerID: 1, lease: .seconds(9))
             #expect(kept.stopped == [held.key])
         }
     }
@@ -237,7 +237,7 @@ import Transport
                 from unnest(array['early', 'midway']) key
                 """)
             let midway = Int64(try await queue.number("select id from pushq.campaign where key = 'midway'"))
-            _ = try await queue.connection.fanOutStep(
+            _ = try await queue.worker.fanOutStep(
                 queueID: queue.id, campaignID: midway, jobLimit: 1, scanLimit: 600)
             for (key, waiting) in [("early", 0), ("midway", 500)] {
                 try await queue.run("select pushq.cancel_campaign('\(QueueFixture.name)', '\(key)')")
@@ -264,7 +264,7 @@ import Transport
                     progress: LeaseProgress(
                         key: job.key, watermark: 0, outcomes: [UInt8](repeating: 0, count: job.deviceIDs.count)))
             }
-            try await queue.connection.yield(back, workerID: 1)
+            try await queue.worker.yield(back, workerID: 1)
             #expect(try await queue.claim().isEmpty)
             _ = try await queue.connection.execute(
                 Statement("resume", "select pushq.resume_campaign('\(QueueFixture.name)', 'k')"))

@@ -24,7 +24,7 @@ import Testing
     /// Claims what is due, and returns the roots of what may be sent and of what is suppressed.
     private func claimed(_ queue: QueueFixture) async throws -> (sent: [Int64], suppressed: [Int64]) {
         let jobs = try await queue.claim(lane: .normal)
-        _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+        _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
         return (
             jobs.filter { !$0.activeIDs.isEmpty }.map(\.rootID), jobs.filter(\.activeIDs.isEmpty).map(\.rootID)
         )

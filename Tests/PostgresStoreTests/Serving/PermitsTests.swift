@@ -37,7 +37,7 @@ private let start: Int64 = 1_900_000_000_000_000
             horizon: Duration = .milliseconds(250)
         ) async throws -> GrantedPermits {
             let request = PermitRequest(owner: owner, wanted: wanted, held: held, share: share)
-            let granted = try await queue.connection.takePermits(
+            let granted = try await queue.worker.takePermits(
                 [request], horizon: horizon, at: start + milliseconds * 1000)
             return try #require(granted.first)
         }
@@ -156,7 +156,7 @@ private let start: Int64 = 1_900_000_000_000_000
 
     @Test func `says nothing of queues and tenants without a limit`() async throws {
         try await withTenant { world in
-            let granted = try await world.queue.connection.takePermits(
+            let granted = try await world.queue.worker.takePermits(
                 [.init(owner: world.ofQueue, wanted: 5), .init(owner: .tenant(77), wanted: 5)], horizon: .seconds(1))
             #expect(granted.isEmpty)
         }
@@ -172,7 +172,7 @@ private let start: Int64 = 1_900_000_000_000_000
             let operating = try await database.connect()
             try await operating.runScript("begin; update pushq.rate_limit set rate = 50 where queue_id = 0")
             let request = PermitRequest(owner: world.ofQueue, wanted: 5)
-            let granted = try await queue.connection.takePermits([request], horizon: .milliseconds(250))
+            let granted = try await queue.worker.takePermits([request], horizon: .milliseconds(250))
             #expect(granted.isEmpty)
             try await operating.runScript("rollback")
             #expect(try await world.take(5, of: world.ofQueue).startsIn <= .zero)
@@ -197,7 +197,7 @@ private let start: Int64 = 1_900_000_000_000_000
             let request = PermitRequest(owner: world.ofQueue, wanted: 5)
             // `limit` means the future.
             try await world.queue.run("update pushq.rate_limit set tat = clock_timestamp() - interval '1 hour'")
-            let granted = try await world.queue.connection.takePermits([request], horizon: .milliseconds(250))
+            let granted = try await world.queue.worker.takePermits([request], horizon: .milliseconds(250))
             #expect(granted.map(\.count) == [5])
             #expect(
                 try await world.queue.number(

@@ -15,9 +15,9 @@ import Transport
                 queue.settled(
                     $0, other: [0: .suppressed, 1: .expired, 2: .cancelled, 3: .unknown, 4: .failed(.otherPassing)])
             }
-            #expect(try await queue.connection.endJobs(settled, workerID: 1).keys == Set(jobs.map(\.key)))
+            #expect(try await queue.worker.endJobs(settled, workerID: 1).keys == Set(jobs.map(\.key)))
             // Its answer was lost, perhaps: the same again changes nothing.
-            #expect(try await queue.connection.endJobs(settled, workerID: 1).keys.isEmpty)
+            #expect(try await queue.worker.endJobs(settled, workerID: 1).keys.isEmpty)
 
             let progress = try await queue.connection.execute(
                 Statement("progress", "select * from pushq.campaign_progress")
@@ -49,7 +49,7 @@ import Transport
                         .init(deviceID: job.deviceIDs[11], delay: .zero, attempts: 0, losses: 2, group: 1),
                     ])
             }
-            _ = try await queue.connection.endJobs(settled, workerID: 1)
+            _ = try await queue.worker.endJobs(settled, workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.job") == 2)
             #expect(try await queue.number("select count(*) from pushq.job where run_at > now() + interval '2 s'") == 1)
 
@@ -86,7 +86,7 @@ import Transport
                 SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: now, sentAt: .now)
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<4).map { ($0, Outcome.rejected(.unregistered)) })
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
 
             let inactive = try await queue.connection.execute(
                 Statement("inactive", "select id, inactive_reason from pushq.device where not active order by id"))
@@ -115,7 +115,7 @@ import Transport
                 SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: Int64(monthAgo), sentAt: .now)
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.unregistered)) })
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 2)
             #expect(try await queue.number("select count(*) from pushq.device where active and token = '\\xcc'") == 1)
         }
@@ -136,7 +136,7 @@ import Transport
             let settled = zip(jobs, reports).map { job, report in
                 queue.settled(job, other: [0: .rejected(report.reason)], reports: [report])
             }
-            _ = try await queue.connection.endJobs(settled, workerID: 1)
+            _ = try await queue.worker.endJobs(settled, workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 0)
             let verdicts = Statement("verdicts", "select verdict from pushq.feedback order by verdict")
             #expect(
@@ -160,7 +160,7 @@ import Transport
                     deviceID: $0, reason: .unregistered, reportedAt: $1, sentAt: .now - .seconds(60))
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<4).map { ($0, Outcome.rejected(.unregistered)) })
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.device where active") == 2)
             #expect(
                 try await queue.number(
@@ -204,7 +204,7 @@ import Transport
                 SettledJob.DeviceReport(deviceID: $0, reason: .unregistered, reportedAt: sentAt, sentAt: .now)
             }
             let outcomes = Dictionary(uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.unregistered)) })
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
             for (token, isActive) in zip(tokens, [true, true, false]) {
                 let device = try await queue.connection.device(token, inQueue: QueueFixture.name)
                 #expect(device?.isActive == isActive)
@@ -221,7 +221,7 @@ import Transport
             let settled = SettledJob(
                 key: job.key, outcomes: [Outcome.rejected(.other).rawValue], again: [], reports: [],
                 notes: #"{"0": "SomethingNew"}"#)
-            _ = try await queue.connection.endJobs([settled], workerID: 1)
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
             #expect(
                 try await queue.number("select count(*) from pushq.result where notes ->> '0' = 'SomethingNew'") == 1)
         }

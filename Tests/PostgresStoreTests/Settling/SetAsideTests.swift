@@ -15,7 +15,7 @@ import Transport
         _ job: ClaimedJob, outcomes: [UInt8] = [1, 1, 0], in queue: QueueFixture, workerID: Int64 = 1
     ) async throws -> SetAsideAnswer {
         let progress = LeaseProgress(key: job.key, watermark: 2, outcomes: outcomes)
-        return try await queue.connection.setAside(
+        return try await queue.worker.setAside(
             YieldedLease(progress: progress), because: "too large", workerID: workerID)
     }
 
@@ -54,7 +54,7 @@ import Transport
             let again = try #require(try await queue.claim().first)
             #expect(again.outcomes == [1, 1, 0])
             #expect(again.rescues == 0 && again.attempt == 1)
-            _ = try await queue.connection.endJobs([queue.settled(again)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(again)], workerID: 1)
             #expect(try await queue.number("select count(*) from pushq.stuck_job") == 0)
         }
     }
@@ -89,10 +89,10 @@ import Transport
     @Test func `is forgotten as refused when it has ended after all`() async throws {
         try await withJob { _, queue in
             #expect(try await giveBack(claim(queue), in: queue) == .triedAgain)
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.stuck_job") == 1)
-            _ = try await queue.connection.endJobs([queue.settled(claim(queue))], workerID: 1)
-            try await queue.connection.forget()
+            _ = try await queue.worker.endJobs([queue.settled(claim(queue))], workerID: 1)
+            try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.stuck_job") == 0)
         }
     }

@@ -89,11 +89,11 @@ import Transport
                 Int64(try await queue.number("select id from pushq.campaign order by id offset \(campaign) limit 1")))
         }
         try await queue.run("update pushq.lease set deadline = now() - interval '1 minute'")
-        while try await queue.connection.rescue(grace: .zero) > 0 {}
+        while try await queue.worker.rescue(grace: .zero) > 0 {}
         #expect(try await queue.number("select count(*) from pushq.job where run_at = 'infinity'") == 0)
         try await queue.run("update pushq.job set run_at = now()")
         while case let jobs = try await queue.claim(50), !jobs.isEmpty {
-            _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+            _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
         }
     }
 }

@@ -12,7 +12,7 @@ import Transport
         let rows = try await queue.connection.execute(
             Statement("ahead", "select (pushq.today() + $1::int)::date as day"), [.int4(Int32(days))])
         _ = try await queue.connection.maintainPartitions(today: rows.one().date("day"))
-        try await queue.connection.forget()
+        try await queue.worker.forget()
     }
 
     /// Has all of it been made so many days ago.
@@ -20,10 +20,8 @@ import Transport
         try await queue.run(
             """
             do $$
-            declare
-              step text;
             begin
-              for step in select statement from pushq.partitions_to_make(pushq.today() - \(days), 0) loop execute step; end loop;
+              while pushq.make_partition(pushq.today() - \(days), 0) is not null loop end loop;
             end $$;
             update pushq.message set day = day - \(days);
             update pushq.body set day = day - \(days);
@@ -44,7 +42,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1)
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
-            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
             try await Self.upkeep(queue, inDays: 7)
             #expect(try await queue.number("select count(*) from pushq.message") == 1)
             try await Self.upkeep(queue, inDays: 8)
@@ -88,7 +86,7 @@ import Transport
             let job = try #require(try await queue.claim().first)
             try await Self.upkeep(queue)
             #expect(try await queue.number("select count(*) from pushq.body") == 1)
-            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
             try await Self.upkeep(queue)
             #expect(try await queue.number("select count(*) from pushq.body") == 0)
         }
@@ -103,10 +101,10 @@ import Transport
             let settled = queue.settled(
                 job, other: [0: .retried(.otherPassing), 1: .failed(.otherPassing)],
                 again: [.init(deviceID: job.deviceIDs[0], delay: .zero, attempts: 1, losses: 0)])
-            _ = try await queue.connection.endJobs([settled], workerID: 1)
+            _ = try await queue.worker.endJobs([settled], workerID: 1)
             let retried = try #require(try await queue.claim().first)
             #expect(retried.activeIDs == [job.deviceIDs[0]])
-            _ = try await queue.connection.endJobs([queue.settled(retried)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(retried)], workerID: 1)
 
             #expect(try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 1)
             let again = try #require(try await queue.claim().first)
@@ -135,7 +133,7 @@ import Transport
             let root = Int64(
                 try await queue.number("select pushq.send('\(QueueFixture.name)', '\(Self.payload)', array['ab'])"))
             let job = try #require(try await queue.claim(lane: .normal).first)
-            _ = try await queue.connection.endJobs([queue.settled(job)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
             try await queue.run("delete from pushq.body")
             let progress = try await queue.connection.progress(ofRoot: root, inQueue: QueueFixture.name)
             #expect(progress?.isFinished == true)
@@ -147,8 +145,8 @@ import Transport
         try await queue.run("select pushq.send('\(name)', '\(payload)', array['\(token)'])")
         let id = try await queue.number("select pushq.queue_id('\(name)')")
         let quota = ClaimQuota(queueID: Int32(id), lane: .normal, jobs: 9)
-        let jobs = try await queue.connection.claim([quota], workerID: 1, lease: .seconds(15), atMostOnceWindow: 1)
-        _ = try await queue.connection.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
+        let jobs = try await queue.worker.claim([quota], workerID: 1, lease: .seconds(15), atMostOnceWindow: 1)
+        _ = try await queue.worker.endJobs(jobs.map { queue.settled($0) }, workerID: 1)
         try await queue.run(
             """
             insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict) values (\(id), 1, 1, now(), 'kept')
@@ -234,13 +232,13 @@ import Transport
             #expect(try await queue.number("select count(*) from pushq.lease") == 0)
             let left = try await queue.number("select count(*) from pushq.device")
             #expect(left > 0 && left < 12_000, "it was told to stop among the devices")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             for table in ["device", "campaign", "campaign_tally", "fan_out", "list"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0)
             }
             #expect(try await queue.number("select count(*) from pushq.removed_queue") == 1)
             try await queue.run("update pushq.removed_queue set removed_at = now() - interval '25 hours'")
-            try await queue.connection.forget()
+            try await queue.worker.forget()
             #expect(try await queue.number("select count(*) from pushq.removed_queue") == 0)
         }
     }

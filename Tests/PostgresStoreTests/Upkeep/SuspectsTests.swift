@@ -15,7 +15,7 @@ import Transport
             let reports = bad.map {
                 SettledJob.DeviceReport(deviceID: job.deviceIDs[$0], reason: reason, reportedAt: nil, sentAt: .now)
             }
-            _ = try await queue.connection.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
         }
     }
 
@@ -24,12 +24,12 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1000)
             try await send(1000, badEvery: 50, in: queue)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             #expect(verdict.deactivated == 20)
             #expect(verdict.paused.isEmpty)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 20)
             #expect(try await queue.number("select count(*) from pushq.feedback where verdict = 'deactivated'") == 20)
-            #expect(try await queue.connection.judgeSuspects().deactivated == 0)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 0)
         }
     }
 
@@ -37,7 +37,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 500)
             try await send(500, badEvery: 1, in: queue)
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             #expect(verdict.deactivated == 0)
             #expect(verdict.paused.count == 1)
             #expect(try await queue.number("select count(*) from pushq.device where not active") == 0)
@@ -58,9 +58,9 @@ import Transport
                 select pushq.register_device('\(QueueFixture.name)', encode(d.token, 'hex'))
                 from pushq.feedback f join pushq.device d on d.id = f.device_id order by d.id limit 1
                 """)
-            #expect(try await queue.connection.judgeSuspects().deactivated == 19)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 19)
             try await producer.runScript("rollback")
-            #expect(try await queue.connection.judgeSuspects().deactivated == 1)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 1)
         }
     }
 
@@ -72,7 +72,7 @@ import Transport
             let tokens = try await queue.connection.execute(
                 Statement("tokens", "select token from pushq.device order by id")
             ).map { $0.bytes("token") }
-            try await queue.connection.keepFeedback(
+            try await queue.worker.keepFeedback(
                 of: queue.id, tokens: tokens + [[1, 2]], times: [4_000_000_000, 4_000_000_000, 1])
             let producer = try await database.connect()
             try await producer.runScript(
@@ -80,11 +80,11 @@ import Transport
                 begin; select pushq.register_device('\(QueueFixture.name)', encode(token, 'hex'))
                 from pushq.device order by id limit 1
                 """)
-            let first = try await queue.connection.actOnFeedback()
+            let first = try await queue.worker.actOnFeedback()
             #expect(first == (acted: 2, deactivated: 1), "one is known, one is nobody's")
-            #expect(try await queue.connection.actOnFeedback().acted == 0)
+            #expect(try await queue.worker.actOnFeedback().acted == 0)
             try await producer.runScript("rollback")
-            #expect(try await queue.connection.actOnFeedback() == (acted: 1, deactivated: 1))
+            #expect(try await queue.worker.actOnFeedback() == (acted: 1, deactivated: 1))
         }
     }
 
@@ -92,9 +92,9 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 40)
             try await send(40, badEvery: 40, in: queue)
-            #expect(try await queue.connection.judgeSuspects().deactivated == 0)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 0)
             try await queue.run("update pushq.feedback set recorded_at = now() - interval '11 minutes'")
-            #expect(try await queue.connection.judgeSuspects().deactivated == 1)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 1)
         }
     }
 
@@ -103,7 +103,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1000)
             try await send(1000, badEvery: 100, in: queue)
             try await queue.run("update pushq.feedback set reported_at = now() - interval '30 days'")
-            #expect(try await queue.connection.judgeSuspects().deactivated == 10)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 10)
         }
     }
 
@@ -112,7 +112,7 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1000)
             try await send(1000, badEvery: 100, in: queue)
             try await queue.run("update pushq.device set registered_at = now() + interval '1 second'")
-            #expect(try await queue.connection.judgeSuspects().deactivated == 0)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 0)
         }
     }
 
@@ -127,7 +127,7 @@ import Transport
             ).one().bytes("token")
             _ = try await queue.connection.setDevice(
                 DeviceToken(bytes: token), inQueue: QueueFixture.name, isActive: true)
-            #expect(try await queue.connection.judgeSuspects().deactivated == 9)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 9)
         }
     }
 
@@ -161,7 +161,7 @@ import Transport
     private func judgeAll(in queue: QueueFixture) async throws -> SuspectVerdict {
         var sum = SuspectVerdict(goesOn: true)
         while sum.goesOn {
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             sum.deactivated += verdict.deactivated
             sum.paused += verdict.paused
             sum.goesOn = verdict.goesOn
@@ -189,18 +189,18 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1000)
             try await end(300, delivered: 0, bad: 1, ago: "1 hour", in: queue)
-            #expect(try await queue.connection.judgeSuspects().paused.count == 1)
+            #expect(try await queue.worker.judgeSuspects().paused.count == 1)
             #expect(try await count("kept", in: queue) == 300)
             // These were on their way when it was paused.
             try await end(30, delivered: 0, bad: 1, ago: "50 minutes", in: queue)
             try await queue.connection.resumeQueue(QueueFixture.name)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict())
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict())
             #expect(try await count("kept", in: queue) == 330)
 
             // The worker's clock of results is that of the database, which goes on.
             try await end(1, delivered: 0, bad: 1, ago: "-1 second", in: queue)
             try await end(400, delivered: 1, bad: 0, ago: "-2 seconds", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 1))
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(deactivated: 1))
         }
     }
 
@@ -210,7 +210,7 @@ import Transport
             try await end(150, delivered: 0, bad: 1, ago: "20 hours", in: queue)
             try await queue.run("delete from pushq.result")
             try await end(1000, delivered: 1, bad: 0, ago: "21 hours", in: queue)
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             #expect(verdict == SuspectVerdict())
             #expect(try await count("suspect", in: queue) == 150)
         }
@@ -220,9 +220,9 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 9)
             try await end(9, delivered: 0, bad: 1, ago: "11 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict())
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict())
             try await end(9, delivered: 1, bad: 0, ago: "10 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 9))
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(deactivated: 9))
         }
     }
 
@@ -230,7 +230,7 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)
             try await end(30, delivered: 1, bad: 1, ago: "11 minutes", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(deactivated: 1))
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(deactivated: 1))
         }
     }
 
@@ -243,7 +243,7 @@ import Transport
                 update pushq.device set registered_at = now() + interval '1 second'
                 where id in (select device_id from pushq.feedback order by device_id limit 4)
                 """)
-            #expect(try await queue.connection.judgeSuspects().deactivated == 6)
+            #expect(try await queue.worker.judgeSuspects().deactivated == 6)
             #expect(try await count("deactivated", in: queue) == 6)
             #expect(try await count("kept", in: queue) == 4)
         }
@@ -272,11 +272,11 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 30)
             try await end(30, delivered: 0, bad: 1, ago: "10 seconds", in: queue)
-            #expect(try await queue.connection.judgeSuspects() == SuspectVerdict(), "more answers may come")
+            #expect(try await queue.worker.judgeSuspects() == SuspectVerdict(), "more answers may come")
             try await queue.run(
                 "update pushq.feedback set recorded_at = now() - interval '31 s'; update pushq.result set ended_at = now() - interval '31 s'"
             )
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             #expect(verdict.paused.map(\.name) == ["\(QueueFixture.name)"])
             #expect(verdict.deactivated == 0)
             #expect(try await count("kept", in: queue) == 30)
@@ -302,7 +302,7 @@ import Transport
                     """)
             }
             try await end(300, delivered: 0, bad: 1, reason: reason, in: queue)
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             return try #require(verdict.paused.first).problem
         }
     }
@@ -350,7 +350,7 @@ import Transport
                 "insert into pushq.device (queue_id, token) select pushq.queue_id('\(theirs)'), token from pushq.device"
             )
             try await end(300, delivered: 0, bad: 1, in: queue)
-            let verdict = try await queue.connection.judgeSuspects()
+            let verdict = try await queue.worker.judgeSuspects()
             #expect(verdict.paused.map { $0.problem.contains("beta") } == [false])
         }
     }
@@ -364,7 +364,7 @@ import Transport
             var deactivated: [Int] = []
             var goesOn = true
             while goesOn {
-                let verdict = try await queue.connection.judgeSuspects(policy)
+                let verdict = try await queue.worker.judgeSuspects(policy)
                 deactivated.append(verdict.deactivated)
                 goesOn = verdict.goesOn
             }

@@ -18,7 +18,7 @@ package struct LapsedLease: Sendable {
     /// sooner.
     static let trigger = """
         create table public.lapsed (like pushq.lease);
-        create function public.keep_lapsed() returns trigger language plpgsql as $$
+        create function public.keep_lapsed() returns trigger language plpgsql security definer as $$
         begin
           insert into public.lapsed select old.*;
           return null;

@@ -108,6 +108,7 @@ package final class Rig {
     private func setUp() async throws {
         let connection = try await store.current()
         _ = try await Migrator(connection).run()
+        try await connection.makeWorkerLogin()
         try await create(queue, in: connection)
         if settings.hasNeighbour { try await create(neighbour, in: connection) }
         try await connection.runScript(LapsedLease.trigger)
@@ -170,6 +171,11 @@ package final class Rig {
 
     // MARK: Workers
 
+    /// How a login reaches the database that has no more rights than workers need.
+    private var workerURL: String {
+        postgres.connectionString(database: database, user: TestServer.workerLogin)
+    }
+
     /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy, or other master
     /// keys.
     @discardableResult
@@ -186,7 +192,7 @@ package final class Rig {
             ] + ((binaryGateway ?? simulator.ready.binary).map { ["--binary-gateway", $0] } ?? [])
                 + (simulator.ready.feedback.map { ["--feedback-service", $0] } ?? []) + arguments,
             environment: [
-                "PUSHQ_DATABASE_URL": url ?? postgres.connectionString(database: database),
+                "PUSHQ_DATABASE_URL": url ?? workerURL,
                 "PUSHQ_MASTER_KEY": keys ?? masterKeys.first.hexadecimal,
             ], output: "\(folder)/\(name).out", errors: log)
         let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)

@@ -156,7 +156,7 @@ final class EngineFixture {
         return settings
     }
 
-    /// Starts an engine; it is drained when `body` returns.
+    /// Starts an engine, with no more rights than workers need; it is drained when `body` returns.
     /// - Parameter address: of the database, if the engine is to reach it otherwise than the test does.
     func withEngine(
         over address: DatabaseAddress? = nil, _ adjust: (inout EngineSettings) -> Void = { _ in },
@@ -164,8 +164,9 @@ final class EngineFixture {
     ) async throws {
         var settings = settings
         adjust(&settings)
+        let workerAddress = try await database.workerAddress
         let engine = Engine(
-            settings: settings, database: address ?? database.address, masterKeys: masterKeys,
+            settings: settings, database: address ?? workerAddress, masterKeys: masterKeys,
             report: { [events] in events.append($0) })
         let running = Task.detached { try await engine.run() }
         let result: Result<Void, any Error>

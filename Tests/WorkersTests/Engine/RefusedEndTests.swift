@@ -88,7 +88,7 @@ import Testing
             try await fixture.connection.runScript(
                 """
                 create sequence public.refusal_count;
-                create function public.count_refusal() returns trigger language plpgsql as $$
+                create function public.count_refusal() returns trigger language plpgsql security definer as $$
                 begin
                   perform nextval('public.refusal_count');
                   raise exception using errcode = '42501', message = 'permission denied';

@@ -1,0 +1,38 @@
+extension Statement {
+    /// The statement that makes a login a worker, or ends that; no row if there is no such login.
+    fileprivate static let changeWorkerLogin = Statement(
+        "change_worker_login",
+        #"""
+        select format(
+                 case when $is_granted::boolean then 'grant pushq_worker to %I'
+                      else 'revoke pushq_worker from %I' end, r.rolname) as statement,
+               exists (
+                 select
+                 from pg_auth_members m
+                 where m.roleid = to_regrole('pushq_worker') and m.member = r.oid) as is_member,
+               to_regrole('pushq_worker') is not null as has_role
+        from pg_roles r
+        where r.rolname = $login
+        """#)
+}
+
+/// Why a login was not made a worker, or is none that could be revoked.
+package enum WorkerGrantError: Error, Equatable {
+    /// The server has no login of this name.
+    case noLogin
+    /// It was to be revoked from a login that does not have it.
+    case noWorker
+    /// The server has no role `pushq_worker`.
+    case noRole
+}
+
+extension PostgresConnection {
+    /// Makes a login a member of `pushq_worker`, which may do what `pushq work` does, or ends that.
+    package func setWorker(_ login: String, isGranted: Bool) async throws {
+        let rows = try await execute(.changeWorkerLogin, ["login": .text(login), "is_granted": .bool(isGranted)])
+        guard let row = rows.first else { throw WorkerGrantError.noLogin }
+        guard row.bool("has_role") else { throw WorkerGrantError.noRole }
+        guard isGranted || row.bool("is_member") else { throw WorkerGrantError.noWorker }
+        try await runScript(row.text("statement"))
+    }
+}

@@ -1,0 +1,257 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// What a worker's login may do: it is a member of `pushq_worker` and of nothing else.
+@Suite(.timeLimit(.minutes(5))) struct `A login that only runs workers` {
+    /// Rights on all of a table, or on the columns in parentheses.
+    private static let tables = """
+        body: delete insert select
+        campaign: select(cancelled_at id paused_at queue_id) update(paused_at)
+        campaign_tally: insert select update
+        cancelled: insert select
+        channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
+        credential: select update(warned_days)
+        device: select(active id inactive_reason kind queue_id reactivated_at registered_at token user_key) \
+        update(active inactive_reason inactive_since)
+        duty: insert select update
+        empty_send: insert
+        fan_out: select update
+        feedback: insert select update(verdict)
+        feedback_poll: insert select update
+        feedback_record: delete insert select update(reported_at)
+        job: delete insert select update
+        judgement: insert select update
+        lease: delete insert select update
+        list: select(id queue_id) update(abandoned)
+        list_member: select
+        message: insert select
+        migration: select(checksum name stops_older_workers version)
+        newest_update: delete insert select update(due_at)
+        provider_token: delete insert select update
+        queue: select update(paused_at paused_credential_version paused_reason)
+        queue_name: select
+        rate_limit: select update
+        removed_queue: delete select
+        result: insert select
+        sleeper: delete insert select update
+        stuck_job: insert select update
+        tenant: select(id name suspended_at weight)
+        worker: delete insert select update
+        """
+    /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.
+    private static let unreadable = """
+        app: bundle_id created_at id tenant_id
+        audit: acting_as action address application changed_at changes id login name object tenant
+        call: called_at tenant_id
+        campaign: created_at digest key message_id
+        campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
+        finished key paused_at queue_id rejected retried suppressed total unknown waiting
+        channel: created_at policy retired_reason throttled_until
+        device: inactive_since
+        empty_send: created_at queue_id root_id why
+        list: abandoned campaign_id digest kind loaded_at token_count
+        migration: applied_at
+        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at finished key \
+        paused_at queue rejected retried suppressed total unknown waiting
+        my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
+        send_key: digest due_at key queue_id root_id
+        tenant: audit_days created_at feedback_days history_days
+        tenant_login: granted_at login read_only tenant_id
+        tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_waiting tenant_id
+        tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
+        """
+
+    private static let functions: Set = [
+        "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
+        "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
+        "fan_out_step", "find_recipients", "fit_plans", "forget_audit", "forget_list", "forget_old", "has_old_days",
+        "job_size", "lists_to_forget", "longest_retention", "make_jobs", "make_partition", "move_scheduled",
+        "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede", "take_permits", "tell",
+        "tenants_to_count", "today", "wake", "why_nobody",
+    ]
+
+    private static let usableTables = Statement(
+        "usable_tables",
+        #"""
+        select r.name || ': ' || string_agg(r.right_name, ' ' order by r.right_name) as line
+        from (
+          select c.relname as name, p as right_name
+          from pg_class c
+          cross join unnest(array['select', 'insert', 'update', 'delete', 'truncate', 'references', 'trigger']) p
+          where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+            and has_table_privilege($role, c.oid, p)
+          union all
+          select c.relname, p || '(' || string_agg(a.attname, ' ' order by a.attname) || ')'
+          from pg_class c
+          join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+          cross join unnest(array['select', 'insert', 'update', 'references']) p
+          where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+            and has_column_privilege($role, c.oid, a.attnum, p) and not has_table_privilege($role, c.oid, p)
+          group by c.relname, p) r
+        group by r.name
+        order by r.name
+        """#)
+    private static let unreadableColumns = Statement(
+        "unreadable_columns",
+        #"""
+        select c.relname::text as name, array_agg(a.attname::text order by a.attname) as columns
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'f')
+          and not c.relispartition and not has_column_privilege($role, c.oid, a.attnum, 'select')
+        group by c.relname
+        order by c.relname
+        """#)
+    private static let usableFunctions = Statement(
+        "usable_functions",
+        "select proname::text as name from pg_proc where pronamespace = 'pushq'::regnamespace and has_function_privilege($role, oid, 'execute')"
+    )
+
+    /// Calls `body` with a queue, and with a connection of a worker's login.
+    private func withWorker(
+        _ body: @escaping @Sendable (isolated LoopActor, QueueFixture, PostgresConnection) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let login = "worker_\(database.name)"
+            try await queue.run("create role \(login) login")
+            try await queue.connection.setWorker(login, isGranted: true)
+            try await body(actor, queue, try await database.connect(login: login))
+        }
+    }
+
+    @Test func `may do what is written here, and nothing else`() async throws {
+        try await withWorker { _, queue, worker in
+            let role = try await worker.execute(Statement("me", "select current_user::text as name")).one().text("name")
+            let lines = try await queue.connection.execute(Self.usableTables, ["role": .text(role)]).map {
+                $0.text("line")
+            }
+            #expect(lines == Self.tables.split(separator: "\n").map(String.init))
+            let functions = try await queue.connection.execute(Self.usableFunctions, ["role": .text(role)]).map {
+                $0.text("name")
+            }
+            #expect(Set(functions).subtracting(Self.functions) == [] && Self.functions.subtracting(functions) == [])
+            let sequences = try await queue.number(
+                """
+                select count(*)
+                from pg_class
+                where relnamespace = 'pushq'::regnamespace
+                  and case relkind when 'S' then has_sequence_privilege('\(role)', oid, 'usage, select, update') end
+                """)
+            #expect(sequences == 1)
+        }
+    }
+
+    @Test func `cannot read what it does not need`() async throws {
+        try await withWorker { _, queue, worker in
+            let role = try await worker.execute(Statement("me", "select current_user::text as name")).one().text("name")
+            let tables = try await queue.connection.execute(Self.unreadableColumns, ["role": .text(role)])
+                .map { (name: $0.text("name"), columns: $0.textArray("columns")) }
+            let lines = tables.map { "\($0.name): \($0.columns.joined(separator: " "))" }
+            #expect(lines == Self.unreadable.split(separator: "\n").map(String.init))
+            for table in tables {
+                for column in table.columns {
+                    await #expect("\(table.name).\(column)") {
+                        try await worker.runScript("select \(column) from pushq.\(table.name)")
+                    } throws: { error in
+                        "\(error)".contains("(42501)")
+                    }
+                }
+            }
+            // A day of history is read through its table only.
+            let day = try await queue.connection.execute(
+                Statement("a_day", "select min(relname)::text as name from pg_class where relname like 'message\\_2%'")
+            ).one().text("name")
+            await #expect(throws: PostgresError.self) { try await worker.runScript("select from pushq.\(day)") }
+        }
+    }
+
+    @Test(arguments: [
+        "select from pushq.tenant_login", "select from pushq.app", "select key from pushq.campaign",
+        "select from pushq.send_key",
+        "select history_days from pushq.tenant", "update pushq.tenant set weight = 2", "delete from pushq.device",
+        "delete from pushq.result",
+        "update pushq.credential set sealed = ''", "alter table pushq.body add column x int", "drop table pushq.body",
+        "create table pushq.mine ()", "create trigger t before insert on pushq.job execute function pushq.wake()",
+        "select from pushq.audit", "select from pushq.tenant_quota", "select from pushq.tenant_usage",
+        "select from pushq.my_queues", "select digest from pushq.list", "select pushq.remove_tenant('acme')",
+        "set role pushq_owner", "select pushq.send('acme/com.acme/sandbox', '{}')",
+    ])
+    func `may not`(statement: String) async throws {
+        try await withWorker { _, _, worker in
+            await #expect {
+                try await worker.runScript(statement)
+            } throws: { error in
+                "\(error)".contains("(42501)")
+            }
+        }
+    }
+
+    @Test func `makes and drops days of history, and cannot have days dropped before their time`() async throws {
+        try await withWorker { _, queue, worker in
+            let days = "select count(*) from pg_inherits where inhparent = 'pushq.body'::regclass"
+            let before = try await queue.number(days)
+            let day = Statement("day", "select (pushq.today() + $1::int)::date as day")
+            let far = try await worker.execute(day, [.int4(1000)]).one().date("day")
+            var retention = Retention()
+            retention.daysAhead = 6
+            #expect(
+                try await worker.maintainPartitions(retention, today: far).count == 3 * 4,
+                "tomorrow is as far as it gets")
+            #expect(try await queue.number(days) == before + 3)
+            // A day of long ago, and a reader that keeps it busy.
+            try await queue.run(
+                """
+                set role pushq_owner;
+                create table pushq.body_20010203 partition of pushq.body for values from ('2001-02-03') to ('2001-02-04');
+                reset role
+                """)
+            try await queue.run("begin; select from pushq.body")
+            await #expect(throws: PostgresError.self) { try await worker.maintainPartitions(tries: 1) }
+            try await queue.run("commit")
+            #expect(try await worker.maintainPartitions() == ["dropped body_20010203"])
+            try await worker.forget()
+            // What everybody keeps is not cleared for a worker either.
+            await #expect(throws: PostgresError.self) {
+                try await worker.runScript("select pushq.clear_day('result', pushq.today(), array[\(queue.id)], 1)")
+            }
+            await #expect(throws: PostgresError.self) {
+                try await worker.runScript("select pushq.clear_send_keys(\(queue.id), 1)")
+            }
+        }
+    }
+
+    @Test func `is told what to do if it may not run workers`() async throws {
+        try await withDatabase { _, database in
+            let admin = try await database.connect()
+            let login = "nobody_\(database.name)"
+            try await admin.runScript("create role \(login) login")
+            let nobody = try await database.connect(login: login)
+            await #expect(throws: WorkerRightsError.notGranted(login: login)) { try await nobody.checkWorkerRights() }
+            try await admin.setWorker(login, isGranted: true)
+            try await nobody.checkWorkerRights()
+            try await nobody.checkSchema()
+            try await admin.runScript("revoke usage on schema pushq from pushq_worker")
+            await #expect(throws: WorkerRightsError.notMigrated(login: login)) { try await nobody.checkWorkerRights() }
+            try await admin.checkWorkerRights()
+        }
+    }
+
+    @Test func `is a worker no more when that is revoked`() async throws {
+        try await withWorker { _, queue, worker in
+            let role = try await worker.execute(Statement("me", "select current_user::text as name")).one().text("name")
+            try await queue.connection.setWorker(role, isGranted: false)
+            await #expect(throws: PostgresError.self) { try await worker.maintainPartitions() }
+            await #expect(throws: WorkerGrantError.noWorker) {
+                try await queue.connection.setWorker(role, isGranted: false)
+            }
+            await #expect(throws: WorkerGrantError.noLogin) {
+                try await queue.connection.setWorker("nobody", isGranted: true)
+            }
+        }
+    }
+}
