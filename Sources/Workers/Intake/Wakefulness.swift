@@ -35,6 +35,9 @@ struct Wakefulness {
     /// How often the row is written anew: others delete it if they take this worker for dead, and do not tell it.
     private static let reassurance = Duration.seconds(5)
 
+    /// A poll that was slow because PostgreSQL or this process stood still is no reason to wait for longer than this.
+    private static let longestBusyWait = Duration.seconds(1)
+
     private let busyPoll: Duration
     private let idlePoll: Duration
     /// Whether producers notify it, as far as it knows.
@@ -63,7 +66,7 @@ struct Wakefulness {
     /// What is to be done after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
         // A poll costs more where many queues have work: no more often than makes a tenth of the time.
-        let busyWait = max(busyPoll, found.pollTime * 10)
+        let busyWait = min(max(busyPoll, found.pollTime * 10), Self.longestBusyWait)
         if found.hasWork {
             let wasAsleep = isAsleep
             wake()

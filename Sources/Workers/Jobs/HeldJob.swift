@@ -147,15 +147,15 @@ final class HeldJob {
     /// Whether nothing more is sent for it.
     var isClosed: Bool { closing != nil }
 
-    /// Whether there is somebody to send to now.
-    var isSendable: Bool { !isClosed && (!resend.isEmpty || next < watermark) }
+    /// Whether there is somebody to send to now. One that has ended is not: it would stay at the head of its lane, where
+    /// nothing renews its lease, and hold up what is behind it.
+    var isSendable: Bool { unsent > 0 && (!resend.isEmpty || next < watermark) }
 
     /// Whether nothing was sent for it under this lease, and nothing is being done with it.
     var isUntouched: Bool { !isClosed && !isSettling && next == 0 && inFlight == 0 && !isDirty }
 
-    /// The approximate number of recipients that may be sent to: it includes those after the cursor that already have
-    /// an outcome.
-    var unsent: Int { isClosed ? 0 : resend.count + outcomes.count - next }
+    /// The number of recipients that are still to be sent to.
+    var unsent: Int { isClosed ? 0 : waiting - inFlight }
 
     /// Whether sending stands still until a flush has moved the watermark.
     var awaitsWatermark: Bool { !isClosed && resend.isEmpty && next >= watermark && next < outcomes.count }

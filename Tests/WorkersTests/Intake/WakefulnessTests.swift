@@ -73,4 +73,12 @@ import Testing
         let step10 = busy.next(after: slow, now: start)
         #expect(step10 == .wait(.milliseconds(300)))
     }
+
+    @Test func `does not wait for a minute because a poll stood still for seconds`() {
+        var stood = work
+        stood.pollTime = .seconds(7)
+        var worker = make()
+        let step = worker.next(after: stood, now: start)
+        #expect(step == .wait(.seconds(1)))
+    }
 }

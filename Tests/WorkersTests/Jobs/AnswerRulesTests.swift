@@ -10,7 +10,8 @@ import Testing
         _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
         sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true
     ) -> AnswerRules.Consequence {
-        AnswerRules.refused(
+        job.noteEnded()
+        return AnswerRules.refused(
             ordinal, of: job, in: queue, refusal, .init(sentAt: sentAt, spendsAttempts: spendsAttempts))
     }
 
@@ -254,6 +255,7 @@ import Testing
 
     @Test func `a push without an answer is sent again at once, then apart from others, then no more`() {
         let first = sent(JobFixture.job(recipients: 2))
+        first.noteEnded()
         AnswerRules.unanswered(0, of: first)
         #expect(first.isSendable)
 

@@ -35,6 +35,18 @@ import Testing
         #expect(job.outcomes == [UInt8](repeating: Outcome.suppressed.rawValue, count: 3))
     }
 
+    @Test func `has nobody left to send to once the others are in flight, though its last devices are inactive`() {
+        let job = JobFixture.job(recipients: 4, inactive: [30, 40])
+        #expect(job.unsent == 2)
+        for count in [1, 0] {
+            #expect(job.isSendable)
+            #expect(job.takeRecipient() != nil)
+            job.noteSent()
+            #expect(job.unsent == count)
+        }
+        #expect(!job.isSendable)
+    }
+
     @Test func `sends again in the order of the first time`() {
         let job = JobFixture.job(recipients: 7)
         #expect(job.sendAll() == [0, 1, 2, 3, 4, 5, 6])

@@ -1,0 +1,44 @@
+import APNsSimulator
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(5))) struct `A lane of a queue` {
+    /// The next permit comes when the lease of the job before is not trusted any more: after two seconds, where a lease
+    /// of a second is trusted for two thirds of one.
+    @Test func `goes on behind a job that has ended, and whose last recipient was not to be sent to`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            // One job for two, as there is no rate limit yet.
+            try await fixture.connection.runScript(
+                """
+                begin;
+                select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array_agg(encode(token, 'hex')))
+                from (select token from pushq.device order by id limit 2) d;
+                update pushq.device
+                set active = false, inactive_since = now()
+                where id = (select min(id) + 1 from pushq.device);
+                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
+                select tenant_id, id, 0.5, 1 from pushq.queue;
+                commit
+                """)
+            try await fixture.withEngine({ $0.lease = .seconds(1) }) { _ in
+                try await eventually("the end of the first send") {
+                    try await fixture.number("select count(*) from pushq.result where suppressed = 1") == 1
+                }
+                try await fixture.connection.runScript(
+                    """
+                    select pushq.send('\(queue)', '{"aps":{"alert":"x"}}', array[encode(token, 'hex')])
+                    from pushq.device order by id desc limit 1
+                    """)
+                try await eventually("the second send", within: .seconds(30)) {
+                    try await fixture.number("select count(*) from pushq.result") == 2
+                }
+            }
+            #expect(await fixture.simulator.snapshot().arrived == 2)
+        }
+    }
+}
