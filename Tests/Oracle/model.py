@@ -42,6 +42,8 @@ UNWRITTEN_AT_MOST = 3.0
 # How long silence over the binary interface has to last until it is believed: the grace, and until the peer was heard
 # of again.
 SILENCE = 4.0
+# An answer that a busy machine wrote so long after its time may have met a client that had given its connection up.
+LATE_ANSWER = 5.0
 LONGEST_EXPIRATION = 2**31 - 1  # what stands for none over the binary interface: the year 2038
 DEAD = {"Unregistered", "ExpiredToken"}
 SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
@@ -277,13 +279,16 @@ class Model:
     def may_be_unread(self, arrival):
         """Its connection ended so soon after its answer that the worker may not have read it, or not have trusted in
         silence yet; or the worker was killed before it had written the answer down; or it was stopped for longer than its
-        leases last before it had, and what it knows then nobody takes from it."""
+        leases last before it had, and what it knows then nobody takes from it; or the answer came so late that nobody
+        may have waited for it."""
         unwritten = {"killed": UNWRITTEN_AT_MOST, "stopped": UNWRITTEN}
         for kind, door, since, until in self.history.faults:
             if kind in unwritten and door == arrival.door and since - unwritten[kind] <= arrival.answered_at <= until:
                 return True
         if arrival.connection in self.record.packets:
             return False
+        if arrival.answered_at > arrival.at + arrival.decision.delay + LATE_ANSWER:
+            return True
         end = self.record.may_have_ended(arrival.connection)
         return end < arrival.answered_at + (SILENCE if arrival.is_binary else 0.5)
 

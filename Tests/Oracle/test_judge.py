@@ -574,7 +574,12 @@ class TheJudge(unittest.TestCase):
             answered = arrival(play, play.alert, A).answered_at
             play.late = [(answered - 2, answered + 8), (answered + 8, answered + 18)]
 
-        for alter in (lapse, lose, lose_late):
+        def answer_late(play, books):
+            """The client waits for no longer than half a minute."""
+            duplicate("alert", A, at=40)(play, books)
+            arrival(play, play.alert, A).answered_at += 35
+
+        for alter in (lapse, lose, lose_late, answer_late):
             self.assertNotIn("sent twice", {finding.kind for finding in findings(Play(), alter)})
 
     def test_takes_only_the_last_answers_of_a_killed_worker_for_forgotten(self):
