@@ -54,7 +54,8 @@ create index body_range on pushq.body (queue_id, root_id, slice, first_device_id
 create table pushq.job (                                  -- waiting; about 100 bytes
   queue_id        int         not null,
   id              bigint      not null,
-  lane            smallint    not null,                   -- 0 urgent, 1 normal, 2 bulk
+  -- 0 urgent, 1 normal, 2 bulk. Higher: the lane of one campaign, which is as urgent as the rest of division by 3.
+  lane            int         not null,
   run_at          timestamptz not null,                   -- 'infinity' while its campaign is paused
   send_by         timestamptz not null,                   -- later it is not sent any more
   message_id      bigint      not null,
@@ -88,7 +89,7 @@ create table pushq.lease (                                -- held: hundreds to t
   watermark       smallint   not null,
   outcomes        bytea       not null,                   -- a byte for each recipient, 0 = no answer yet
   flush           bigint      not null default 0,         -- number of the last one: a late, older one is void
-  lane            smallint    not null,
+  lane            int         not null,
   run_at          timestamptz not null,
   send_by         timestamptz not null,
   message_id      bigint      not null,
@@ -123,7 +124,7 @@ create table pushq.result (                               -- the end of a job
   root_id     bigint      not null,
   body_day    date        not null,
   message_id  bigint      not null,
-  lane        smallint    not null,
+  lane        int         not null,
   attempt     smallint    not null,
   ended_at    timestamptz not null,
   outcomes    bytea       not null,                       -- QueueCore/Outcome/Outcome.swift

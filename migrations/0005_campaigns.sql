@@ -10,10 +10,18 @@ create table pushq.campaign (
   message_id   bigint      not null,
   created_at   timestamptz not null default now(),
   paused_at    timestamptz,                               -- workers give its jobs back, to be set aside
+  paused_reason text,                                     -- of a pause that nobody ordered
+  -- It pauses itself when a larger share of its answers is bad; null: never. Those of before it was resumed do not
+  -- count.
+  stop_at_errors real,
+  forgiven     bigint      not null default 0,            -- answers, and the bad ones of them
+  forgiven_bad bigint      not null default 0,
   cancelled_at timestamptz,                               -- workers end its jobs
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),
-  constraint campaign_key_length check (octet_length(key) between 1 and 200)
+  constraint campaign_key_length check (octet_length(key) between 1 and 200),
+  constraint campaign_pause_has_time check (paused_reason is null or paused_at is not null),
+  constraint campaign_stop_at_errors_range check (stop_at_errors >= 0 and stop_at_errors < 1)
 );
 
 -- The latest of all queues, for the operator.
@@ -28,7 +36,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,
-  lane             smallint    not null,                  -- of its jobs: 0 urgent, 2 bulk
+  lane             int         not null,                  -- of its jobs: 0 urgent, 2 bulk, or one of its own
   cursor_device_id bigint      not null default 0,        -- the last one seen
   last_device_id   bigint,                                -- the highest at the first step; null before it
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
@@ -42,6 +50,11 @@ create table pushq.fan_out (                              -- locked for a step; 
 ) with (fillfactor = 50);
 
 create index fan_out_open on pushq.fan_out (queue_id, lane, start_at, campaign_id) where not done and not paused;
+
+-- A campaign with a rate of its own has a lane of its own, so that its jobs are found, claimed and made apart from
+-- those that it must not hold up. Lanes are never used again: 700 million campaigns have one.
+create sequence pushq.lane as int maxvalue 715827881;
+create unique index fan_out_own_lane on pushq.fan_out (queue_id, lane) where lane > 2;
 
 -- Few: those that count against a tenant's quota of campaigns.
 create index fan_out_unfinished on pushq.fan_out (queue_id) where not done;
@@ -85,5 +98,6 @@ create table pushq.campaign_tally (
   cancelled   bigint  not null default 0,
   unknown     bigint  not null default 0,
   retried     bigint  not null default 0,                 -- recipients put into a retry job
+  bad         bigint  not null default 0,                 -- those of `rejected` and `failed` that are no device's fault
   constraint campaign_tally_pkey primary key (queue_id, campaign_id, part)
 ) with (fillfactor = 50);

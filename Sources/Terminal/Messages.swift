@@ -59,7 +59,8 @@ enum Messages {
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d"
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
     static let notAPort = "is not a port, 0 to 65535"
-    static let notARate = "is not a rate above 0 in pushes a second, such as 250 or 0.5"
+    static let notARate =
+        "is not a rate above 0 in pushes a second, such as 250 or 0.5, or per minute or hour, such as 6000/min"
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
     static let empty = "is empty"

@@ -126,7 +126,9 @@ import Testing
         ),
         Figure(#"jobsOfStep = (\d+)"#, "docs/job-lifecycle.md", "up to # jobs"),
         Figure(#"\bleast = (\d+)"#, "docs/job-lifecycle.md", "or when there are fewer than #"),
-        Figure(#"leastPaced = (\d+)"#, "docs/job-lifecycle.md", "(# for a queue with a rate limit)"),
+        Figure(
+            #"leastPaced = (\d+)"#, "docs/job-lifecycle.md",
+            "(# under a rate limit, where a job takes up to two seconds)"),
         Figure(#"urgentLead: Double \{ (\d+) \}"#, "docs/words.md", "no further than # pushes ahead of its share"),
         Figure(#"var drain = Duration\.seconds\((\d+)\)"#, "docs/failures.md", "waits up to # s for pushes in flight"),
         Figure(#"drainTime = Duration\.seconds\((\d+)\)"#, "docs/failures.md", "wait up to # s for their answers"),

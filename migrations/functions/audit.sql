@@ -36,6 +36,14 @@ begin
   if tg_op = 'UPDATE' and changes = '{}' then
     return null;
   end if;
+  -- A campaign's rate is news while its queue is there, and if the campaign is older than this transaction.
+  if tg_table_name = 'rate_limit' and (row ->> 'campaign_id')::bigint <> 0 and (
+    exists (select from pushq.removed_queue g where g.queue_id = queue)
+    or not exists (
+      select from pushq.campaign c
+      where c.queue_id = queue and c.id = (row ->> 'campaign_id')::bigint and c.created_at < now())) then
+    return null;
+  end if;
   if changes ? 'credential_id' then
     changes := changes - 'credential_id' || jsonb_build_object('credential', jsonb_strip_nulls(jsonb_build_object(
       'from', (select c.name from pushq.credential c where c.id = (before ->> 'credential_id')::int),
@@ -145,16 +153,16 @@ create or replace trigger audit after insert or update or delete on pushq.creden
   for each row execute function pushq.write_audit('warned_days');
 create or replace trigger audit after insert or update or delete on pushq.queue
   for each row execute function pushq.write_audit();
--- Permits move `tat` several times a second. A campaign's rate comes and goes with it.
+-- Permits move `tat` several times a second. The rate with which a campaign starts is part of starting it.
 create or replace trigger audit_insert after insert on pushq.rate_limit
-  for each row when (new.campaign_id = 0) execute function pushq.write_audit('tat');
+  for each row execute function pushq.write_audit('tat');
 create or replace trigger audit_update after update of rate, burst on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
 create or replace trigger audit_delete after delete on pushq.rate_limit
-  for each row when (old.campaign_id = 0) execute function pushq.write_audit('tat');
+  for each row execute function pushq.write_audit('tat');
 -- Starting a campaign is a producer's work; stopping it is somebody's decision.
-create or replace trigger audit after update of paused_at, cancelled_at on pushq.campaign
-  for each row execute function pushq.write_audit();
+create or replace trigger audit after update of paused_at, cancelled_at, stop_at_errors on pushq.campaign
+  for each row execute function pushq.write_audit('forgiven', 'forgiven_bad');
 
 create or replace trigger audit_truncate after truncate on pushq.tenant
   for each statement execute function pushq.write_audit();

@@ -1,4 +1,4 @@
--- Pausing, resuming and cancelling a campaign.
+-- Pausing, resuming, slowing down and cancelling a campaign.
 
 -- Pauses a campaign. This marks the campaign and tells workers, which give its jobs back. A worker that claims one
 -- of its jobs later sees the mark and sets the job aside. Neither its jobs nor its counts are locked here, because
@@ -40,12 +40,16 @@ declare
   until bigint;
 begin
   perform pushq.check_isolation();
-  update pushq.campaign k set paused_at = null
+  update pushq.campaign k set paused_at = null, paused_reason = null
   where k.queue_id = q and k.key = $2 and paused_at is not null and cancelled_at is null returning id into c;
   if c is null then return false; end if;
   update pushq.fan_out o set paused = false, send_by = coalesce($3, o.send_by)
   where o.queue_id = q and o.campaign_id = c
   returning * into f;
+  -- What made it pause itself would do so again at once.
+  update pushq.campaign k
+  set (forgiven, forgiven_bad) = (select a.answers, a.bad from pushq.campaign_answers(q, c) a)
+  where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
   perform pushq.check_times(f.start_at, 'start_at', send_by);
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then
     select m.expiration into until
@@ -60,15 +64,16 @@ begin
         hint = 'resume it with a new send_by, or cancel it';
     end if;
   end if;
-  -- By the index of what is ready, whose last entries of a lane are those that wait for this.
+  -- By the index of what is ready, whose last entries of a lane are those that wait for this. Of a campaign that was
+  -- given a lane of its own, jobs may have come back to the lane that it shared.
   update pushq.job j set run_at = now()
-  where j.queue_id = q and j.lane = f.lane and j.run_at = 'infinity' and j.campaign_id = c
+  where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at = 'infinity' and j.campaign_id = c
     -- What was set aside because its end is refused, is resumed by hand alone.
     and not exists (
       select from pushq.stuck_job s
       where s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null);
   if resume_campaign.send_by is not null then
-    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane = f.lane and j.campaign_id = c;
+    update pushq.job j set send_by = $3 where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.campaign_id = c;
   end if;
   perform pushq.wake(q);
   return true;
@@ -85,7 +90,7 @@ declare
   f pushq.fan_out;
 begin
   perform pushq.check_isolation();
-  update pushq.campaign k set cancelled_at = now(), paused_at = null
+  update pushq.campaign k set cancelled_at = now(), paused_at = null, paused_reason = null
   where k.queue_id = q and k.key = $2 and cancelled_at is null returning id into c;
   if c is null then return false; end if;
   -- Waits for a step of fan-out that is under way.
@@ -95,11 +100,107 @@ begin
       not_made = coalesce((
         select l.token_count - o.made from pushq.list l where not o.done and l.queue_id = q and l.id = o.list_id), 0)
   where o.queue_id = q and o.campaign_id = c;
-  -- Its jobs are all in one lane, the retries among them. In the bulk lane no sends are scheduled that would be read
-  -- here.
+  -- Its jobs are all in one lane, or in the two that it has had, the retries among them. In the bulk lane no sends are
+  -- scheduled that would be read here.
   update pushq.job j set run_at = now()
-  where j.queue_id = q and j.lane = f.lane and j.run_at > now() and j.campaign_id = c;
+  where j.queue_id = q and j.lane in (f.lane, f.lane % 3) and j.run_at > now() and j.campaign_id = c;
   perform pushq.tell('root', c);
   perform pushq.wake(q);
   return true;
+end $$;
+
+-- Sets the rate of a campaign, in pushes a second over all workers; null lifts it. With its first rate a campaign
+-- gets a lane of its own, and keeps it. Jobs in the hands of workers follow when these come to know (`pushq.tell`).
+create or replace function pushq.limit_campaign(q int, campaign bigint, max_rate float8) returns void
+language plpgsql as $$
+declare
+  own int;
+begin
+  if max_rate is null then
+    delete from pushq.rate_limit r
+    using pushq.queue u
+    where u.id = q and r.tenant_id = u.tenant_id and r.queue_id = q and r.campaign_id = campaign;
+    return;
+  elsif not coalesce(max_rate between 0.0001 and 1000000, false) then
+    raise exception using errcode = 'PQ400',
+      message = format('max_rate %s is not between 0.0001 and 1000000', max_rate),
+      hint = 'it is in pushes a second';
+  end if;
+  -- The burst is a tenth of a second's permits, as of queues.
+  insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)
+  select u.tenant_id, q, campaign, max_rate, greatest(1, ceil(max_rate / 10))
+  from pushq.queue u
+  where u.id = q
+  on conflict on constraint rate_limit_pkey do update set rate = excluded.rate, burst = excluded.burst;
+  update pushq.fan_out o
+  set lane = nextval('pushq.lane') * 3 + o.lane
+  where o.queue_id = q and o.campaign_id = campaign and o.lane <= 2
+  returning o.lane into own;
+  if own is not null then
+    update pushq.job j set lane = own
+    where j.queue_id = q and j.lane = own % 3 and j.campaign_id = campaign;
+  end if;
+end $$;
+
+-- Sets the rate of a campaign while it runs; null lifts it. False without a campaign of that key. Workers follow
+-- within moments.
+create or replace function pushq.set_campaign_rate(queue text, key text, max_rate float8) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => false)).q;
+  c pushq.campaign;
+begin
+  select * into c from pushq.campaign k where k.queue_id = q and k.key = $2;
+  if c.id is null then
+    return false;
+  elsif c.cancelled_at is not null then
+    raise exception using errcode = 'PQ409', message = format('campaign “%s” was cancelled', key),
+      hint = 'start another one under a new key';
+  end if;
+  perform pushq.limit_campaign(q, c.id, max_rate);
+  perform pushq.tell('root', c.id);
+  perform pushq.wake(q);
+  return true;
+end $$;
+
+-- How many recipients of a campaign have been answered, and how many of these answers are bad: they are no device's
+-- fault (`campaign_tally.bad`).
+create or replace function pushq.campaign_answers(q int, campaign bigint, out answers bigint, out bad bigint)
+language sql stable as $$
+  select coalesce(sum(t.delivered + t.rejected + t.failed), 0), coalesce(sum(t.bad), 0)
+  from pushq.campaign_tally t
+  where t.queue_id = q and t.campaign_id = campaign
+$$;
+
+-- Pauses those of these campaigns of which too large a share of the answers is bad, once there are a hundred answers.
+-- Of those that it has paused it returns the reason. Whoever is changing one of them is not waited for.
+create or replace function pushq.judge_campaigns(queues int[], campaigns bigint[])
+returns table (queue_id int, key text, reason text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  c pushq.campaign;
+  a record;
+begin
+  for c in
+    select k.*
+    from unnest(queues, campaigns) as g(queue_id, campaign_id)
+    join pushq.campaign k on k.queue_id = g.queue_id and k.id = g.campaign_id
+    where k.stop_at_errors is not null and k.paused_at is null and k.cancelled_at is null
+    for no key update of k skip locked
+  loop
+    select n.answers - c.forgiven as answers, n.bad - c.forgiven_bad as bad into a
+    from pushq.campaign_answers(c.queue_id, c.id) n;
+    continue when a.answers < 100 or a.bad <= a.answers * c.stop_at_errors::numeric;
+    queue_id := c.queue_id;
+    key := c.key;
+    reason := format('%s of %s answers were bad, which is more than %s %%', a.bad, a.answers,
+                     trim_scale(c.stop_at_errors::numeric * 100));
+    update pushq.campaign k
+    set paused_at = now(), paused_reason = reason
+    where k.queue_id = c.queue_id and k.id = c.id;
+    update pushq.fan_out f set paused = true where f.queue_id = c.queue_id and f.campaign_id = c.id;
+    perform pushq.tell('root', c.id);
+    return next;
+  end loop;
 end $$;

@@ -6,7 +6,7 @@
 -- other, and one that a producer is pausing, in a transaction that may last, keeps none of the others. The advisory
 -- lock keeps other workers from starting the next one while a step of the first is under way.
 create or replace function pushq.fan_out_step(
-  queue int, of_lane smallint, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
+  queue int, of_lane int, campaign bigint, per_job int, job_limit int, scan_limit int) returns int
 language plpgsql as $$
 declare
   f     pushq.fan_out;

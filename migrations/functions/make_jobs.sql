@@ -1,15 +1,18 @@
 -- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries
 -- (PostgresStore/Settling).
 
--- The recipients of one job of this queue: what its rate, or its tenant's, sends in two seconds, so that a slow queue
--- does not hold tokens for minutes.
-create or replace function pushq.job_size(queue_id int) returns int
+-- The recipients of one job of this queue and lane: what its rate, its tenant's or that of the lane's campaign sends in
+-- two seconds, so that a slow one does not hold tokens for minutes.
+create or replace function pushq.job_size(queue_id int, lane int) returns int
 language plpgsql stable as $$
 begin
   return coalesce((
     select least(500, greatest(1, coalesce((min(r.rate) * 2)::int, 500)))
     from pushq.queue q
-    left join pushq.rate_limit r on r.tenant_id = q.tenant_id and r.queue_id in (0, q.id) and r.campaign_id = 0
+    left join pushq.fan_out f on f.queue_id = q.id and f.lane = $2 and f.lane > 2
+    left join pushq.rate_limit r
+      on r.tenant_id = q.tenant_id
+      and (r.queue_id, r.campaign_id) in ((0, 0::bigint), (q.id, 0::bigint), (q.id, f.campaign_id))
     where q.id = $1), 500);
 end $$;
 
@@ -19,14 +22,14 @@ end $$;
 -- Without devices it is one job with recipients that are not known yet: the worker that claims it finds them
 -- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first one replaces.
 create or replace function pushq.make_jobs(
-  q int, root bigint, message bigint, devices bigint[], lane smallint, run_at timestamptz, send_by timestamptz,
+  q int, root bigint, message bigint, devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
   at_most_once boolean, per_job int default null, campaign bigint default null, slice smallint default 0,
   first_job bigint default null, epoch int default 0
 ) returns void
 language plpgsql as $$
 begin
   if per_job is null then
-    per_job := case when cardinality(devices) > 1 then pushq.job_size(q) else 1 end;
+    per_job := case when cardinality(devices) > 1 then pushq.job_size(q, lane) else 1 end;
   end if;
   -- As a row of its own, the array is not copied for each job that takes a part of it.
   with given as materialized (

@@ -66,8 +66,8 @@ begin
   end loop;
 
   if campaign.id is not null and again > 0 then
-    insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried)
-    values (q, campaign.id, nextval('pushq.id'), -again, again);
+    insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried, bad)
+    values (q, campaign.id, nextval('pushq.id'), -again, again, -again);
   end if;
   perform pushq.check_quota(q, recipients => again);
   perform pushq.wake(q);

@@ -21,7 +21,8 @@ end $$;
 -- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices.
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint
+  at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
+  max_rate float8, stop_at_errors float8
 ) returns bigint
 language plpgsql as $$
 declare
@@ -40,10 +41,15 @@ begin
   end if;
   start_at := coalesce(start_at, now());
   perform pushq.check_times(start_at, 'start_at', send_by, expiration);
+  if not coalesce(stop_at_errors >= 0 and stop_at_errors < 1, true) then
+    raise exception using errcode = 'PQ400',
+      message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
+      hint = 'it is 0 or more and less than 1, such as 0.05';
+  end if;
   perform pushq.check_quota(q, bytes => octet_length(payload::text), campaigns => 1);
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
-  insert into pushq.campaign (queue_id, id, key, digest, message_id)
-  values (q, root, new_campaign.key, new_campaign.digest, message)
+  insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors)
+  values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
     -- Another transaction started it at the same moment.
@@ -60,6 +66,9 @@ begin
          -- A scheduled campaign goes to the devices that exist when it starts.
          case when new_campaign.start_at <= now()
               then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
+  if max_rate is not null then
+    perform pushq.limit_campaign(q, root, max_rate);
+  end if;
   perform pushq.wake(q);
   return root;
 end $$;
@@ -86,7 +95,9 @@ create or replace function pushq.start_campaign(
   at_most_once boolean     default false,
   urgent       boolean     default false,
   start_at     timestamptz default now(),
-  send_by      timestamptz default null
+  send_by      timestamptz default null,
+  max_rate     float8      default null,
+  stop_at_errors float8    default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -94,14 +105,16 @@ declare
 begin
   return pushq.new_campaign((pushq.enter(queue, sends => true)).q, key,
     sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
-    body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null);
+    body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
+    max_rate, stop_at_errors);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
 -- more.
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
-  collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz
+  collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
+  max_rate float8, stop_at_errors float8
 ) returns bigint
 language plpgsql as $$
 declare
@@ -126,7 +139,7 @@ begin
   if known.campaign_id is null then
     started := pushq.new_campaign(
       q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-      list);
+      list, max_rate, stop_at_errors);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -153,7 +166,9 @@ create or replace function pushq.start_campaign(
   at_most_once boolean     default false,
   urgent       boolean     default false,
   start_at     timestamptz default now(),
-  send_by      timestamptz default null
+  send_by      timestamptz default null,
+  max_rate     float8      default null,
+  stop_at_errors float8    default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -161,7 +176,8 @@ declare
   body json := pushq.payload_json(payload);
 begin
   return pushq.start_list_campaign(
-    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
+    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
+    max_rate, stop_at_errors);
 end $$;
 
 -- The same for tokens that fit into one statement, all in the caller's transaction.
@@ -177,7 +193,9 @@ create or replace function pushq.start_campaign(
   at_most_once boolean     default false,
   urgent       boolean     default false,
   start_at     timestamptz default now(),
-  send_by      timestamptz default null
+  send_by      timestamptz default null,
+  max_rate     float8      default null,
+  stop_at_errors float8    default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -201,5 +219,6 @@ begin
   list := pushq.make_list(q, push_type);
   perform pushq.add_members(q, queue, list, bytes);
   return pushq.start_list_campaign(
-    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by);
+    q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
+    max_rate, stop_at_errors);
 end $$;

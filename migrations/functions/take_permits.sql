@@ -3,7 +3,7 @@
 -- A *line* asks for permits of a tenant, of a queue or of a campaign. Each of its permits is one of that limit and one
 -- of every limit around it. So whatever a worker gets, it can send with: nobody holds a queue's permits while somebody
 -- else holds its tenant's. A line of which another transaction has locked a limit at this moment is missing in the
--- answer: nobody waits. One that has no limit is missing, too.
+-- answer: nobody waits. One that has no limit is missing, too, except of a campaign, for which `rate` is null then.
 --
 -- `wanted` and `held`: permits that the caller can use, and those that it has and did not use yet. `shares`: the weight
 -- of a line among the caller's of the same outermost limit; the heaviest has 1. `horizon`: how far ahead permits may
@@ -100,7 +100,8 @@ begin
     left join lim c
       on c.tenant = line.tenant and c.queue = line.queue and c.campaign = line.campaign and line.campaign <> 0
     where (t.tenant is null or t.rate is not null) and (q.tenant is null or q.rate is not null)
-      and (c.tenant is null or c.rate is not null) and coalesce(t.rate, q.rate, c.rate) is not null
+      and (c.tenant is null or c.rate is not null)
+      and (line.campaign <> 0 or coalesce(t.rate, q.rate, c.rate) is not null)
     order by line.tenant, turn.place, random()
   loop
     if l.tenant is distinct from tenant then
@@ -113,6 +114,18 @@ begin
       q_tat := l.q_tat;
     end if;
 
+    if coalesce(l.t_rate, l.q_rate, l.c_rate) is null then
+      tenant_id := l.tenant;
+      queue_id := l.queue;
+      campaign_id := l.campaign;
+      granted := 0;
+      rate := null;
+      starts_in := 0;
+      late := 0;
+      again_in := 0;
+      return next;
+      continue;
+    end if;
     is_joint := num_nonnulls(l.t_rate, l.q_rate, l.c_rate) > 1;
     usable := case when is_joint then grace / 2 else grace end;
     -- Of what a limit may go back, the part that is kept for the times of several limits to differ.

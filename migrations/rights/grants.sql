@@ -14,8 +14,8 @@ declare
     'ready_work', 'supersede', 'take_permits', 'tell', 'today', 'wake', 'why_nobody',
     -- With the owner's: upkeep.
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
-    'forget_audit', 'forget_list', 'forget_old', 'lists_to_forget', 'longest_retention', 'make_partition',
-    'move_scheduled', 'move_waiting', 'tenants_to_count'];
+    'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
+    'make_partition', 'move_scheduled', 'move_waiting', 'tenants_to_count'];
   thing record;
 begin
   for thing in
@@ -92,7 +92,8 @@ begin
         ('empty_send', 'insert', null),
         ('newest_update', 'select', null), ('newest_update', 'insert', null), ('newest_update', 'update', 'due_at'),
         ('newest_update', 'delete', null),
-        ('campaign', 'select', 'queue_id id paused_at cancelled_at'), ('campaign', 'update', 'paused_at'),
+        ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors'),
+        ('campaign', 'update', 'paused_at'),
         ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
         ('fan_out', 'select', null), ('fan_out', 'update', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),

@@ -16,7 +16,8 @@ where l.login = pushq.caller();
 -- The campaigns of the tenants that the caller was granted, with their counts.
 create or replace view pushq.my_campaigns with (security_barrier) as
 select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered,
-       c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished
+       c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished,
+       c.max_rate, c.stop_at_errors, c.paused_reason
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.campaign_progress c on c.queue_id = n.queue_id

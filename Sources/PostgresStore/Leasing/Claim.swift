@@ -11,7 +11,7 @@ extension Statement {
         #"""
         with want as materialized (
           select *
-          from unnest($queue_ids::int[], $lanes::smallint[], $quotas::int[], $run_ats::timestamptz[],
+          from unnest($queue_ids::int[], $lanes::int[], $quotas::int[], $run_ats::timestamptz[],
                       $job_ids::bigint[])
             as w(queue_id, lane, quota, run_at, id)
           -- Paused a moment ago, perhaps, and not known to be yet.
@@ -56,7 +56,9 @@ extension Statement {
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id))
                    as stopped,
-               c.paused_at is not null as paused, (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
+               c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
+               coalesce(f.lane <> t.lane, false) as is_elsewhere,
+               (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
                d.ids as active_ids, d.tokens,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
@@ -68,6 +70,7 @@ extension Statement {
           where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id
           limit 1) m on true
         left join pushq.campaign c on c.queue_id = t.queue_id and c.id = t.campaign_id
+        left join pushq.fan_out f on f.queue_id = t.queue_id and f.campaign_id = t.campaign_id
         -- Lateral with a limit, or the planner may hash-join all of history (seen, with fresh partitions).
         left join lateral (
           select device_ids, first_device_id, last_device_id
@@ -161,6 +164,10 @@ package struct ClaimedJob: Sendable {
     package let isStopped: Bool
     /// Its campaign is paused: it came back, or was made, after the others were set aside.
     package var isPaused = false
+    /// Its campaign was given a lane of its own meanwhile, and the job goes there.
+    package var isElsewhere = false
+    /// The campaign that pauses itself when too many of its answers are bad; nil if it is of none.
+    package var judgedCampaign: Int64?
     /// The recipients, ascending.
     package let deviceIDs: [Int64]
     /// How many its row says that there are, if that is another number.
@@ -211,7 +218,7 @@ extension PostgresConnection {
         let rows = try await execute(
             .claim,
             [
-                "queue_ids": .int4Array(quotas.map(\.queueID)), "lanes": .int2Array(quotas.map(\.lane.rawValue)),
+                "queue_ids": .int4Array(quotas.map(\.queueID)), "lanes": .int4Array(quotas.map(\.lane.rawValue)),
                 "quotas": .int4Array(quotas.map(\.jobs)),
                 // 1970 comes before everything that was ever queued.
                 "run_ats": .timestamptzArray(quotas.map { $0.head?.runAt ?? 0 }),
@@ -240,11 +247,12 @@ extension ClaimedJob {
         let deviceIDs = row.optionalInt8Array("device_ids") ?? []
         let statedCount = Int(row.int2("recipient_count"))
         self.init(
-            key: LeaseKey(row), lane: Lane(rawValue: row.int2("lane")) ?? .bulk, message: message,
+            key: LeaseKey(row), lane: Lane(rawValue: row.int4("lane")) ?? .bulk, message: message,
             rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
             isAtMostOnce: row.bool("at_most_once"), previousWatermark: Int(row.int2("previous_watermark")),
             outcomes: row.optionalBytes("outcomes") ?? [], sendWithin: .microseconds(row.int8("send_within")),
-            isStopped: row.bool("stopped"), isPaused: row.bool("paused"), deviceIDs: deviceIDs,
+            isStopped: row.bool("stopped"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
+            judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
             madeAt: row.optionalInt8("made_at") ?? 0,
             tokens: RecipientTokens(

@@ -7,7 +7,7 @@ extension Statement {
     static let ready = Statement(
         "ready",
         #"""
-        select queue_id, lane, campaign_id, ready, due_in, run_at, id as job_id
+        select queue_id, lane, campaign_id, ready, due_in, run_at, id as job_id, own_campaign, own_rate
         from pushq.ready_work($after_queue, $after_lane, $pairs, $limit)
         """#)
 
@@ -15,7 +15,7 @@ extension Statement {
     static let readyAbove = Statement(
         "ready_above",
         #"""
-        select queue_id, lane, ready, due_in, run_at, id as job_id
+        select queue_id, lane, ready, due_in, run_at, id as job_id, own_campaign, own_rate
         from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
         """#)
 }
@@ -45,9 +45,30 @@ package struct ReadyWork: Sendable {
         package var queueID: Int32 { place.queueID }
     }
 
+    /// A lane that is one campaign's own.
+    package struct OwnLane: Sendable, Equatable {
+        package let place: LanePlace
+        package let campaignID: Int64
+        /// Pushes per second that the campaign may have; nil: no limit of its own any more.
+        package let rate: Double?
+
+        package init(place: LanePlace, campaignID: Int64, rate: Double?) {
+            self.place = place
+            self.campaignID = campaignID
+            self.rate = rate
+        }
+
+        fileprivate init?(_ row: Row, _ place: LanePlace) {
+            guard let campaignID = row.optionalInt8("own_campaign") else { return nil }
+            self.init(place: place, campaignID: campaignID, rate: row.optionalFloat8("own_rate"))
+        }
+    }
+
     /// In order of queue and lane, beginning where the poll began.
     package fileprivate(set) var jobs: [Jobs] = []
     package fileprivate(set) var fanOuts: [FanOut] = []
+    /// Those lanes among them that are one campaign's own.
+    package fileprivate(set) var ownLanes: [OwnLane] = []
     /// Where the poll ended, if there may be pairs, or queues with campaigns, that it did not come to.
     package fileprivate(set) var end: LanePlace?
 }
@@ -101,13 +122,13 @@ extension PostgresConnection {
         let rows = try await execute(
             .ready,
             [
-                "after_queue": .int4(place.queueID), "after_lane": .int2(place.lane.rawValue), "pairs": .int4(pairs),
+                "after_queue": .int4(place.queueID), "after_lane": .int4(place.lane.rawValue), "pairs": .int4(pairs),
                 "limit": .int4(limit),
             ])
         var (pairsLeft, campaignsLeft) = (pairs, pairs)
         var work = ReadyWork()
         for row in rows {
-            guard let lane = Lane(rawValue: row.int2("lane")) else { continue }
+            guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
             if row.optionalInt8("campaign_id") == nil {
                 pairsLeft -= 1
                 if pairsLeft == 0 { work.end = LanePlace(row.int4("queue_id"), lane) }
@@ -115,19 +136,19 @@ extension PostgresConnection {
                 campaignsLeft -= 1
                 if campaignsLeft == 0, work.end == nil { work.end = LanePlace(row.int4("queue_id"), lane) }
             }
+            let place = LanePlace(row.int4("queue_id"), lane)
+            if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
             // Jobs of a paused campaign are due at infinity: they wake nobody.
             guard let dueIn = row.optionalInt8("due_in") else { continue }
             if let campaignID = row.optionalInt8("campaign_id") {
                 work.fanOuts.append(
                     .init(
-                        place: LanePlace(row.int4("queue_id"), lane), campaignID: campaignID,
-                        readyJobs: Int(row.int4("ready")),
+                        place: place, campaignID: campaignID, readyJobs: Int(row.int4("ready")),
                         dueIn: .microseconds(dueIn)))
             } else {
-                let head = LaneHead(
-                    LanePlace(row.int4("queue_id"), lane), runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
+                let head = LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))
                 work.jobs.append(
-                    .init(queueID: row.int4("queue_id"), lane: lane, dueIn: .microseconds(dueIn), head: head))
+                    .init(queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
         }
         return work
@@ -145,21 +166,22 @@ extension PostgresConnection {
             .readyAbove,
             [
                 "queue_ids": .int4Array(floors.map(\.place.queueID)),
-                "lanes": .int2Array(floors.map(\.place.lane.rawValue)),
+                "lanes": .int4Array(floors.map(\.place.lane.rawValue)),
                 "run_ats": .timestamptzArray(floors.map(\.runAt)), "job_ids": .int8Array(floors.map(\.jobID)),
                 "counted": .boolArray(floors.map { lanes.contains($0.place) }), "limit": .int4(limit),
             ])
         var work = ReadyWork()
         var readyJobs: [LanePlace: Int] = [:]
         for row in rows {
-            guard let lane = Lane(rawValue: row.int2("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
+            guard let lane = Lane(rawValue: row.int4("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
             let place = LanePlace(row.int4("queue_id"), lane)
+            if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
             work.jobs.append(
                 .init(
                     queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
                     head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
-            // Of a lane without a floor nothing was claimed of late: it has not run dry.
-            let isCounted = floors.contains { $0.place == place }
+            // Of a shared lane without a floor nothing was claimed of late: it has not run dry.
+            let isCounted = !lane.isShared || floors.contains { $0.place == place }
             if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit) }
         }
         work.fanOuts = known.map { fanOut in

@@ -8,11 +8,12 @@ extension Statement {
                c.cancelled_at is not null
                  or exists (select from pushq.cancelled x
                             where x.queue_id = k.queue_id and x.id in (k.root_id, k.job_id)) as stopped,
-               c.paused_at is not null as paused
+               c.paused_at is not null as paused, coalesce(f.lane <> k.lane, false) as is_elsewhere
         from kept k
         left join pushq.campaign c on c.queue_id = k.queue_id and c.id = k.campaign_id
+        left join pushq.fan_out f on f.queue_id = k.queue_id and f.campaign_id = k.campaign_id
         union all
-        select g.queue_id, g.job_id, g.epoch, false, false, false
+        select g.queue_id, g.job_id, g.epoch, false, false, false, false
         from given g
         join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
           and l.worker_id = $worker_id
@@ -42,7 +43,7 @@ extension Statement {
           set watermark = f.watermark, outcomes = f.outcomes, deadline = now() + $lease::interval, flush = $number
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane)
         """# + keptLeases)
 
     /// Renews leases without news: 7 µs each.
@@ -62,7 +63,7 @@ extension Statement {
           set deadline = now() + $lease::interval
           from free f
           where l.queue_id = f.queue_id and l.job_id = f.job_id
-          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id)
+          returning l.queue_id, l.job_id, l.epoch, l.root_id, l.campaign_id, l.lane)
         """# + keptLeases)
 }
 
@@ -77,14 +78,18 @@ package struct KeptLeases: Sendable {
     package private(set) var stopped: Set<LeaseKey> = []
     /// The renewed ones whose campaign is paused.
     package private(set) var paused: Set<LeaseKey> = []
+    /// The renewed ones whose campaign was given a lane of its own: they go there.
+    package private(set) var elsewhere: Set<LeaseKey> = []
 
     package init(
-        keys: Set<LeaseKey>, locked: Set<LeaseKey> = [], stopped: Set<LeaseKey> = [], paused: Set<LeaseKey> = []
+        keys: Set<LeaseKey>, locked: Set<LeaseKey> = [], stopped: Set<LeaseKey> = [], paused: Set<LeaseKey> = [],
+        elsewhere: Set<LeaseKey> = []
     ) {
         self.keys = keys
         self.locked = locked
         self.stopped = stopped
         self.paused = paused
+        self.elsewhere = elsewhere
     }
 
     init(_ rows: Rows) {
@@ -97,6 +102,7 @@ package struct KeptLeases: Sendable {
             keys.insert(key)
             if row.bool("stopped") { stopped.insert(key) }
             if row.bool("paused") { paused.insert(key) }
+            if row.bool("is_elsewhere") { elsewhere.insert(key) }
         }
     }
 }

@@ -12,7 +12,8 @@ extension Statement {
                     when c.paused_at is not null then 'paused' else 'running' end as state,
                c.total, c.waiting,
                c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
-               c.finished, c.created_at, c.fanned_out_at,
+               c.finished, c.created_at, c.fanned_out_at, c.max_rate,
+               c.stop_at_errors::float8, c.paused_reason,
                c.cancelled_at is not null and exists (
                  select from pushq.fan_out f
                  where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
@@ -44,6 +45,8 @@ extension Statement {
 
     static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($queue, $key)")
     static let resumeCampaign = Statement("resume_campaign", "select pushq.resume_campaign($queue, $key, $send_by)")
+    static let setCampaignRate = Statement(
+        "set_campaign_rate", "select pushq.set_campaign_rate($queue, $key, $rate)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($queue, $key)")
 
     /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without
@@ -89,6 +92,11 @@ package struct CampaignSummary: Sendable {
     package let fannedOutAt: Date?
     /// It was cancelled before all of its recipients were known, so that its total does not count them all.
     package let isCutShort: Bool
+    /// Pushes per second that it may have over all workers; nil: no limit of its own.
+    package let maxRate: Double?
+    /// It pauses itself when a larger share of its answers is bad; nil: never. And why it did so.
+    package let stopAtErrors: Double?
+    package let pausedReason: String?
 
     package var isCancelled: Bool { state == "cancelled" }
     /// Of a cancelled one, how many were not sent to, in words.
@@ -136,6 +144,15 @@ extension PostgresConnection {
         }
     }
 
+    /// Sets the rate of a campaign, in pushes per second over all workers; nil lifts it. False if there is no such
+    /// campaign.
+    package func setRate(
+        _ rate: Double?, ofCampaign key: String, ofQueue queue: QueueName
+    ) async throws(PostgresError) -> Bool {
+        try await execute(.setCampaignRate, ["queue": .queue(queue), "key": .text(key), "rate": .float8(rate)]).one()
+            .bool("set_campaign_rate")
+    }
+
     /// Why recipients of a campaign or send were refused for good, and how many of each.
     package func refusals(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> [(Reason, Int)] {
         try await execute(.refusals, ["queue": .queue(queue), "root": .int8(root)]).map { row in
@@ -156,6 +173,8 @@ extension CampaignSummary {
             queue: queue, key: row.text("key"), id: row.int8("campaign_id"), state: row.text("state"),
             total: row.count("total"), waiting: row.count("waiting"), tally: OutcomeTally(row),
             isFinished: row.bool("finished"), createdAt: row.time("created_at"),
-            fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"))
+            fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"),
+            maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
+            pausedReason: row.optionalText("paused_reason"))
     }
 }

@@ -101,7 +101,7 @@ extension JobSummary {
     fileprivate init?(_ row: Row) {
         guard let queue = QueueName(row) else { return nil }
         self.init(
-            queue: queue, id: row.int8("id"), state: row.text("state"), lane: Lane(rawValue: row.int2("lane")),
+            queue: queue, id: row.int8("id"), state: row.text("state"), lane: Lane(rawValue: row.int4("lane")),
             runAt: row.time("run_at"), sendBy: row.time("send_by"), recipientCount: Int(row.int2("recipient_count")),
             attempt: Int(row.int2("attempt")), rescues: Int(row.int2("rescues")),
             campaignID: row.optionalInt8("campaign_id"), rootID: row.int8("root_id"),

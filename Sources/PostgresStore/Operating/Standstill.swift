@@ -8,7 +8,8 @@ extension Statement {
         "standstill",
         #"""
         select q.paused_reason, t.name as tenant, t.suspended_at is not null as tenant_is_suspended,
-               q.credential_id is null as lacks_credential, c.key, c.paused_at is not null as campaign_is_paused,
+               q.credential_id is null as lacks_credential, c.key,
+               c.paused_at is not null as campaign_is_paused, c.paused_reason as campaign_paused_reason,
                w.alive, w.serving, w.cut_off, x.set_aside, case when s.due > now() then s.due end as due_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
@@ -52,7 +53,7 @@ extension Statement {
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case queuePaused(queue: QueueName, reason: String)
     case tenantSuspended(String)
-    case campaignPaused(queue: QueueName, key: String)
+    case campaignPaused(queue: QueueName, key: String, reason: String?)
     case noCredential(queue: QueueName)
     case jobsSetAside(Int, queue: QueueName)
     case noWorker
@@ -66,8 +67,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
             "the queue is paused: \(reason). Resume it with: pushq-admin queue resume \(queue)"
         case .tenantSuspended(let name):
             "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(name)"
-        case .campaignPaused(let queue, let key):
-            "the campaign is paused. Resume it with: pushq-admin campaign resume \(queue) \(key)"
+        case .campaignPaused(let queue, let key, let reason):
+            "the campaign \(reason.map { "has paused itself: \($0)" } ?? "is paused"). Resume it with: pushq-admin campaign resume \(queue) \(key)"
         case .noCredential(let queue):
             "queue \(queue) has no credential. Add one with: pushq-admin credential add"
         case .jobsSetAside(let count, let queue):
@@ -88,7 +89,10 @@ extension PostgresConnection {
         }
         if let reason = row.optionalText("paused_reason") { return .queuePaused(queue: queue, reason: reason) }
         if row.bool("tenant_is_suspended") { return .tenantSuspended(row.text("tenant")) }
-        if row.bool("campaign_is_paused") { return .campaignPaused(queue: queue, key: row.text("key")) }
+        if row.bool("campaign_is_paused") {
+            return .campaignPaused(
+                queue: queue, key: row.text("key"), reason: row.optionalText("campaign_paused_reason"))
+        }
         if row.bool("lacks_credential") { return .noCredential(queue: queue) }
         if !row.bool("alive") { return .noWorker }
         if !row.bool("serving") { return .noWorkerServes(queue: queue) }

@@ -22,7 +22,7 @@ extension PostgresConnection {
     /// - Parameter progress: is told how many tokens have been read.
     package func startCampaign(
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
-        progress: (Int) -> Void
+        limits: CampaignLimits = CampaignLimits(), progress: (Int) -> Void
     ) async throws -> Int64 {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
         let list = try await execute(.newList, parameters).one().int8("new_list")
@@ -37,6 +37,6 @@ extension PostgresConnection {
                 return isAtEnd
             }
         }
-        return try await startCampaign(message, toList: list, key: key, inQueue: queue)
+        return try await startCampaign(message, toList: list, key: key, inQueue: queue, limits: limits)
     }
 }

@@ -20,7 +20,8 @@ extension Statement {
         select pushq.start_campaign(
           queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
           expiration => $expiration, collapse_id => $collapse_id,
-          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by)
+          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by,
+          max_rate => $max_rate, stop_at_errors => $stop_at_errors)
         """#)
 
     /// To the tokens of a list.
@@ -30,7 +31,8 @@ extension Statement {
         select pushq.start_campaign(
           queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
           expiration => $expiration, collapse_id => $collapse_id,
-          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list)
+          at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list,
+          max_rate => $max_rate, stop_at_errors => $stop_at_errors)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
@@ -102,6 +104,19 @@ package struct MessageDraft: Sendable {
     }
 }
 
+/// What keeps a campaign within bounds.
+package struct CampaignLimits: Sendable {
+    /// Pushes per second over all workers; nil: no more limits than the queue's and the tenant's.
+    package var maxRate: Double?
+    /// It pauses itself when a larger share of its answers is bad; nil: never.
+    package var stopAtErrors: Double?
+
+    /// No limits.
+    package init() {}
+
+    fileprivate var parameters: Parameters { ["max_rate": .float8(maxRate), "stop_at_errors": .float8(stopAtErrors)] }
+}
+
 /// Whom a single send is for.
 package enum Recipients: Sendable {
     case tokens([DeviceToken])
@@ -169,17 +184,18 @@ extension PostgresConnection {
 
     /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
     package func startCampaign(
-        _ message: MessageDraft, key: String, inQueue queue: QueueName
+        _ message: MessageDraft, key: String, inQueue queue: QueueName, limits: CampaignLimits = CampaignLimits()
     ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)]
+        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)] + limits.parameters
         return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
     func startCampaign(
-        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName
+        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName, limits: CampaignLimits
     ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key), "list": .int8(list)]
+        let parameters: Parameters =
+            ["queue": .queue(queue), "key": .text(key), "list": .int8(list)] + limits.parameters
         return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 

@@ -6,7 +6,7 @@ extension Statement {
         "fan_out_step",
         #"""
         select pushq.fan_out_step(
-          $queue_id::int, $lane::smallint, $campaign_id::bigint, pushq.job_size($queue_id::int), $job_limit::int,
+          $queue_id::int, $lane::int, $campaign_id::bigint, pushq.job_size($queue_id::int, $lane::int), $job_limit::int,
           $scan_limit::int)
         """#)
 }
@@ -23,7 +23,7 @@ extension PostgresConnection {
         let rows = try await execute(
             .fanOutStep,
             [
-                "queue_id": .int4(queueID), "lane": .int2(lane.rawValue), "campaign_id": .int8(campaignID),
+                "queue_id": .int4(queueID), "lane": .int4(lane.rawValue), "campaign_id": .int8(campaignID),
                 "job_limit": .int4(Int32(jobLimit)), "scan_limit": .int4(Int32(scanLimit)),
             ])
         return try rows.one().optionalInt4("fan_out_step").map(Int.init)

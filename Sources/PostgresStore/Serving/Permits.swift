@@ -23,6 +23,10 @@ package struct RateLimitOwner: Hashable, Sendable {
     package static func queue(_ id: Int32, ofTenant tenantID: Int32) -> RateLimitOwner {
         .init(tenantID: tenantID, queueID: id, campaignID: 0)
     }
+
+    package static func campaign(_ id: Int64, ofQueue queueID: Int32, ofTenant tenantID: Int32) -> RateLimitOwner {
+        .init(tenantID: tenantID, queueID: queueID, campaignID: id)
+    }
 }
 
 /// A worker's request for permits of one limit and of those around it.
@@ -47,8 +51,8 @@ package struct PermitRequest: Equatable, Sendable {
 package struct GrantedPermits: Sendable {
     package let owner: RateLimitOwner
     package let count: Int
-    /// Permits a second.
-    package let rate: Double
+    /// Permits a second; nil: it is of a campaign, and there is no limit any more that it is subject to.
+    package let rate: Double?
     /// From the database's moment of granting until the first permit's time; below zero by as much as the burst allows.
     package let startsIn: Duration
     /// How long after its time each may be used.
@@ -57,7 +61,7 @@ package struct GrantedPermits: Sendable {
     package let againIn: Duration
 
     package init(
-        owner: RateLimitOwner, count: Int, rate: Double, startsIn: Duration, lateness: Duration, againIn: Duration
+        owner: RateLimitOwner, count: Int, rate: Double?, startsIn: Duration, lateness: Duration, againIn: Duration
     ) {
         self.owner = owner
         self.count = count
@@ -91,7 +95,7 @@ extension PostgresConnection {
                 owner: RateLimitOwner(
                     tenantID: row.int4("tenant_id"), queueID: row.int4("queue_id"),
                     campaignID: row.int8("campaign_id")),
-                count: Int(row.int4("granted")), rate: row.float8("rate"),
+                count: Int(row.int4("granted")), rate: row.optionalFloat8("rate"),
                 startsIn: .microseconds(row.int8("starts_in")), lateness: .microseconds(row.int8("late")),
                 againIn: .microseconds(row.int8("again_in")))
         }

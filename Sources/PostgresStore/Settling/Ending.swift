@@ -25,9 +25,9 @@ extension Statement {
           from unnest($queue_ids::int[], $job_ids::bigint[], $epochs::int[], $outcomes::bytea[],
                       $recipients::smallint[], $delivered::smallint[], $rejected::smallint[], $failed::smallint[],
                       $suppressed::smallint[], $expired::smallint[], $cancelled::smallint[], $unknown::smallint[],
-                      $retried::smallint[], $notes::text[]) with ordinality
+                      $retried::smallint[], $bad::smallint[], $notes::text[]) with ordinality
             as g(queue_id, job_id, epoch, outcomes, recipients,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes, place)
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, bad, notes, place)
           -- For this transaction only.
           where set_config('lock_timeout', '50ms', true) is not null),
         free as materialized (
@@ -43,7 +43,7 @@ extension Statement {
           returning l.queue_id, l.job_id, l.epoch, l.lane, l.run_at, l.send_by, l.message_id, l.campaign_id, l.root_id,
                     l.body_day, l.attempt, l.rescues, l.at_most_once,
                     g.outcomes, g.delivered, g.rejected, g.failed, g.suppressed, g.expired, g.cancelled, g.unknown,
-                    g.retried, g.notes, g.place),
+                    g.retried, g.bad, g.notes, g.place),
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                     outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
@@ -157,7 +157,7 @@ extension Statement {
         sums as materialized (
           select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
                  sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled,
-                 sum(unknown) as unknown, sum(retried) as retried
+                 sum(unknown) as unknown, sum(retried) as retried, sum(bad) as bad
           from fenced
           where campaign_id is not null
           group by queue_id, campaign_id),
@@ -175,15 +175,16 @@ extension Statement {
           update pushq.campaign_tally t
           set delivered = t.delivered + s.delivered, rejected = t.rejected + s.rejected, failed = t.failed + s.failed,
               suppressed = t.suppressed + s.suppressed, expired = t.expired + s.expired,
-              cancelled = t.cancelled + s.cancelled, unknown = t.unknown + s.unknown, retried = t.retried + s.retried
+              cancelled = t.cancelled + s.cancelled, unknown = t.unknown + s.unknown, retried = t.retried + s.retried,
+              bad = t.bad + s.bad
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where t.queue_id = p.queue_id and t.campaign_id = p.campaign_id and t.part = p.part),
         counted_apart as (
           insert into pushq.campaign_tally (queue_id, campaign_id, part, delivered, rejected, failed, suppressed,
-                                            expired, cancelled, unknown, retried)
+                                            expired, cancelled, unknown, retried, bad)
           select s.queue_id, s.campaign_id, nextval('pushq.id'), s.delivered, s.rejected, s.failed, s.suppressed,
-                 s.expired, s.cancelled, s.unknown, s.retried
+                 s.expired, s.cancelled, s.unknown, s.retried, s.bad
           from part p
           join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
           where p.part is null)
@@ -301,7 +302,9 @@ extension PostgresConnection {
             "recipients": .int2Array(jobs.map { Int16($0.outcomes.count) }),
             "delivered": counts(\.delivered), "rejected": counts(\.rejected), "failed": counts(\.failed),
             "suppressed": counts(\.suppressed), "expired": counts(\.expired), "cancelled": counts(\.cancelled),
-            "unknown": counts(\.unknown), "retried": counts(\.retried), "notes": .optionalTextArray(jobs.map(\.notes)),
+            "unknown": counts(\.unknown), "retried": counts(\.retried),
+            "bad": .int2Array(jobs.map { job in Int16(job.outcomes.count { Outcome(rawValue: $0).isBadAnswer }) }),
+            "notes": .optionalTextArray(jobs.map(\.notes)),
 
             "again_places": .int8Array(again.map(\.place)), "again_devices": .int8Array(again.map(\.member.deviceID)),
             "again_delays": .int8Array(again.map(\.member.delay.wholeMicroseconds)),

@@ -4,7 +4,7 @@ extension Statement {
     ///
     /// Jobs of a paused campaign are set aside, and the campaign's row is locked against being resumed before they are
     /// seen. Somebody who is pausing or resuming it at this moment is not waited for: its jobs go back as others do,
-    /// and the next claim tells.
+    /// and the next claim tells. Those of a campaign that was given a lane of its own go there.
     static let yield = Statement(
         "yield",
         #"""
@@ -33,15 +33,16 @@ extension Statement {
         given_back as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
                                  recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
-          select b.queue_id, job_id, lane,
+          select b.queue_id, job_id, coalesce(f.lane, b.lane),
                  -- Without a delay it keeps its place: a deploy puts nobody behind those that came later.
                  case when a.id is not null then 'infinity'
                       when delay = 0 then run_at
                       else greatest(run_at, now() + delay * interval '1 microsecond') end,
-                 send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues + added, epoch,
-                 at_most_once, lowered, known
+                 b.send_by, b.message_id, b.campaign_id, root_id, body_day, recipient_count, attempt, rescues + added,
+                 epoch, b.at_most_once, lowered, known
           from back b
           left join aside a on a.queue_id = b.queue_id and a.id = b.campaign_id
+          left join pushq.fan_out f on f.queue_id = b.queue_id and f.campaign_id = b.campaign_id
           returning queue_id, id, epoch)
         select queue_id, id as job_id, epoch, true as written from given_back
         union all

@@ -64,11 +64,38 @@ package enum Expiration: Hashable, Sendable {
 }
 
 /// Who goes first within a queue. Lower numbers are claimed and sent before higher ones.
-package enum Lane: Int16, CaseIterable, Sendable {
+///
+/// Most jobs are in one of the three lanes that all of a queue share. A campaign with a rate of its own has a lane of
+/// its own, so that what waits for its rate is in nobody's way. The rest of its number's division by three says how
+/// urgent it is.
+package struct Lane: RawRepresentable, Hashable, Sendable {
+    package let rawValue: Int32
+
+    package init?(rawValue: Int32) {
+        guard rawValue >= 0 else { return nil }
+        self.rawValue = rawValue
+    }
+
+    private init(_ number: Int32) { rawValue = number }
+
     /// One-time codes, calls: passes everything else of its worker.
-    case urgent = 0
+    package static let urgent = Lane(0)
     /// Single transactional pushes.
-    case normal = 1
+    package static let normal = Lane(1)
     /// Campaigns that are not urgent.
-    case bulk = 2
+    package static let bulk = Lane(2)
+    /// Those that all of a queue share, the most urgent first.
+    package static let shared = [urgent, normal, bulk]
+
+    /// Whether it is no campaign's own.
+    package var isShared: Bool { rawValue < 3 }
+    /// The shared lane that is as urgent.
+    package var peer: Lane { Lane(rawValue % 3) }
+}
+
+extension Lane: CustomStringConvertible {
+    package var description: String {
+        let name = ["urgent", "normal", "bulk"][Int(peer.rawValue)]
+        return isShared ? name : "\(name), of its campaign"
+    }
 }

@@ -60,6 +60,19 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     package var reason: Reason? { rawValue < Self.rejections.lowerBound ? nil : Reason(code: rawValue & 63) }
 }
 
+extension Outcome {
+    /// Whether it is an answer that is no device's fault: a failure, or a rejection for another reason than that the
+    /// token is dead, bad or not for the topic. Many of them say that something is wrong with the message or the
+    /// credential, or with APNs.
+    package var isBadAnswer: Bool {
+        switch kind {
+        case .failed: true
+        case .rejected: reason.map { $0.row.action != .deactivate && $0.row.action != .suspect } ?? true
+        default: false
+        }
+    }
+}
+
 /// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them.
 package struct OutcomeTally: Equatable, Sendable {
     package var delivered = 0

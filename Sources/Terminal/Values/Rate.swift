@@ -1,15 +1,33 @@
-/// Pushes a second, fractions included: `250`, `0.5`.
+/// Pushes a second, fractions included: `250`, `0.5`; or in another time: `250/s`, `6000/min`, `100000/h`.
 package struct Rate: ArgumentValue, Equatable, Sendable {
     package let perSecond: Double
+
+    package init(perSecond: Double) { self.perSecond = perSecond }
 
     package static var placeholder: String { "RATE" }
     package var shown: String { perSecond == perSecond.rounded() ? "\(Int(perSecond))" : "\(perSecond)" }
 
+    /// Seconds of the times that a rate may be given in.
+    private static let units = ["s": 1.0, "min": 60, "h": 3600]
+
     package static func parse(_ text: String) throws(InvalidValue) -> Rate {
-        guard let number = Double(text), number > 0, number <= 1_000_000_000 else {
-            throw InvalidValue(Messages.notARate)
-        }
-        return Rate(perSecond: number)
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let number = Double(parts[0]), let seconds = parts.count == 1 ? 1 : units[String(parts[1])],
+            number > 0, number / seconds <= 1_000_000_000
+        else { throw InvalidValue(Messages.notARate) }
+        return Rate(perSecond: number / seconds)
+    }
+}
+
+/// A rate, or none.
+package struct RateLimitSetting: ArgumentValue, Equatable, Sendable {
+    package let rate: Rate?
+
+    package static var placeholder: String { "RATE" }
+    package var shown: String { rate?.shown ?? "none" }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> RateLimitSetting {
+        RateLimitSetting(rate: text == "none" ? nil : try Rate.parse(text))
     }
 }
 
@@ -18,8 +36,10 @@ package struct Share: ArgumentValue, Equatable, Sendable {
     /// Between 0 and 1.
     package let fraction: Double
 
+    package init(fraction: Double) { self.fraction = fraction }
+
     package static var placeholder: String { "SHARE" }
-    package var shown: String { "\(fraction)" }
+    package var shown: String { Rate(perSecond: (fraction * 1e7).rounded() / 1e5).shown + "%" }
 
     package static func parse(_ text: String) throws(InvalidValue) -> Share {
         let isPercentage = text.hasSuffix("%")

@@ -30,6 +30,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case jobQuarantined(queue: String, job: Int64, reason: String)
     case leasesFound(Int)
     case jobSetAside(queue: String, job: Int64, reason: String)
+    case campaignStopped(queue: String, key: String, reason: String)
     case devicesDeactivated(Int)
     case queuePausedForTokens(queue: String, reason: String)
     case feedbackRead(queue: String, count: Int)
@@ -92,6 +93,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .jobSetAside(let queue, let job, let reason):
             "job \(job) of \(queue) is set aside, since PostgreSQL refuses its end: \(reason); when that is mended, run: "
                 + "pushq-admin job resume \(queue) \(job)"
+        case .campaignStopped(let queue, let key, let reason):
+            "campaign \(key) of \(queue) has paused itself: \(reason); when that is mended, run: "
+                + "pushq-admin campaign resume \(queue) \(key)"
         case .leasesLost(let count): "lost \(count) leases to other workers"
         case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
         case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"

@@ -99,27 +99,28 @@ final class Dispatcher {
     private func send(_ turn: Turns<QueueState>.Turn, now: ContinuousClock.Instant) {
         let queue = turn.queue
         var (sent, silent) = (0, 0)
-        for lane in turn.isUrgent ? Self.urgent : Lane.allCases {
-            while sent < turn.room, let job = queue.sendableJob(in: lane) {
+        for lane in queue.lanesOfTurn(isUrgent: turn.isUrgent) {
+            let before = sent
+            let end = min(turn.room, sent + min(turn.room, queue.allowance(of: lane, at: now)))
+            while sent < end, let job = queue.sendableJob(in: lane) {
                 guard isFresh(job, now: now) else {
                     if job.isClosed { continue }
                     break
                 }
                 guard let gateway = queue.gateway(for: job) else { break }
                 let allowed = queue.circuit(of: gateway)?.room(of: gateway, now: now) ?? .max
-                let count = send(from: job, of: queue, over: gateway, maximum: min(turn.room - sent, allowed))
+                let count = send(from: job, of: queue, over: gateway, maximum: min(end - sent, allowed))
                 guard count > 0 else { break }
                 if gateway.confirmsBySilence { silent += count }
                 sent += count
             }
+            if sent > before { queue.usePermits(sent - before, in: lane, at: now) }
         }
         // These sends may have taken the last room. A queue that still has jobs asks for more room, because an answer
         // may never come.
         if sent < Turns<QueueState>.quantum, queue.hasJobs { _ = queue.roomForPushes(now: now) }
         turns.note(sent: sent, inSilence: silent, at: now)
     }
-
-    private static let urgent = [Lane.urgent]
 
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
     private func send(from job: HeldJob, of queue: QueueState, over gateway: any PushGateway, maximum: Int) -> Int {
@@ -157,10 +158,12 @@ final class Dispatcher {
     private func askForMore(now: ContinuousClock.Instant) {
         var alarm: ContinuousClock.Instant?
         var isShortOfPermits = false
-        for queue in turns.awake where queue.mayWork && queue.isPaced && queue.unsent > 0 {
-            // A permit that is due already waits for room, which answers make.
-            if let next = queue.permits.nextPermit, next > now { alarm = min(alarm ?? next, next) }
-            isShortOfPermits = isShortOfPermits || queue.permits.permitsLeft < queue.unsent
+        for queue in turns.awake where queue.mayWork && queue.isPaced {
+            queue.eachLimitInUse { limit, unsent in
+                // A permit that is due already waits for room, which answers make.
+                if let next = limit.nextPermit, next > now { alarm = min(alarm ?? next, next) }
+                isShortOfPermits = isShortOfPermits || limit.permitsLeft < unsent
+            }
         }
         if isShortOfPermits { lacksPermits.raise() }
         permitTimer?.cancel()

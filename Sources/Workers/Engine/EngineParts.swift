@@ -13,7 +13,7 @@ final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
         case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, heartbeat,
-            notifications, drain
+            judging, notifications, drain
     }
 
     private let context: EngineContext
@@ -32,6 +32,7 @@ final class EngineParts {
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
     private let heartbeat: Heartbeat
+    private let judge: CampaignJudge
     private let notifications: NotificationListener
     private var isDraining = false
 
@@ -56,6 +57,7 @@ final class EngineParts {
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
         heartbeat = Heartbeat(context, dispatcher: dispatcher, queues: queues)
+        judge = CampaignJudge(context) { [queues] in queues[$0] }
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
 
@@ -82,6 +84,7 @@ final class EngineParts {
         case .duties: await duties.run()
         case .feedback: await feedback?.run()
         case .heartbeat: try await heartbeat.run()
+        case .judging: await judge.run()
         case .notifications: await notifications.run()
         case .drain: await drain()
         }
@@ -129,6 +132,7 @@ final class EngineParts {
         duties.stop()
         feedback?.stop()
         queues.stop()
+        judge.stop()
         gateways.stop()
         for job in jobs.all where !job.isSettling { settler.close(job, .yielded(after: .zero)) }
         // Jobs become through one by one as their answers come in, and the settler gives them back meanwhile.
@@ -199,6 +203,8 @@ extension EngineParts: SettlerDelegate {
     func mayGoOn(with job: HeldJob) { dispatcher.goOn(with: job) }
 
     func queueIsHalted(_ id: Int32) { queues.halt(id) }
+
+    func campaignHasAnswers(_ campaign: CampaignKey) { judge.note(campaign) }
 }
 
 extension EngineParts: EngineStoresDelegate {

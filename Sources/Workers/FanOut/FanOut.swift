@@ -7,8 +7,6 @@ import Transport
 ///
 /// Belongs to the engine's event loop.
 final class FanOut {
-    /// Jobs of a campaign made by one step: 20,000 recipients.
-    private static let jobsOfStep = 40
     /// Devices looked at by one step.
     private static let devicesOfStep = 50_000
 
@@ -29,7 +27,9 @@ final class FanOut {
 
     /// Takes the campaigns that a poll found. Returns whether one of them has to create jobs now.
     func note(_ campaigns: [ReadyWork.FanOut]) -> Bool {
-        plan.note(campaigns) { [queues] in queues[$0].map(FanOutPlan.Demand.init) }
+        plan.note(campaigns) { [queues] place in
+            queues[place.queueID].map { FanOutPlan.Demand($0, place.lane) }
+        }
         if plan.hasWork { signal.raise() }
         return plan.hasWork
     }
@@ -44,27 +44,27 @@ final class FanOut {
     func run() async {
         while !plan.isStopping {
             await signal.wait(atMost: interval)
-            while let lane = plan.next() {
-                await step(of: lane)
+            while let step = plan.next() {
+                await carryOut(step)
                 plan.noteDone()
             }
         }
     }
 
-    private func step(of lane: LanePlace) async {
+    private func carryOut(_ step: FanOutPlan.Step) async {
         let made = await store.attempt {
             try await $0.fanOutStep(
-                queueID: lane.queueID, lane: lane.lane, jobLimit: Self.jobsOfStep, scanLimit: Self.devicesOfStep)
+                queueID: step.place.queueID, lane: step.place.lane, jobLimit: step.jobs, scanLimit: Self.devicesOfStep)
         }
         if let made, made ?? 0 > 0 { mayHaveWork.raise() }
     }
 }
 
 extension FanOutPlan.Demand {
-    init(_ queue: QueueState) {
+    init(_ queue: QueueState, _ lane: Lane) {
         maySend = queue.mayWork
-        isPaced = queue.isPaced
+        rate = queue.maximumRate(of: lane)
         sendRate = queue.sendRate
-        jobSize = queue.jobSize
+        jobSize = queue.jobSize(of: lane)
     }
 }

@@ -5,24 +5,33 @@ import QueueCore
 struct FanOutPlan {
     /// The maximum number of ready jobs of a queue that a poll counts, and that fan-out keeps ahead.
     static let maximumReadyJobs = 400
-    /// The minimum that it keeps ahead: for a queue with a rate limit, whose jobs take two seconds each, and for
-    /// others.
+    /// The minimum that it keeps ahead: under a rate limit, where a job takes up to two seconds, and otherwise.
     private static let leastPaced = 4
     private static let least = 80
+    /// Jobs that one step makes: 20,000 recipients. Under a rate limit no more than are to be ahead.
+    static let jobsOfStep = 40
 
-    /// What the worker knows of a campaign's queue.
+    /// A step to be made.
+    struct Step: Equatable {
+        let place: LanePlace
+        /// The maximum number of jobs that it makes.
+        var jobs = jobsOfStep
+    }
+
+    /// What the worker knows of a campaign's queue and lane.
     struct Demand {
         /// Whether the queue may send.
         var maySend = true
-        var isPaced = false
-        /// In recipients per second.
+        /// Pushes per second that its limits allow; nil: it has none.
+        var rate: Double?
+        /// What is sent of late, in recipients per second.
         var sendRate = 0.0
-        /// Recipients in a job of each lane, on average.
-        var jobSize = [500.0, 500.0, 500.0]
+        /// Recipients in a job of the lane, on average.
+        var jobSize = 500.0
     }
 
-    /// The campaigns with a step that is due, in their order.
-    private var due: [ReadyWork.FanOut] = []
+    /// The steps that are due, in their order.
+    private var due: [Step] = []
     /// The step that is under way.
     private var current: LanePlace?
     private(set) var isStopping = false
@@ -31,24 +40,27 @@ struct FanOutPlan {
     var hasWork: Bool { !due.isEmpty }
 
     /// Takes what a poll found. Steps that are no longer due are dropped.
-    /// - Parameter queue: what is known of a queue; nil if this worker does not serve it.
-    mutating func note(_ campaigns: [ReadyWork.FanOut], queue: (Int32) -> Demand?) {
+    /// - Parameter demand: what is known of a queue and lane; nil if this worker does not serve it.
+    mutating func note(_ campaigns: [ReadyWork.FanOut], demand: (LanePlace) -> Demand?) {
         // The number of ready jobs of a lane with a step under way is known only after the step.
-        let found = campaigns.filter { campaign in
-            campaign.dueIn <= .zero && campaign.place != current
-                && queue(campaign.queueID).map {
-                    Self.runsDry($0, campaign.place.lane, readyJobs: campaign.readyJobs)
-                } == true
+        let found = campaigns.compactMap { campaign -> Step? in
+            guard campaign.dueIn <= .zero, campaign.place != current, let demand = demand(campaign.place),
+                Self.runsDry(demand, readyJobs: campaign.readyJobs)
+            else { return nil }
+            return Step(
+                place: campaign.place,
+                jobs: demand.rate == nil ? Self.jobsOfStep : min(Self.jobsAhead(demand), Self.jobsOfStep))
         }
-        due = found.filter { $0.place.lane == .urgent } + found.filter { $0.place.lane != .urgent }
+        due = found.filter { $0.place.lane.peer == .urgent } + found.filter { $0.place.lane.peer != .urgent }
     }
 
-    /// The next step, for a lane of a queue; nil if none is due. The step before has to be through.
-    mutating func next() -> LanePlace? {
+    /// The next step; nil if none is due. The step before has to be through.
+    mutating func next() -> Step? {
         precondition(current == nil, "the step before is not through")
         guard !isStopping, !due.isEmpty else { return nil }
-        current = due.removeFirst().place
-        return current
+        let step = due.removeFirst()
+        current = step.place
+        return step
     }
 
     /// The step is through.
@@ -58,10 +70,13 @@ struct FanOutPlan {
     mutating func stop() { isStopping = true }
 
     /// Whether a lane's ready jobs last for less than two seconds of what the fleet sends.
-    static func runsDry(_ queue: Demand, _ lane: Lane, readyJobs: Int) -> Bool {
-        guard queue.maySend else { return false }
-        let jobsOfTwoSeconds = Int(queue.sendRate * 2 / max(queue.jobSize[Int(lane.rawValue)], 1))
-        let lowWater = queue.isPaced ? leastPaced : min(max(jobsOfTwoSeconds, least), maximumReadyJobs)
-        return readyJobs < lowWater
+    static func runsDry(_ demand: Demand, readyJobs: Int) -> Bool {
+        demand.maySend && readyJobs < jobsAhead(demand)
+    }
+
+    /// The jobs that are to be ready: those of two seconds, within bounds.
+    private static func jobsAhead(_ demand: Demand) -> Int {
+        let jobsOfTwoSeconds = (demand.rate ?? demand.sendRate) * 2 / max(demand.jobSize, 1)
+        return min(max(Int(jobsOfTwoSeconds), demand.rate == nil ? least : leastPaced), maximumReadyJobs)
     }
 }

@@ -34,7 +34,8 @@ struct ClaimPlan {
 
     /// How fast a queue sends, which says how much of it is worth holding.
     struct Demand {
-        /// The queue's rate limit, and what it sent of late, in recipients per second.
+        /// The rate limit of the queue, or of the campaign whose lane it is; and what the queue sent of late, in
+        /// recipients per second.
         var rate: Double?
         var sendRate = 0.0
         /// Recipients that its gateway will take soon. It is bounded during an outage of APNs, and after one.
@@ -59,7 +60,7 @@ struct ClaimPlan {
         /// Jobs of the queue that are held.
         var heldJobs = 0
         /// Recipients that are held and are sent to before what is claimed now: those of this lane, and of the more
-        /// urgent ones of its queue.
+        /// urgent ones that its queue's jobs share.
         var unsent = 0
         /// Recipients in a job of this lane, on average.
         var jobSize = 1.0
@@ -91,11 +92,15 @@ struct ClaimPlan {
         var ahead = (queueID: Int32(0), recipients: 0.0)
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
             guard lane.mayClaim, lane.dueIn <= .zero else { continue }
-            if isFull, lane.place.lane != .urgent, !lane.isConnected { continue }
+            if isFull, lane.place.lane.peer != .urgent, !lane.isConnected { continue }
             let tenant = tenants[lane.tenantID]!
             let part = max(1, ofTenant / tenant.lanes)
             if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
-            let missing = min(Double(Self.target(for: lane, of: worker) - lane.unsent) - ahead.recipients, Double(part))
+            // What waits for a campaign's rate is in nobody's way.
+            let isShared = lane.place.lane.isShared
+            let missing = min(
+                Double(Self.target(for: lane, of: worker) - lane.unsent) - (isShared ? ahead.recipients : 0),
+                Double(part))
             guard missing > 0 else { continue }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
             guard leases > 0, quotas.count < Int(maximumLanes) else {
@@ -107,7 +112,7 @@ struct ClaimPlan {
             let count = min(wanted, Self.maximumJobs, leases)
             freeLeases -= count
             tenants[lane.tenantID]!.heldJobs += count
-            ahead.recipients += Double(count) * lane.jobSize
+            if isShared { ahead.recipients += Double(count) * lane.jobSize }
             quotas.append(
                 ClaimQuota(
                     queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))

@@ -31,6 +31,8 @@ enum ClaimedJobRules {
         RescuedJobRules.apply(to: job)
         if job.waiting == 0 { return .end }
         if claim.isPaused { return .close(.yielded(after: Settlement.pausedDelay)) }
+        // It goes back into the lane of its own that its campaign has by now.
+        if claim.isElsewhere { return .close(.yielded(after: .zero)) }
         if !circumstances.maySend { return .close(.yielded(after: .zero)) }
         if let delay = circumstances.delay { return .close(.yielded(after: delay)) }
         return .send

@@ -117,6 +117,7 @@ final class Intake {
         let found = ContinuousClock.now
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
+        for lane in work.ownLanes { queues[lane.place.queueID]?.learn(lane, now: found) }
         let worker = worker()
         state.noteFound(
             work, lanes: candidates(in: work, of: worker), worker: worker, needsFanOut: fanOut.note(work.fanOuts),
@@ -139,13 +140,12 @@ final class Intake {
     /// poll.
     private func candidates(in work: ReadyWork, of worker: ClaimPlan.Worker) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
-        for queue in dispatcher.active { queue.hasMoreWaiting = false }
+        for queue in dispatcher.active { queue.forgetStock() }
         return work.jobs.compactMap { lane in
             guard let queue = queues[lane.queueID] else { return nil }
             let candidate = ClaimPlan.Candidate(lane, of: queue, now: now)
             if candidate.mayClaim, lane.dueIn <= .zero {
-                queue.hasMoreWaiting = true
-                queue.lowWater = ClaimPlan.target(for: candidate, of: worker) / 2
+                queue.noteWaiting(in: lane.lane, lowWater: ClaimPlan.target(for: candidate, of: worker) / 2)
             }
             return candidate
         }
@@ -186,7 +186,8 @@ final class Intake {
             HeldJob(claim, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow)
         }
         let circumstances = ClaimedJobRules.Circumstances(
-            maySend: !state.isStopping && queue.mayWork, delay: queue.delay(of: job, now: now))
+            maySend: !state.isStopping && queue.mayWork && queue.knows(claim.lane),
+            delay: queue.delay(of: job, now: now))
         switch ClaimedJobRules.decide(over: job, circumstances) {
         case .send: dispatcher.add(job, of: queue)
         case .end: settler.take(job)
@@ -204,8 +205,8 @@ extension ClaimPlan.Candidate {
             tenantID: queue.settings.tenantID, place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
             weight: queue.turn.weight, tenantWeight: queue.tenant.turn.weight,
-            demand: .init(rate: queue.maximumRate, sendRate: queue.sendRate, stock: queue.stock(now: now)),
-            heldJobs: queue.heldJobs, unsent: queue.unsent(before: lane.lane),
-            jobSize: queue.jobSize[Int(lane.lane.rawValue)])
+            demand: .init(
+                rate: queue.maximumRate(of: lane.lane), sendRate: queue.sendRate, stock: queue.stock(now: now)),
+            heldJobs: queue.heldJobs, unsent: queue.unsent(before: lane.lane), jobSize: queue.jobSize(of: lane.lane))
     }
 }

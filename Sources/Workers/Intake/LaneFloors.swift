@@ -1,4 +1,5 @@
 import PostgresStore
+import QueueCore
 
 /// Where polls of lanes begin while a full poll is slow.
 ///
@@ -45,9 +46,11 @@ struct LaneFloors {
         return now >= fullPollAt + pause
     }
 
-    /// Where a poll that is not a full one begins: the lanes from which most jobs were claimed, in order.
+    /// Where a poll that is not a full one begins: the lanes from which most jobs were claimed, in order. Those that
+    /// are one campaign's own are short, and need no floor.
     var floors: [LaneHead] {
-        lanes.values.filter { $0.claimed > 0 }.sorted { $0.claimed > $1.claimed }.prefix(Self.most).map(\.floor)
+        lanes.values.filter { $0.claimed > 0 && $0.floor.place.lane.isShared }.sorted { $0.claimed > $1.claimed }
+            .prefix(Self.most).map(\.floor)
             .sorted { $0.place < $1.place }
     }
 

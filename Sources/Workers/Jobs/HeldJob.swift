@@ -147,8 +147,8 @@ final class HeldJob {
     /// Whether nothing more is sent for it.
     var isClosed: Bool { closing != nil }
 
-    /// Whether there is somebody to send to now. One that has ended is not: it would stay at the head of its lane, where
-    /// nothing renews its lease, and hold up what is behind it.
+    /// Whether there is somebody to send to now. One that has ended is not: it would stay at the head of its lane,
+    /// where nothing renews its lease, and hold up what is behind it.
     var isSendable: Bool { unsent > 0 && (!resend.isEmpty || next < watermark) }
 
     /// Whether nothing was sent for it under this lease, and nothing is being done with it.

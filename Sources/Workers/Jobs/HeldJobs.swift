@@ -23,7 +23,7 @@ final class HeldJobs {
         let job = make(slot)
         slots[slot] = Holding(job: job, queue: queue)
         count += 1
-        queue.heldJobs += 1
+        queue.noteHeld(job, count: 1)
         return job
     }
 
@@ -39,7 +39,7 @@ final class HeldJobs {
     /// Forgets a job of which nothing is in flight.
     func remove(_ job: HeldJob) {
         precondition(job.inFlight == 0, "a job leaves its slot with nothing in flight")
-        queue(of: job).heldJobs -= 1
+        queue(of: job).noteHeld(job, count: -1)
         slots[job.slot] = nil
         free.append(job.slot)
         count -= 1

@@ -21,9 +21,13 @@ final class QueueState {
     let tenant: TenantShare
     var turn: FairShare.Turn
     /// Jobs with recipients to send to.
-    private var lanes = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
+    private var lanes = [JobLane](repeating: JobLane(), count: Lane.shared.count)
     /// The same for broadcasts that go to a host of their own, so that neither wait for the other's connections.
-    private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.allCases.count)
+    private var broadcasts = [JobLane](repeating: JobLane(), count: Lane.shared.count)
+    /// Those that are one campaign's own, by urgency. Few.
+    var campaignLanes: [CampaignLane] = []
+    /// Which of the lanes that are as urgent as one another is looked at first.
+    var rotation = 0
     /// Whether it is one of the dispatcher's: jobs of it are held. Its place there, and whether it waits.
     var isActive = false
     var place = 0
@@ -32,7 +36,7 @@ final class QueueState {
     var inFlight = 0
     var inSilence = 0
     /// Its jobs that this worker holds, whatever it does with them.
-    var heldJobs = 0
+    private(set) var heldJobs = 0
     /// Set while this worker will not send for it, whatever its settings say: see ``ServedQueues``.
     var isBlocked = false
 
@@ -43,10 +47,10 @@ final class QueueState {
     var readAt: ContinuousClock.Instant
     var lastWanted: ContinuousClock.Instant
 
-    /// Whether a poll found jobs that are not claimed.
-    var hasMoreWaiting = false
-    /// With fewer recipients held than this, it could soon send more than it holds.
-    var lowWater = 0
+    /// Whether a poll found jobs that are not claimed, in a lane that all share; with fewer recipients held than this,
+    /// it could soon send more than it holds.
+    private var hasMoreWaiting = false
+    private var lowWater = 0
     /// Recently used messages, in the form in which they are sent.
     private var pushes: [Int64: PreparedPush] = [:]
     /// The maximum number of prepared messages. Few campaigns run at the same time, and a single push is sent once.
@@ -54,8 +58,8 @@ final class QueueState {
     /// Recipients sent to since the rate was last measured, and that rate, in recipients a second.
     var sentSinceMeasured = 0
     var sendRate = 0.0
-    /// Recipients of a job, on the average of those claimed of each lane.
-    private(set) var jobSize: [Double] = [50, 50, 500]
+    /// Recipients of a job, on the average of those claimed of each lane that all share.
+    private(set) var sharedJobSize: [Double] = [50, 50, 500]
 
     init(settings: QueueSettings, of tenant: TenantShare = TenantShare(), now: ContinuousClock.Instant) {
         id = settings.queueID
@@ -135,7 +139,7 @@ final class QueueState {
     /// How many pushes its connections take now. Requests more connections if there is no room left and jobs wait.
     func roomForPushes(now: ContinuousClock.Instant) -> Int {
         var room = 0
-        if let gateway { room = Self.room(of: gateway, circuit, isWanted: lanes.contains { !$0.isEmpty }, now: now) }
+        if let gateway { room = Self.room(of: gateway, circuit, isWanted: hasJobsForDevices, now: now) }
         if let broadcastGateway {
             room += Self.room(
                 of: broadcastGateway, broadcastCircuit, isWanted: broadcasts.contains { !$0.isEmpty }, now: now)
@@ -185,13 +189,19 @@ final class QueueState {
 
     /// Learns how large the jobs of a lane are.
     func noteSize(of claim: ClaimedJob) {
-        let lane = Int(claim.lane.rawValue)
-        jobSize[lane] += (Double(claim.deviceIDs.count) - jobSize[lane]) / 8
+        let count = Double(claim.deviceIDs.count)
+        if let campaign = campaignLane(claim.lane) {
+            campaign.jobSize += (count - campaign.jobSize) / 8
+        } else {
+            let lane = Int(claim.lane.peer.rawValue)
+            sharedJobSize[lane] += (count - sharedJobSize[lane]) / 8
+        }
     }
 
     /// Lets a job be sent, or be sent again.
     func add(_ job: HeldJob) {
-        let lane = Int(job.claim.lane.rawValue)
+        if let campaign = campaignLane(job.claim.lane) { return campaign.jobs.add(job) }
+        let lane = Int(job.claim.lane.peer.rawValue)
         if broadcastGateway != nil, job.claim.message.isBroadcast {
             broadcasts[lane].add(job)
         } else {
@@ -202,6 +212,7 @@ final class QueueState {
     /// The next job to send from in `lane`: the oldest that has recipients to send to. Broadcasts to a host of their
     /// own go first while it has room: they have one recipient each.
     func sendableJob(in lane: Lane) -> HeldJob? {
+        if !lane.isShared { return campaignLane(lane)?.jobs.next() }
         let lane = Int(lane.rawValue)
         if !broadcasts[lane].isEmpty, broadcastGateway?.freeSlots ?? 0 > 0, let job = broadcasts[lane].next() {
             return job
@@ -212,20 +223,51 @@ final class QueueState {
     /// Whether jobs are held that may have somebody to send to, in `lane` or in any.
     func hasJobs(in lane: Lane) -> Bool {
         !lanes[Int(lane.rawValue)].isEmpty || !broadcasts[Int(lane.rawValue)].isEmpty
+            || campaignLanes.contains { $0.lane.peer == lane && !$0.jobs.isEmpty }
     }
-    var hasJobs: Bool { lanes.contains { !$0.isEmpty } || broadcasts.contains { !$0.isEmpty } }
+    var hasJobs: Bool { hasJobsForDevices || broadcasts.contains { !$0.isEmpty } }
+    private var hasJobsForDevices: Bool { hasSharedJobs || campaignLanes.contains { !$0.jobs.isEmpty } }
+    private var hasSharedJobs: Bool { lanes.contains { !$0.isEmpty } }
 
-    /// Recipients held and not sent to: of all lanes, or those that are sent to before what comes into `lane` now.
-    var unsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
+    /// Recipients held and not sent to: of all lanes, of those that all share, or those that are sent to before what
+    /// comes into `lane` now.
+    var unsent: Int { sharedUnsent + campaignLanes.reduce(0) { $0 + $1.jobs.unsent } }
+    var sharedUnsent: Int { lanes.reduce(0) { $0 + $1.unsent } + broadcasts.reduce(0) { $0 + $1.unsent } }
     func unsent(before lane: Lane) -> Int {
-        (0...Int(lane.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
+        if let campaign = campaignLane(lane) { return campaign.jobs.unsent }
+        return (0...Int(lane.peer.rawValue)).reduce(0) { $0 + lanes[$1].unsent + broadcasts[$1].unsent }
+    }
+
+    /// Notes that a job is held, or no more.
+    func noteHeld(_ job: HeldJob, count: Int) {
+        heldJobs += count
+        campaignLane(job.claim.lane)?.heldJobs += count
+    }
+
+    /// Before a poll: nobody is known to wait.
+    func forgetStock() {
+        hasMoreWaiting = false
+        for campaign in campaignLanes { campaign.hasMoreWaiting = false }
+    }
+
+    /// A poll found jobs in a lane. With fewer recipients held than `lowWater`, they are worth claiming.
+    func noteWaiting(in lane: Lane, lowWater: Int) {
+        if let campaign = campaignLane(lane) {
+            (campaign.hasMoreWaiting, campaign.lowWater) = (true, lowWater)
+        } else {
+            (hasMoreWaiting, self.lowWater) = (true, lowWater)
+        }
     }
 
     /// Whether jobs wait that it could soon send.
-    var runsLow: Bool { hasMoreWaiting && mayWork && unsent < lowWater }
+    var runsLow: Bool {
+        mayWork && (hasMoreWaiting && sharedUnsent < lowWater || campaignLanes.contains(where: \.runsLow))
+    }
 
-    /// Whether it, or its tenant, has a rate limit.
-    var isPaced: Bool { limit.rate != nil || tenant.limit.rate != nil }
+    /// Whether it, its tenant, or a campaign of it has a rate limit.
+    var isPaced: Bool {
+        limit.rate != nil || tenant.limit.rate != nil || campaignLanes.contains { $0.limit.rate != nil }
+    }
 
     /// Pushes per second that its limits allow; nil: no limit.
     var maximumRate: Double? {
@@ -247,16 +289,26 @@ final class QueueState {
 
     /// How many permits it could use soon. Without a connection it takes none: they would lapse, and others could send
     /// with them.
-    func demandForPermits(now: ContinuousClock.Instant) -> Int { isConnected ? min(unsent, stock(now: now)) : 0 }
+    func demandForPermits(now: ContinuousClock.Instant) -> Int {
+        isConnected ? min(unsentWithoutOwnRate, stock(now: now)) : 0
+    }
 
-    /// The pushes that its rate limits allow now.
+    /// The pushes that its rate limits allow now, of all lanes.
     func allowance(at now: ContinuousClock.Instant) -> Int {
+        guard !campaignLanes.isEmpty else { return sharedAllowance(at: now) }
+        var allowance = hasSharedJobs || broadcasts.contains { !$0.isEmpty } ? sharedAllowance(at: now) : 0
+        for campaign in campaignLanes where !campaign.jobs.isEmpty {
+            let (sum, isUnlimited) = allowance.addingReportingOverflow(self.allowance(of: campaign.lane, at: now))
+            allowance = isUnlimited ? .max : sum
+        }
+        return allowance
+    }
+
+    /// Those of the lanes that all share.
+    func sharedAllowance(at now: ContinuousClock.Instant) -> Int {
         limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
     }
 
-    /// Counts pushes that were sent, and uses their permits.
-    func noteSent(_ count: Int, at now: ContinuousClock.Instant) {
-        if limit.rate == nil { tenant.limit.use(count, at: now) } else { limit.use(count, at: now) }
-        sentSinceMeasured += count
-    }
+    /// Counts pushes that were sent.
+    func noteSent(_ count: Int, at now: ContinuousClock.Instant) { sentSinceMeasured += count }
 }

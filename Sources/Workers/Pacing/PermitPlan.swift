@@ -28,6 +28,8 @@ struct PermitPlan {
 
     /// The longest wait.
     private static let longestWait = Duration.seconds(1)
+    /// A limit is asked at least so often: it may have been raised meanwhile.
+    private static let longestRest = Duration.seconds(2)
 
     /// How far ahead permits are taken.
     let horizon: Duration
@@ -62,14 +64,19 @@ struct PermitPlan {
         now + horizon / (isAnswered ? 16 : 2)
     }
 
+    /// When a line is asked for next that was answered.
+    func nextTake(after grant: GrantedPermits, now: ContinuousClock.Instant) -> ContinuousClock.Instant {
+        now + min(grant.againIn, Self.longestRest)
+    }
+
     /// The permits that a grant brought; nil for none.
     ///
     /// The database's moment lies between the request and `now`. To take `now` for it makes permits late by the way
     /// back, never early.
     func run(of grant: GrantedPermits, now: ContinuousClock.Instant) -> PermitRun? {
-        guard grant.count > 0 else { return nil }
+        guard grant.count > 0, let rate = grant.rate else { return nil }
         return PermitRun(
-            start: now + grant.startsIn, granted: now, rate: grant.rate, count: grant.count, lateness: grant.lateness)
+            start: now + grant.startsIn, granted: now, rate: rate, count: grant.count, lateness: grant.lateness)
     }
 
     /// Permits that a rate has within the horizon; below four a second, one at a time.

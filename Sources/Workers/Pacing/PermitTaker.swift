@@ -36,11 +36,19 @@ final class PermitTaker {
         }
     }
 
-    /// The lines of these queues: of each one with a limit of its own, and of what each tenant has of others.
+    /// The lines of these queues: of each campaign and queue with a limit of its own, and of what each tenant has of
+    /// others.
     private static func lines(of queues: [QueueState], now: ContinuousClock.Instant) -> [PermitPlan.Line] {
         var ofTenants: [Int32: PermitPlan.Line] = [:]
         var lines: [PermitPlan.Line] = []
         for queue in queues {
+            for campaign in queue.pacedCampaigns {
+                lines.append(
+                    PermitPlan.Line(
+                        owner: queue.permitOwner(of: campaign), unsent: queue.demandForPermits(of: campaign, now: now),
+                        permits: campaign.limit.permitsLeft, rate: queue.maximumRate(of: campaign.lane) ?? 1,
+                        weight: queue.turn.weight, nextTake: campaign.limit.nextTake))
+            }
             guard let rate = queue.maximumRate else { continue }
             let demand = queue.demandForPermits(now: now)
             let line = PermitPlan.Line(
@@ -62,16 +70,31 @@ final class PermitTaker {
         let now = ContinuousClock.now
         let grants = Dictionary(uniqueKeysWithValues: (granted ?? []).map { ($0.owner, $0) })
         let holders = Dictionary(queues.map { ($0.permitOwner, $0) }) { first, _ in first }
+        let campaigns = Dictionary(
+            uniqueKeysWithValues: queues.flatMap { queue in
+                queue.pacedCampaigns.map { (queue.permitOwner(of: $0), $0) }
+            })
         for request in requests {
+            let grant = grants[request.owner]
             // Its limit may have been changed or lifted meanwhile.
-            guard let holder = holders[request.owner] else { continue }
-            if let grant = grants[request.owner] {
-                if let run = plan.run(of: grant, now: now) { holder.permits.add(run) }
-                holder.permits.nextTake = now + grant.againIn
-            } else {
-                holder.permits.nextTake = plan.nextTake(afterNoGrant: granted != nil, now: now)
+            if let campaign = campaigns[request.owner] {
+                take(grant, for: &campaign.limit, isAnswered: granted != nil, now: now)
+            } else if let holder = holders[request.owner] {
+                take(grant, for: &holder.permits, isAnswered: granted != nil, now: now)
             }
         }
         dispatcher.schedule()
+    }
+
+    private func take(
+        _ grant: GrantedPermits?, for limit: inout RateLimit, isAnswered: Bool, now: ContinuousClock.Instant
+    ) {
+        guard let grant else {
+            limit.nextTake = plan.nextTake(afterNoGrant: isAnswered, now: now)
+            return
+        }
+        guard grant.rate != nil else { return limit.change(to: nil, now: now) }
+        if let run = plan.run(of: grant, now: now) { limit.add(run) }
+        limit.nextTake = plan.nextTake(after: grant, now: now)
     }
 }

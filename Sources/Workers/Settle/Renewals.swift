@@ -64,6 +64,8 @@ struct Renewals {
         var cancelled: [HeldJob] = []
         /// Campaigns that are paused.
         var pausedRoots: Set<Int64> = []
+        /// Those whose campaign was given a lane of its own.
+        var elsewhere: [HeldJob] = []
     }
 
     /// What is left of a round.
@@ -223,6 +225,7 @@ struct Renewals {
                 refusedRenewals[key] = nil
                 result.kept.append(job)
                 if kept.paused.contains(key) { result.pausedRoots.insert(job.claim.rootID) }
+                if kept.elsewhere.contains(key) { result.elsewhere.append(job) }
                 if kept.stopped.contains(key), !job.isClosed {
                     result.cancelled.append(job)
                     inDoubt.insert(job.claim.rootID)

@@ -28,6 +28,8 @@ struct Settlement {
         var renewed: [HeldJob] = []
         /// The next round is to come at once.
         var wantsRound = false
+        /// Campaigns with jobs that have ended, and that pause themselves when too many answers are bad.
+        var judged: Set<CampaignKey> = []
     }
 
     private let jobs: HeldJobs
@@ -92,7 +94,10 @@ struct Settlement {
         let result = endings.note(answer, to: batch, now: now)
         for job in result.abandoned { jobs.noteAbandoned(job) }
         for job in result.over + result.abandoned { jobs.remove(job) }
-        return Consequences(lost: result.lost, hasAbandoned: !result.abandoned.isEmpty)
+        let judged = result.over.compactMap { job in
+            job.claim.judgedCampaign.map { CampaignKey(queueID: job.claim.key.queueID, campaignID: $0) }
+        }
+        return Consequences(lost: result.lost, hasAbandoned: !result.abandoned.isEmpty, judged: Set(judged))
     }
 
     // MARK: Renewals
@@ -121,6 +126,7 @@ struct Settlement {
         let result = renewals.note(answer, to: batch, now: now)
         for job in result.lost { close(job, .lost) }
         for job in result.cancelled where !job.isSettling { close(job, .cancelled) }
+        for job in result.elsewhere where !job.isSettling { close(job, .yielded(after: .zero)) }
         if !result.pausedRoots.isEmpty {
             for job in jobs.all where !job.isSettling && result.pausedRoots.contains(job.claim.rootID) {
                 close(job, .yielded(after: Self.pausedDelay))

@@ -8,6 +8,8 @@ protocol SettlerDelegate: AnyObject {
     func mayGoOn(with job: HeldJob)
     /// A queue was paused, or its tenant suspended.
     func queueIsHalted(_ id: Int32)
+    /// Jobs have ended of a campaign that pauses itself when too many answers are bad.
+    func campaignHasAnswers(_ campaign: CampaignKey)
 }
 
 /// Writes what the dispatcher learns: flushes progress, ends jobs that are through, gives back what is not to be sent
@@ -82,6 +84,7 @@ final class Settler {
     private func follow(_ consequences: Settlement.Consequences) {
         if consequences.lost > 0 { report(.leasesLost(consequences.lost)) }
         if consequences.hasAbandoned { audit.wake() }
+        for campaign in consequences.judged { delegate?.campaignHasAnswers(campaign) }
         for job in consequences.renewed { delegate?.mayGoOn(with: job) }
         if consequences.wantsRound { flushSignal.raise() }
         if settlement.hasEnough { endingSignal.raise() }

@@ -4,7 +4,8 @@ import Terminal
 
 enum CampaignCommands {
     static let all: [CommandTree] = [
-        .command(List.self), .command(Show.self), .command(Pause.self), .command(Resume.self), .command(Cancel.self),
+        .command(List.self), .command(Show.self), .command(Set.self), .command(Pause.self), .command(Resume.self),
+        .command(Cancel.self),
         .command(RetryFailed.self),
     ]
 
@@ -49,12 +50,43 @@ enum CampaignCommands {
             var facts: [(name: String, value: Cell)] = [
                 ("queue", .text("\(campaign.queue)")), ("key", .text(campaign.key)), ("state", .text(campaign.state)),
                 ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
+                ("max_rate", .rate(campaign.maxRate)),
             ]
+            if let share = campaign.stopAtErrors {
+                facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
+            }
+            if let reason = campaign.pausedReason { facts.append(("paused_because", .text(reason))) }
             facts += OutcomeColumns.facts(of: campaign.tally, refusals: refusals)
             facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
             if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }
             if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
             console.show(facts)
+        }
+    }
+
+    struct Set: Command {
+        static let name = "set"
+        static let summary = "Changes the rate of a campaign; workers apply it within seconds."
+        static let discussion = """
+            The rate is over all workers. The campaign keeps to the rates of its queue and its tenant, too. What waits \
+            for the rate is in nobody's way: other pushes and campaigns of the queue pass it.
+            """
+        static let examples = [
+            "campaign set acme/com.acme.shop/production spring-sale --max-rate 250",
+            "campaign set acme/com.acme.shop/production spring-sale --max-rate none",
+        ]
+
+        @Option("Maximum number of pushes per second: 250, 0.5 or 15000/min; none lifts the limit.") var maxRate:
+            RateLimitSetting
+        var named = NamedCampaign()
+
+        func run(_ console: Console) async throws {
+            let rate = maxRate.rate?.perSecond
+            _ = try await named.withCampaign { campaign, store in
+                try await store.setRate(rate, ofCampaign: campaign.key, ofQueue: campaign.queue)
+            }
+            console.show(
+                "set \(named.key)", json: ["queue": .string("\(named.queue)"), "campaign": .string(named.key)])
         }
     }
 

@@ -10,7 +10,12 @@ struct CampaignCommand: Command {
         finds the existing campaign. Using the key for something else is an error.
 
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
-        cancelled.
+        cancelled or has paused itself.
+
+        With --stop-at-errors the campaign pauses itself when more of its answers are bad than that, once there are a \
+        hundred answers. Bad is an answer that is no device's fault: a failure after all attempts, or a rejection for any \
+        reason but a token that is dead, bad or not for the topic. A paused campaign can be resumed; what was answered \
+        before counts no more then.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
@@ -29,6 +34,8 @@ struct CampaignCommand: Command {
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
         InputFile?
     @Option("All active devices of the queue.") var audience: Audience?
+    @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
+    @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
     var waiting = WaitOptions()
     var options = MessageOptions()
     var database = DatabaseOptions()
@@ -46,8 +53,9 @@ struct CampaignCommand: Command {
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
+        let limits = limits
         try await database.session { store in
-            let id = try await Self.start(message, file, key: key, queue: queue, console, in: store)
+            let id = try await Self.start(message, file, limits, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: store, console: console)
@@ -57,6 +65,12 @@ struct CampaignCommand: Command {
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
+            if let reason = campaign.pausedReason {
+                console.remark(
+                    "campaign \(key) has paused itself: \(reason). Resume it with: "
+                        + "pushq-admin campaign resume \(queue) \(ShellWords.quoted(key))")
+                throw Unsuccessful()
+            }
             if campaign.isCancelled {
                 console.remark("campaign \(key) was cancelled: \(campaign.notSentTo)")
                 throw Unsuccessful()
@@ -64,14 +78,25 @@ struct CampaignCommand: Command {
         }
     }
 
+    private var limits: CampaignLimits {
+        var limits = CampaignLimits()
+        limits.maxRate = maxRate?.perSecond
+        limits.stopAtErrors = stopAtErrors?.fraction
+        return limits
+    }
+
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, key: String, queue: QueueName, _ console: Console,
-        in store: PostgresConnection
+        _ message: MessageDraft, _ file: DeviceFile?, _ limits: CampaignLimits, key: String, queue: QueueName,
+        _ console: Console, in store: PostgresConnection
     ) async throws -> Int64 {
-        guard let file else { return try await store.startCampaign(message, key: key, inQueue: queue) }
+        guard let file else {
+            return try await store.startCampaign(message, key: key, inQueue: queue, limits: limits)
+        }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
-        return try await store.startCampaign(message, toDevicesIn: file, key: key, inQueue: queue) { bar.update($0) }
+        return try await store.startCampaign(message, toDevicesIn: file, key: key, inQueue: queue, limits: limits) {
+            bar.update($0)
+        }
     }
 
     private static func started(_ id: Int64, key: String, queue: QueueName) -> [(name: String, value: Cell)] {

@@ -11,7 +11,7 @@ struct CampaignWatch: Sendable {
     /// As often as the bar is redrawn; cheap, since a campaign's counts are one row.
     private static let interval = Duration.milliseconds(100)
 
-    /// Returns the campaign when all its recipients have an outcome, or nobody waits any longer.
+    /// Returns the campaign when all its recipients have an outcome, it has paused itself, or nobody waits any longer.
     ///
     /// - Parameter expected: how many recipients there will be, if that is known; else the total grows with fan-out.
     func untilFinished(
@@ -27,7 +27,8 @@ struct CampaignWatch: Sendable {
         return try await watch.untilFinished(in: store, bar: bar) {
             let campaign = try await campaign(in: store)
             return Watch.Progress(
-                value: campaign, ended: campaign.tally.ended, total: campaign.total, isFinished: campaign.isFinished,
+                value: campaign, ended: campaign.tally.ended, total: campaign.total,
+                isFinished: campaign.isFinished || campaign.pausedReason != nil,
                 detail: detail(of: campaign))
         }
     }
@@ -42,6 +43,7 @@ struct CampaignWatch: Sendable {
     private func detail(of campaign: CampaignSummary) -> String {
         let tally = campaign.tally
         let counts = [("rejected", tally.rejected), ("retried", tally.retried), ("failed", tally.failed)]
-        return counts.filter { $0.1 > 0 }.map { "\($0.0) \(NumberText.grouped($0.1))" }.joined(separator: ", ")
+        let rate = campaign.maxRate.map { ["at most \(Rate(perSecond: $0).shown)/s"] } ?? []
+        return (rate + counts.filter { $0.1 > 0 }.map { "\($0.0) \(NumberText.grouped($0.1))" }).joined(separator: ", ")
     }
 }

@@ -59,6 +59,29 @@ import Testing
         }
     }
 
+    @Test func `ends with a campaign that has paused itself, says why, and fails`() async throws {
+        try await Shop.open { shop in
+            let words = [
+                "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--stop-at-errors",
+                "5%",
+            ]
+            let payload = #"{"aps":{"alert":"x"}}"#
+            #expect(try await Executable.pushq.run(words, environment: shop.environment, input: payload).code == 0)
+            try await shop.run(
+                "update pushq.campaign set paused_at = now(), paused_reason = '7 of 100 answers were bad'")
+            let ended = try await Executable.pushq.run(
+                words + ["--wait"], environment: shop.environment, input: payload)
+            #expect(ended.code == 1)
+            #expect(
+                ended.errors.contains(
+                    "campaign sale has paused itself: 7 of 100 answers were bad. Resume it with: "
+                        + "pushq-admin campaign resume \(Shop.queue) sale"), "\(ended.errors)")
+            let shown = try await shop.admin("campaign", "show", Shop.queue, "sale")
+            #expect(shown.output.contains(/stop at errors +5%\n/), "\(shown.output)")
+            #expect(shown.output.contains(/paused because +7 of 100 answers were bad\n/), "\(shown.output)")
+        }
+    }
+
     @Test func `says that the tenant was suspended meanwhile`() async throws {
         try await Shop.open { shop in
             let sent = try await shop.pushq("send", Shop.queue, "--token", "00ff", "--alert", "hi", "--json")

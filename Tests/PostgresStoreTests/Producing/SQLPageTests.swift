@@ -48,7 +48,10 @@ import Testing
             for entry in entries {
                 let rows = try await store.execute(Self.arguments, [.text(entry.function)])
                 let signatures = rows.map { row in
-                    row.textArray("arguments").map { $0.replacing("timestamp with time zone", with: "timestamptz") }
+                    row.textArray("arguments").map {
+                        $0.replacing("timestamp with time zone", with: "timestamptz")
+                            .replacing("double precision", with: "float8")
+                    }
                 }
                 let told = entry.arguments.map { argument in
                     let words = argument.split(separator: " ", maxSplits: 2).map(String.init)

@@ -18,7 +18,8 @@ import Transport
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [
         "rate_limit: tat", "credential: warned_days", "campaign: created_at", "campaign: digest",
-        "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id",
+        "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
+        "campaign: forgiven_bad",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [
@@ -73,6 +74,8 @@ import Transport
             case "queue.paused_at": "now(), paused_reason = 'x'"
             case "queue.paused_reason": "'x', paused_at = now()"
             case "queue.credential_id": "(select id from pushq.credential)"
+            case "campaign.paused_reason": "'x', paused_at = now()"
+            case "campaign.stop_at_errors": "0.5"
             case "credential.kind": "'certificate'"
             case "credential.environments": "'{production}'"
             default:

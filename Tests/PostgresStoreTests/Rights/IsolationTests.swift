@@ -187,6 +187,7 @@ struct `A login of one tenant` {
                 query: "pushq.add_tokens_to_list('QUEUE', \(list), array['\\xb1'::bytea])"),
             Probe(function: "pause_campaign", query: "pushq.pause_campaign('QUEUE', '\(key)')"),
             Probe(function: "resume_campaign", query: "pushq.resume_campaign('QUEUE', '\(key)')"),
+            Probe(function: "set_campaign_rate", query: "pushq.set_campaign_rate('QUEUE', '\(key)', 5)"),
             Probe(function: "cancel_campaign", query: "pushq.cancel_campaign('QUEUE', '\(key)')"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(campaign))"),

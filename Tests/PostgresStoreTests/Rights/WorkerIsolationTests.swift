@@ -10,7 +10,7 @@ import Transport
     /// Rights on all of a table, or on the columns in parentheses.
     private static let tables = """
         body: delete insert select
-        campaign: select(cancelled_at id paused_at queue_id) update(paused_at)
+        campaign: select(cancelled_at id paused_at queue_id stop_at_errors) update(paused_at)
         campaign_tally: insert select update
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
@@ -47,16 +47,17 @@ import Transport
         app: bundle_id created_at id tenant_id
         audit: acting_as action address application changed_at changes id login name object tenant
         call: called_at tenant_id
-        campaign: created_at digest key message_id
+        campaign: created_at digest forgiven forgiven_bad key message_id paused_reason
         campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
-        finished key paused_at queue_id rejected retried suppressed total unknown waiting
+        finished key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total unknown \
+        waiting
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         empty_send: created_at queue_id root_id why
         list: abandoned campaign_id digest kind loaded_at token_count
         migration: applied_at
-        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at finished key \
-        paused_at queue rejected retried suppressed total unknown waiting
+        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at finished key max_rate \
+        paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
@@ -69,7 +70,8 @@ import Transport
         "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
         "fan_out_step", "find_recipients", "fit_plans", "forget_audit", "forget_list", "forget_old", "has_old_days",
-        "job_size", "lists_to_forget", "longest_retention", "make_jobs", "make_partition", "move_scheduled",
+        "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
+        "move_scheduled",
         "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede", "take_permits", "tell",
         "tenants_to_count", "today", "wake", "why_nobody",
     ]

@@ -154,6 +154,32 @@ private let start: Int64 = 1_900_000_000_000_000
         }
     }
 
+    @Test func `grants a campaign no permit that is not one of its queue's and its tenant's, too`() async throws {
+        try await withTenant { world in
+            try await world.limit(queue: 100, burst: 10, tenant: 20, tenantBurst: 2)
+            let campaign = RateLimitOwner.campaign(5, ofQueue: world.queue.id, ofTenant: world.tenant)
+            #expect(try await world.take(1000, of: campaign).rate == 20, "the slowest one")
+            try await world.queue.run(
+                """
+                insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst)
+                values (\(world.tenant), \(world.queue.id), 5, 2, 1)
+                """)
+            var granted = 0
+            for step in 1...100 { granted += try await world.take(1000, of: campaign, at: Int64(step * 100)).count }
+            // In ten seconds, and a quarter ahead.
+            #expect((19...21).contains(granted), "\(granted)")
+        }
+    }
+
+    @Test func `tells of a campaign that there is no limit any more`() async throws {
+        try await withTenant { world in
+            let campaign = RateLimitOwner.campaign(5, ofQueue: world.queue.id, ofTenant: world.tenant)
+            let granted = try await world.take(5, of: campaign)
+            #expect(granted.rate == nil)
+            #expect(granted.count == 0)
+        }
+    }
+
     @Test func `says nothing of queues and tenants without a limit`() async throws {
         try await withTenant { world in
             let granted = try await world.queue.worker.takePermits(

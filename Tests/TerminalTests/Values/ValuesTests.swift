@@ -40,12 +40,14 @@ import Testing
         #expect(throws: InvalidValue.self) { try HostAndPort.parse(text) }
     }
 
-    @Test(arguments: [("250", 250.0), ("0.5", 0.5), ("16.996", 16.996)])
+    @Test(arguments: [
+        ("250", 250.0), ("0.5", 0.5), ("16.996", 16.996), ("250/s", 250), ("90/min", 1.5), ("900/h", 0.25),
+    ])
     func `rates`(text: String, expected: Double) throws {
         #expect(try Rate.parse(text).perSecond == expected)
     }
 
-    @Test(arguments: ["0", "-1", "fast", "inf", "nan", ""])
+    @Test(arguments: ["0", "-1", "fast", "inf", "nan", "", "5/", "5/day", "0/min"])
     func `are not rates`(text: String) {
         #expect(throws: InvalidValue.self) { try Rate.parse(text) }
     }

@@ -16,28 +16,44 @@ import Testing
     @Test func `is when what is ready lasts for less than two seconds`() {
         var fast = queue
         fast.sendRate = 50_000
-        #expect(FanOutPlan.runsDry(fast, .bulk, readyJobs: 199))
-        #expect(!FanOutPlan.runsDry(fast, .bulk, readyJobs: 200))
+        #expect(FanOutPlan.runsDry(fast, readyJobs: 199))
+        #expect(!FanOutPlan.runsDry(fast, readyJobs: 200))
         fast.sendRate = 1_000_000
-        #expect(FanOutPlan.runsDry(fast, .bulk, readyJobs: 399))
-        #expect(!FanOutPlan.runsDry(fast, .bulk, readyJobs: 400), "look no further ahead than is counted")
+        #expect(FanOutPlan.runsDry(fast, readyJobs: 399))
+        #expect(!FanOutPlan.runsDry(fast, readyJobs: 400), "look no further ahead than is counted")
     }
 
     @Test func `is when fewer than 80 jobs are ready, however slow the queue is sent, or four under a rate limit`() {
-        #expect(FanOutPlan.runsDry(queue, .bulk, readyJobs: 79))
-        #expect(!FanOutPlan.runsDry(queue, .bulk, readyJobs: 80))
+        #expect(FanOutPlan.runsDry(queue, readyJobs: 79))
+        #expect(!FanOutPlan.runsDry(queue, readyJobs: 80))
         var paced = queue
-        (paced.isPaced, paced.sendRate) = (true, 50_000)
-        #expect(FanOutPlan.runsDry(paced, .bulk, readyJobs: 3))
-        #expect(!FanOutPlan.runsDry(paced, .bulk, readyJobs: 4))
+        (paced.rate, paced.jobSize, paced.sendRate) = (100, 200, 50_000)
+        #expect(FanOutPlan.runsDry(paced, readyJobs: 3))
+        #expect(!FanOutPlan.runsDry(paced, readyJobs: 4))
+        // Such jobs take less than two seconds.
+        (paced.rate, paced.jobSize) = (5000, 500)
+        #expect(FanOutPlan.runsDry(paced, readyJobs: 19))
+        #expect(!FanOutPlan.runsDry(paced, readyJobs: 20))
+    }
+
+    @Test func `makes no more jobs under a rate limit than are to be ready`() {
+        var paced = queue
+        (paced.rate, paced.jobSize) = (100, 200)
+        var plan = FanOutPlan()
+        plan.note([campaign(1), campaign(2)]) { $0.queueID == 1 ? paced : queue }
+        let first = plan.next()
+        plan.noteDone()
+        let second = plan.next()
+        #expect(first == .init(place: LanePlace(1, .bulk), jobs: 4))
+        #expect(second == .init(place: LanePlace(2, .bulk), jobs: 40))
     }
 
     @Test func `is never while their queue is paused, is another worker's, or before they start`() {
         var paused = queue
         paused.maySend = false
         var plan = FanOutPlan()
-        plan.note([campaign(1), campaign(2), campaign(3, dueIn: .milliseconds(1))]) { id in
-            id == 1 ? paused : id == 2 ? nil : queue
+        plan.note([campaign(1), campaign(2), campaign(3, dueIn: .milliseconds(1))]) { place in
+            place.queueID == 1 ? paused : place.queueID == 2 ? nil : queue
         }
         #expect(!plan.hasWork)
         let step = plan.next()
@@ -52,12 +68,12 @@ import Testing
         let second = plan.next()
         plan.noteDone()
         let third = plan.next()
-        #expect([first, second, third] == [LanePlace(2, .bulk), LanePlace(1, .bulk), nil])
+        #expect([first, second, third].map { $0?.place } == [LanePlace(2, .bulk), LanePlace(1, .bulk), nil])
     }
 
     @Test func `is for urgent ones before all others, each by what is ready of its own lane`() {
         var paced = queue
-        paced.isPaced = true
+        (paced.rate, paced.jobSize) = (100, 200)
         var plan = FanOutPlan()
         plan.note([campaign(1, readyJobs: 4), campaign(2), campaign(1, .urgent), campaign(3, .urgent, readyJobs: 4)]) {
             _ in paced
@@ -66,7 +82,7 @@ import Testing
         plan.noteDone()
         let second = plan.next()
         plan.noteDone()
-        #expect([first, second] == [LanePlace(1, .urgent), LanePlace(2, .bulk)])
+        #expect([first, second].map { $0?.place } == [LanePlace(1, .urgent), LanePlace(2, .bulk)])
         #expect(!plan.hasWork)
     }
 
@@ -77,7 +93,7 @@ import Testing
         plan.note([campaign(1), campaign(2)]) { _ in queue }
         plan.noteDone()
         let next = plan.next()
-        #expect(next == LanePlace(2, .bulk))
+        #expect(next?.place == LanePlace(2, .bulk))
         plan.noteDone()
         #expect(!plan.hasWork)
     }
@@ -87,7 +103,7 @@ import Testing
         plan.note([campaign(1), campaign(2)]) { _ in queue }
         plan.note([campaign(2)]) { _ in queue }
         let next = plan.next()
-        #expect(next == LanePlace(2, .bulk))
+        #expect(next?.place == LanePlace(2, .bulk))
     }
 
     @Test func `is never after the order to stop`() {

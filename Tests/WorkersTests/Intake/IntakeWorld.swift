@@ -147,7 +147,7 @@ struct IntakeWorld {
     /// A producer commits jobs of one lane, some of which are due later, and some of which were made a while ago.
     private mutating func commit() {
         let lane = LanePlace(
-            Int32.random(in: 1...6, using: &chance), Lane.allCases.randomElement(using: &chance)!)
+            Int32.random(in: 1...6, using: &chance), Lane.shared.randomElement(using: &chance)!)
         let delay = Int64([0, 0, -400, -400, 300].randomElement(using: &chance)!)
         let runAt = (start.duration(to: now) / .milliseconds(1)).rounded()
         for _ in 0..<Int.random(in: 1...8, using: &chance) {

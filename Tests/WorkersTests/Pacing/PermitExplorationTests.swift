@@ -50,16 +50,18 @@ private struct PermitWorld {
         }
     }
 
-    private struct Queue {
+    private struct Queue: Hashable {
         let id: Int32
         let tenant: Int32
         let isLimited: Bool
+        /// Of a campaign with a rate of its own, which is sent beside the queue's others; 0: these others.
+        var campaign: Int64 = 0
     }
 
     private struct Worker {
         var wakesAt: Int64 = 0
-        /// Recipients of each queue; the permits of each line.
-        var unsent: [Int32: Int]
+        /// Recipients of each queue and campaign; the permits of each line.
+        var unsent: [Queue: Int]
         var permits: [RateLimitOwner: RateLimit] = [:]
     }
 
@@ -97,12 +99,20 @@ private struct PermitWorld {
                 if let rate { add(.queue(queue.id, ofTenant: tenant), rate: rate, burst: burst) }
             }
         }
+        // A campaign in each queue, of which the rate is far below what the queue could have; and a second one.
+        for (number, queue) in (queues + [queues[5]]).enumerated() {
+            let campaign = Queue(
+                id: queue.id, tenant: queue.tenant, isLimited: queue.isLimited, campaign: Int64(number + 1))
+            let rate = (limits[.queue(queue.id, ofTenant: queue.tenant)]?.rate ?? narrow) / 7
+            add(owner(campaign), rate: max(rate, 0.1), burst: max(1, (rate / 10).rounded(.up)))
+            queues.append(campaign)
+        }
         let count = Int.random(in: 1...3, using: &chance)
         workers = (0..<count).map { _ in Worker(unsent: [:]) }
         for queue in queues {
             let only = Int.random(in: 0...count, using: &chance)
             for index in workers.indices where only == count || only == index {
-                workers[index].unsent[queue.id] = 1_000_000
+                workers[index].unsent[queue] = 1_000_000
             }
         }
     }
@@ -112,8 +122,18 @@ private struct PermitWorld {
     }
 
     private func owner(_ queue: Queue) -> RateLimitOwner {
-        queue.isLimited ? .queue(queue.id, ofTenant: queue.tenant) : .tenant(queue.tenant)
+        if queue.campaign > 0 { return .campaign(queue.campaign, ofQueue: queue.id, ofTenant: queue.tenant) }
+        return queue.isLimited ? .queue(queue.id, ofTenant: queue.tenant) : .tenant(queue.tenant)
     }
+
+    /// All limits that pushes of a queue or campaign count for.
+    private func owners(_ queue: Queue) -> Set<RateLimitOwner> {
+        let ofQueue = queue.isLimited ? [RateLimitOwner.queue(queue.id, ofTenant: queue.tenant)] : []
+        return Set(ofQueue + [owner(queue), .tenant(queue.tenant)])
+    }
+
+    /// Whether its line is one of the others of its tenant that have no limit of their own.
+    private func isPlain(_ queue: Queue) -> Bool { !queue.isLimited && queue.campaign == 0 }
 
     private func instant(_ time: Int64) -> ContinuousClock.Instant { start + .microseconds(time) }
 
@@ -124,8 +144,8 @@ private struct PermitWorld {
         for (owner, limit) in limits {
             try await connection.runScript(
                 """
-                insert into pushq.rate_limit (tenant_id, queue_id, rate, burst, tat)
-                values (\(owner.tenantID), \(owner.queueID), \(limit.rate), \(limit.burst), to_timestamp(\(epoch / 1_000_000)) - interval '1 hour')
+                insert into pushq.rate_limit (tenant_id, queue_id, campaign_id, rate, burst, tat)
+                values (\(owner.tenantID), \(owner.queueID), \(owner.campaignID), \(limit.rate), \(limit.burst), to_timestamp(\(epoch / 1_000_000)) - interval '1 hour')
                 """)
         }
         while now < seconds * 1_000_000, broken == nil {
@@ -142,17 +162,17 @@ private struct PermitWorld {
         var worker = workers[index]
         let time = instant(now)
         for queue in queues.shuffled(using: &chance) {
-            guard let unsent = worker.unsent[queue.id], unsent > 0 else { continue }
+            guard let unsent = worker.unsent[queue], unsent > 0 else { continue }
             let owner = owner(queue)
             var count = min(unsent, worker.permits[owner]?.allowance(at: time) ?? 0)
-            if sabotage == .takesEachLimitAlone, queue.isLimited {
+            if sabotage == .takesEachLimitAlone, !isPlain(queue) {
                 count = min(count, worker.permits[.tenant(queue.tenant)]?.allowance(at: time) ?? 0)
                 worker.permits[.tenant(queue.tenant)]?.use(count, at: time)
             }
             // Of the queues without a limit of their own each gets a part.
-            if !queue.isLimited { count = min(count, 1 + count / 2) }
+            if isPlain(queue) { count = min(count, 1 + count / 2) }
             worker.permits[owner]?.use(count, at: time)
-            worker.unsent[queue.id] = unsent - count
+            worker.unsent[queue] = unsent - count
             note(sabotage == .usesPermitsTwice ? count * 2 : count, of: queue)
         }
         workers[index] = worker
@@ -161,7 +181,7 @@ private struct PermitWorld {
     private mutating func note(_ count: Int, of queue: Queue) {
         guard count > 0 else { return }
         reached["sent", default: 0] += count
-        for owner in Set([owner(queue), .tenant(queue.tenant)]) {
+        for owner in owners(queue) {
             if limits[owner]!.count(count, at: Double(now) / 1e6) { continue }
             fail(.limitsHold, "\(owner) at \(now): \(limits[owner]!)")
         }
@@ -175,9 +195,9 @@ private struct PermitWorld {
     private func lines(_ worker: Worker) -> [PermitPlan.Line] {
         var lines: [RateLimitOwner: PermitPlan.Line] = [:]
         for queue in queues {
-            guard let unsent = worker.unsent[queue.id], unsent > 0 else { continue }
+            guard let unsent = worker.unsent[queue], unsent > 0 else { continue }
             let owners: [RateLimitOwner] =
-                sabotage == .takesEachLimitAlone && queue.isLimited
+                sabotage == .takesEachLimitAlone && !isPlain(queue)
                 ? [owner(queue), .tenant(queue.tenant)] : [owner(queue)]
             for owner in owners {
                 let known = worker.permits[owner]
@@ -189,7 +209,10 @@ private struct PermitWorld {
                     nextTake: sabotage == .asksAtOnce ? start : known?.nextTake ?? start)
             }
         }
-        return lines.values.sorted { ($0.owner.tenantID, $0.owner.queueID) < ($1.owner.tenantID, $1.owner.queueID) }
+        return lines.values.sorted {
+            ($0.owner.tenantID, $0.owner.queueID, $0.owner.campaignID)
+                < ($1.owner.tenantID, $1.owner.queueID, $1.owner.campaignID)
+        }
     }
 
     private mutating func step(
@@ -239,7 +262,7 @@ private struct PermitWorld {
         for request in requests {
             let rate = limits[request.owner]!.rate
             let unsent = queues.filter { owner($0) == request.owner || sabotage == .takesEachLimitAlone }
-                .reduce(0) { $0 + (worker.unsent[$1.id] ?? 0) }
+                .reduce(0) { $0 + (worker.unsent[$1] ?? 0) }
             let held = worker.permits[request.owner]?.permitsLeft ?? 0
             let most = max(1, Int(rate * (plan.horizon / .seconds(1))))
             if request.wanted > min(unsent - held, most) || request.held != held {
@@ -255,7 +278,7 @@ private struct PermitWorld {
             var held = workers[index].permits[request.owner] ?? RateLimit(rate: 1, now: start)
             if let grant = grants[request.owner] {
                 if let run = plan.run(of: grant, now: instant(now)) { held.add(run) }
-                held.nextTake = instant(now) + grant.againIn
+                held.nextTake = plan.nextTake(after: grant, now: instant(now))
                 if grant.count == 0 { reached["refused", default: 0] += 1 }
             } else {
                 held.nextTake = plan.nextTake(afterNoGrant: true, now: instant(now))
@@ -266,14 +289,17 @@ private struct PermitWorld {
     }
 
     private mutating func checkRates() {
-        for queue in queues where queue.isLimited { expectRate(of: owner(queue)) }
+        for queue in queues where queue.campaign == 0 && queue.isLimited { expectRate(of: owner(queue)) }
+        // A campaign's rate is the most that it gets. Beside others that have more to send than their queue's limit
+        // allows, it gets a part of it, and is not starved.
+        for queue in queues where queue.campaign > 0 && queue.tenant == 2 { expectRate(of: owner(queue), share: 0.3) }
         expectRate(of: .tenant(1))
     }
 
-    private mutating func expectRate(of owner: RateLimitOwner) {
+    private mutating func expectRate(of owner: RateLimitOwner, share: Double = 0.98) {
         let limit = limits[owner]!
         let due = limit.rate * Double(seconds)
-        if Double(limit.sent) < due * 0.98 - 3 {
+        if Double(limit.sent) < due * share - 3 {
             fail(.ratesAreReached, "\(owner): \(limit.sent) of \(due), \(workers.count) workers")
         }
     }

@@ -1,0 +1,62 @@
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Has campaigns paused of which too many answers are bad, soon after the jobs with these answers have ended.
+///
+/// Belongs to the engine's event loop.
+final class CampaignJudge {
+    /// Looked at so often at most, whatever ends meanwhile.
+    private static let interval = Duration.milliseconds(250)
+
+    private let store: EngineStore
+    private let queues: (Int32) -> QueueState?
+    private let report: (EngineEvent) -> Void
+    private let signal: Signal
+    private var due: Set<CampaignKey> = []
+    private var isStopping = false
+
+    /// - Parameter queues: the queue with an id, if this worker knows it.
+    init(_ context: EngineContext, queues: @escaping (Int32) -> QueueState?) {
+        store = context.stores.fanOut
+        report = context.report
+        self.queues = queues
+        signal = Signal(loop: context.loop)
+    }
+
+    /// A job of a campaign has ended that pauses itself when too many answers are bad.
+    func note(_ campaign: CampaignKey) {
+        if due.insert(campaign).inserted { signal.raise() }
+    }
+
+    func stop() {
+        isStopping = true
+        signal.raise()
+    }
+
+    /// Looks at campaigns whenever jobs of them have ended, until ``stop()``.
+    func run() async {
+        while !isStopping {
+            await signal.wait(atMost: .seconds(60))
+            guard !due.isEmpty else { continue }
+            let campaigns = due
+            due = []
+            let stopped = await store.attempt { try await $0.judgeCampaigns(Array(campaigns)) }
+            // PostgreSQL could not be asked, or somebody had locked one of them.
+            if stopped == nil { due.formUnion(campaigns) }
+            for campaign in stopped ?? [] {
+                let queue = queues(campaign.queueID)?.settings.name.description ?? "\(campaign.queueID)"
+                report(.campaignStopped(queue: queue, key: campaign.key, reason: campaign.reason))
+            }
+            await pause()
+        }
+    }
+
+    private func pause() async {
+        let end = ContinuousClock.now + Self.interval
+        while !isStopping, ContinuousClock.now < end {
+            await signal.wait(atMost: ContinuousClock.now.duration(to: end))
+        }
+        if !due.isEmpty { signal.raise() }
+    }
+}

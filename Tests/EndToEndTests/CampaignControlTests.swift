@@ -1,0 +1,60 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `Orders to a campaign` {
+        /// What is allowed: a second, and another one for a busy machine, which notes arrivals late and starts commands
+        /// slowly.
+        private static let limit = 2.0
+
+        @Test func `take effect within a second, across workers`() async throws {
+            try await withRig {
+                $0.devices = 40_000
+                $0.rules = #"{"latency_ms": 100}"#
+            } _: { rig in
+                for _ in 0..<2 { try await rig.startWorker().says("started") }
+                try await rig.startCampaign(options: ", max_rate => 1500")
+                try await eventually("it to be under way", within: .seconds(60)) { try await rig.ended() > 500 }
+
+                let paused = try await order("pause", rig)
+                try await Self.quiet(rig)
+                let resumed = try await order("resume", rig)
+                let before = try await rig.ended()
+                try await eventually("it to go on", within: .seconds(60)) { try await rig.ended() > before + 1500 }
+                let cancelled = try await order("cancel", rig)
+                try await rig.waitUntilFinished()
+
+                let audit = try await rig.audit()
+                audit.expectWhole()
+                let times = try PushRecord(files: rig.recordFiles).arrivals
+                let late = times.last { $0 < resumed.before }!
+                #expect(Self.seconds(paused.after, late) < Self.limit, "the last push after the pause")
+                let first = try #require(times.first { $0 > resumed.before })
+                #expect(Self.seconds(resumed.after, first) < Self.limit, "the first push after the resumption")
+                #expect(Self.seconds(cancelled.after, times.last!) < Self.limit, "the last push after the cancellation")
+            }
+        }
+
+        private static func seconds(_ from: Int, _ to: Int) -> Double { Double(to - from) / 1e6 }
+
+        /// When the order was given, and when it had been.
+        private func order(_ order: String, _ rig: Rig) async throws -> (before: Int, after: Int) {
+            let before = Int(Date().timeIntervalSince1970 * 1e6)
+            let ended = try await rig.admin(["campaign", order, "\(rig.queue)", "campaign"])
+            #expect(ended.code == 0, "\(ended.errors)")
+            return (before, Int(Date().timeIntervalSince1970 * 1e6))
+        }
+
+        /// Waits until nothing is in the hands of workers, and looks for two seconds whether anything still comes.
+        private static func quiet(_ rig: Rig) async throws {
+            try await eventually("all jobs to be back", within: .seconds(30)) {
+                try await rig.number("select count(*) from pushq.lease") == 0
+            }
+            let before = try rig.arrivalCount()
+            try await Task.sleep(for: .seconds(2))
+            #expect(try rig.arrivalCount() == before)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `A campaign's own rate` {
+        private static let devices = 4000
+        private static let rate = 100.0
+
+        /// Two workers, with a campaign of 100 a second and another one in the same lane of the same queue.
+        @Test func `holds across workers, is in nobody's way, and follows when it is changed`() async throws {
+            try await withRig {
+                $0.devices = Self.devices
+                $0.rules = #"{"latency_ms": 20}"#
+            } _: { rig in
+                for _ in 0..<2 { try await rig.startWorker().says("started") }
+                try await rig.startCampaign(key: "slow", options: ", max_rate => \(Self.rate)")
+                try await eventually("the slow one to be under way", within: .seconds(60)) {
+                    try await ended("slow", rig) > 20
+                }
+                try await rig.startCampaign(key: "fast")
+                try await rig.run(
+                    """
+                    select pushq.send('\(rig.queue)', '{"aps":{"alert":"x"}}', array[encode(token, 'hex')])
+                    from pushq.device limit 1
+                    """)
+                try await eventually("the others to end", within: .seconds(60)) {
+                    let single = "select count(*) from pushq.result where lane = 1"
+                    let hasSingle = try await rig.number(single) == 1
+                    return try await ended("fast", rig) == Self.devices && hasSingle
+                }
+                // As many as are sent in forty seconds.
+                #expect(try await ended("slow", rig) < Self.devices / 2, "the others waited for it")
+                try await expectLittleAhead(rig)
+                try await eventually("a thousand at this rate", within: .seconds(60)) {
+                    try await ended("slow", rig) > 1000
+                }
+
+                #expect(
+                    try await rig.admin(["campaign", "set", "\(rig.queue)", "slow", "--max-rate", "600/min"]).code == 0)
+                let changed = Int(Date().timeIntervalSince1970 * 1e6)
+                let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "slow"])
+                #expect(shown.output.contains(/max rate +10\n/), "\(shown.output)")
+                let before = try await ended("slow", rig)
+                try await eventually("some at the new rate", within: .seconds(60)) {
+                    try await ended("slow", rig) >= before + 80
+                }
+                let lifted = Int(Date().timeIntervalSince1970 * 1e6)
+                #expect(
+                    try await rig.admin(["campaign", "set", "\(rig.queue)", "slow", "--max-rate", "none"]).code == 0)
+                try await rig.waitUntilFinished()
+
+                let root = try await rig.number("select id from pushq.campaign where key = 'slow'")
+                let ids = try await rig.number("select min(id) from pushq.device")
+                let audit = try await rig.audit()
+                audit.expectWhole()
+                let record = try PushRecord(files: rig.recordFiles)
+                let times = (0..<Int64(Self.devices)).flatMap {
+                    (record.pushes[APNsID(root: root, key: ids + $0)] ?? []).map(\.at)
+                }
+                expectRates(times.sorted(), changedAt: changed, liftedAt: lifted)
+            }
+        }
+
+        private func ended(_ key: String, _ rig: Rig) async throws -> Int {
+            Int(try await rig.number("select total - waiting from pushq.campaign_progress where key = '\(key)'"))
+        }
+
+        /// Jobs of 200, of which each worker holds what a second brings, and four to eight are ready.
+        private func expectLittleAhead(_ rig: Rig) async throws {
+            let held = try await rig.number(
+                "select coalesce(sum(recipient_count), 0) from pushq.lease where lane > 2")
+            #expect(held <= 2 * 2 * 200, "\(held) in the hands of workers")
+            let made = try await rig.number("select waiting from pushq.campaign_progress where key = 'slow'")
+            #expect(made <= (8 + 4) * 200, "\(made) in jobs")
+        }
+
+        private func expectRates(_ times: [Int], changedAt changed: Int, liftedAt lifted: Int) {
+            let paced = times.filter { $0 < changed }
+            // A tenth for the burst. A permit may be used 100 ms late, and on a busy machine an arrival be noted 300 ms
+            // late: a permit that is used twice would show more.
+            let second = SimulatorRecord.maximumCount(of: paced[...], within: 1_000_000)
+            #expect(Double(second) <= Self.rate * 1.5, "a second went over rate and burst")
+            let best = SimulatorRecord.maximumCount(of: paced.dropFirst(50), within: 3_000_000)
+            #expect(Double(best) >= 3 * Self.rate * 0.95, "\(best) in three seconds")
+            let all = Double(paced.last! - paced[0]) / 1e6
+            #expect(Double(paced.count) <= Self.rate * all + Self.rate * 0.3, "\(paced.count) in \(all) s")
+            // It has five seconds to follow.
+            let slowed = times.filter { $0 > changed + 5_000_000 && $0 < lifted }
+            let slowest = SimulatorRecord.maximumCount(of: slowed[...], within: 1_000_000)
+            #expect(slowest <= 14, "\(slowest) in a second at 10")
+            // Two and a half thousand are left, or more.
+            let free = times.filter { $0 > lifted + 5_000_000 }
+            let fastest = SimulatorRecord.maximumCount(of: times.filter { $0 > lifted }[...], within: 1_000_000)
+            #expect(Double(fastest) > 3 * Self.rate, "\(fastest) in a second without a rate")
+            #expect(free.count < 2000, "\(free.count) came later than five seconds")
+        }
+    }
+}

@@ -1,0 +1,113 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `A campaign that pauses itself` {
+    private static let rejected = Outcome.rejected(.named("BadMessageId"))
+
+    /// Ends the next `count` jobs of 20 recipients, of each of which `bad` have that outcome.
+    private func end(_ count: Int32, bad: Int, as outcome: Outcome = rejected, _ queue: QueueFixture) async throws {
+        let jobs = try await queue.claim(count)
+        #expect(jobs.count == Int(count))
+        #expect(jobs.allSatisfy { $0.judgedCampaign == $0.rootID })
+        let other = Dictionary(uniqueKeysWithValues: (0..<bad).map { ($0, outcome) })
+        _ = try await queue.connection.endJobs(jobs.map { queue.settled($0, other: other) }, workerID: 1)
+    }
+
+    private func judge(_ campaign: Int64, _ queue: QueueFixture) async throws -> [String] {
+        try await queue.connection.judgeCampaigns([CampaignKey(queueID: queue.id, campaignID: campaign)]).map(\.reason)
+    }
+
+    private func start(_ share: String, _ queue: QueueFixture) async throws -> Int64 {
+        let campaign = try await queue.startCampaign(options: ", stop_at_errors => \(share)")
+        try await queue.run(
+            "select pushq.fan_out_step(\(queue.id), 2, \(campaign), 20, 100, 50000); select pushq.fan_out_step(\(queue.id), 2, \(campaign), 20, 100, 50000)"
+        )
+        return campaign
+    }
+
+    @Test func `does so when more of a hundred answers are bad than it allows, and says why`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start("0.05", queue)
+            try await end(4, bad: 5, queue)
+            #expect(try await judge(campaign, queue) == [], "there are eighty answers")
+            try await end(1, bad: 0, queue)
+            let reason = "20 of 100 answers were bad, which is more than 5 %"
+            #expect(try await judge(campaign, queue) == [reason])
+            let told = Statement(
+                "told", "select paused_at is not null as paused, paused_reason from pushq.campaign_progress")
+            let row = try await queue.connection.execute(told).one()
+            #expect(row.bool("paused") && row.text("paused_reason") == reason)
+            #expect(try await queue.number("select count(*) from pushq.fan_out where paused") == 1)
+            #expect(try await judge(campaign, queue) == [], "it is paused already")
+            let entry = Statement(
+                "entry",
+                "select changes -> 'paused_reason' ->> 'to' as reason from pushq.audit where object = 'campaign'")
+            #expect(try await queue.connection.execute(entry).map { $0.text("reason") } == [reason])
+        }
+    }
+
+    @Test(arguments: [("0.05", 1), ("0.04", 0)])
+    func `goes on while no more than that are bad`(share: String, bad: Int) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start(share, queue)
+            try await end(6, bad: bad, queue)
+            #expect(try await judge(campaign, queue) == [])
+        }
+    }
+
+    @Test(arguments: [
+        (Outcome.failed(.named("ServiceUnavailable")), true), (.rejected(.payloadTooLarge), true),
+        (.rejected(.unregistered), false), (.rejected(.badDeviceToken), false),
+        (.rejected(.deviceTokenNotForTopic), false),
+        (.expired, false), (.unknown, false), (.suppressed, false),
+    ])
+    func `counts what is no device's fault`(outcome: Outcome, isBad: Bool) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start("0", queue)
+            try await end(8, bad: 2, as: outcome, queue)
+            #expect(try await judge(campaign, queue).isEmpty != isBad)
+        }
+    }
+
+    @Test func `is resumed with what was answered before forgiven, and pauses itself anew`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start("0.1", queue)
+            try await end(5, bad: 5, as: .failed(.named("ServiceUnavailable")), queue)
+            #expect(try await judge(campaign, queue).count == 1)
+            try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")
+            #expect(try await queue.number("select count(*) from pushq.campaign where paused_reason is not null") == 0)
+            #expect(try await judge(campaign, queue) == [])
+            // Those that had failed are no answers any more.
+            try await queue.run("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
+            // Of 25 that failed before and are sent again, all had been forgiven: 25 less count as bad.
+            try await end(7, bad: 0, queue)
+            #expect(try await judge(campaign, queue) == [])
+            try await end(3, bad: 20, queue)
+            #expect(try await judge(campaign, queue) == ["35 of 175 answers were bad, which is more than 10 %"])
+        }
+    }
+
+    @Test func `is left alone while somebody changes it, and where its share is not one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let campaign = try await start("0", queue)
+            try await end(5, bad: 5, queue)
+            let producer = try await database.connect()
+            try await producer.runScript("begin; update pushq.campaign set paused_at = null")
+            #expect(try await judge(campaign, queue) == [])
+            try await producer.runScript("rollback")
+            #expect(try await judge(campaign, queue).count == 1)
+            for share in ["1", "-0.1", "'NaN'", "5"] {
+                await #expect(throws: PostgresError.self) {
+                    try await queue.startCampaign(key: share, options: ", stop_at_errors => \(share)")
+                }
+            }
+        }
+    }
+}
