@@ -12,6 +12,10 @@ struct CampaignCommand: Command {
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
         cancelled or has paused itself.
 
+        With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, the message \
+        as it would be sent, the credential and how long it would take, and ends with exit code 1 if something is in the \
+        way.
+
         With --stop-at-errors the campaign pauses itself when more of its answers are bad than that, once there are a \
         hundred answers. Bad is an answer that is no device's fault: a failure after all attempts, or a rejection for any \
         reason but a token that is dead, bad or not for the topic. A paused campaign can be resumed; what was answered \
@@ -20,6 +24,7 @@ struct CampaignCommand: Command {
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --tokens tokens.csv",
+        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --dry-run",
     ]
 
     /// Whom a campaign is for, apart from a list.
@@ -36,12 +41,14 @@ struct CampaignCommand: Command {
     @Option("All active devices of the queue.") var audience: Audience?
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
+    @Flag("Only show what would be sent, to how many, how and for how long; send and write nothing.") var dryRun
     var waiting = WaitOptions()
     var options = MessageOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         try waiting.check()
+        guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
         guard (tokens == nil) != (audience == nil) else {
             throw UsageError(
                 tokens == nil
@@ -52,6 +59,10 @@ struct CampaignCommand: Command {
         }
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
+        if dryRun {
+            return try await DryRun(queue: queue, key: key, message: message, limits: limits, database: database)
+                .run(file, console)
+        }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         let limits = limits
         try await database.session { store in

@@ -46,6 +46,18 @@ struct Shop: Sendable {
         }
     }
 
+    /// The column `text` of a query.
+    func texts(_ sql: String) async throws -> [String] {
+        let address = try DatabaseAddress(url: environment["PUSHQ_DATABASE_URL"])
+        let loop = EventLoop(name: "shop")
+        defer { loop.shutDown() }
+        return try await loop.run { _ in
+            let store = try await PostgresConnection.connect(to: address, as: "test", on: loop)
+            defer { store.close() }
+            return try await store.execute(Statement("texts", sql)).map { $0.text("text") }
+        }
+    }
+
     /// The rows of a `list --json`.
     func list(_ arguments: String...) async throws -> [[String: Any]] {
         let ended = try await Executable.admin.run(arguments + ["--json"], environment: environment)

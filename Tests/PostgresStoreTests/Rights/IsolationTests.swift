@@ -188,6 +188,10 @@ struct `A login of one tenant` {
             Probe(function: "pause_campaign", query: "pushq.pause_campaign('QUEUE', '\(key)')"),
             Probe(function: "resume_campaign", query: "pushq.resume_campaign('QUEUE', '\(key)')"),
             Probe(function: "set_campaign_rate", query: "pushq.set_campaign_rate('QUEUE', '\(key)', 5)"),
+            Probe(
+                function: "preview_campaign",
+                query: "(pushq.preview_campaign('QUEUE', '\(key)', tokens => array['\\xb1'::bytea])).recipients"),
+            Probe(function: "preview_campaign", query: "(pushq.preview_campaign('QUEUE', '\(key)')).recipients"),
             Probe(function: "cancel_campaign", query: "pushq.cancel_campaign('QUEUE', '\(key)')"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(campaign))"),

@@ -1,0 +1,59 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// Shows what a campaign would be, and sends and writes nothing.
+struct DryRun {
+    let queue: QueueName
+    let key: String
+    let message: MessageDraft
+    let limits: CampaignLimits
+    let database: DatabaseOptions
+
+    /// - Parameter file: of the tokens that the campaign is for; nil for all active devices.
+    /// - Throws: ``Unsuccessful`` if something is in the way.
+    func run(_ file: DeviceFile?, _ console: Console) async throws {
+        let (queue, key, message) = (queue, key, message)
+        let preview = try await database.session { store in
+            let bar = ProgressBar("reading", total: nil, on: console)
+            defer { bar.finish() }
+            return try await store.preview(message, toDevicesIn: file, key: key, inQueue: queue) { bar.update($0) }
+        }
+        console.show(audience(preview, isList: file != nil) + sample() + sending(preview))
+        for problem in preview.problems { console.remark("in the way: \(problem)") }
+        if !preview.problems.isEmpty { throw Unsuccessful() }
+    }
+
+    private func audience(_ preview: CampaignPreview, isList: Bool) -> [(name: String, value: Cell)] {
+        [("queue", .text("\(queue)")), ("key", .text(key)), ("recipients", .count(preview.recipients))]
+            + (isList
+                ? [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
+                : [("inactive_left_out", .count(preview.inactive))])
+    }
+
+    /// The message, which is the same for all.
+    private func sample() -> [(name: String, value: Cell)] {
+        let size = message.payload.utf8.count
+        return [
+            ("topic", .text(queue.app + message.pushType.topicSuffix)), ("push_type", .text(message.pushType.rawValue)),
+            ("priority", .count(message.priority)), ("collapse_id", .text(message.collapseID)),
+            ("payload", .text(message.payload)),
+            ("payload_bytes", .text("\(size) of \(message.pushType.maximumPayloadBytes)")),
+        ]
+    }
+
+    private func sending(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        let limit = [preview.rate, limits.maxRate].compactMap { $0 }.min()
+        let rate = [limit, preview.speed].compactMap { $0 }.min()
+        let basis =
+            rate == nil
+            ? "unknown: it has no rate, and the queue has no earlier campaign"
+            : rate == limit ? "at its rate" : "as fast as the queue's last campaign"
+        let duration = rate.map { Duration.seconds(max(1, (Double(preview.recipients) / $0).rounded(.up))) }
+        return [
+            ("credential", .text(preview.credential)), ("credential_expires_at", .time(preview.credentialExpiresAt)),
+            ("per_second", .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 1)),
+            ("duration", .text(duration.map { "\($0.shown) \(basis)" } ?? basis)),
+        ]
+    }
+}

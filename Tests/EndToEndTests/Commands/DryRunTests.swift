@@ -1,0 +1,126 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `A dry run of a campaign` {
+    private static let words = [
+        "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--dry-run",
+    ]
+    private static let payload = #"{"aps":{"alert":"Everything must go"}}"#
+
+    private func setUp(_ shop: Shop) async throws {
+        try await shop.run(
+            """
+            with c as (insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                       select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{production}', '' from pushq.tenant returning id)
+            update pushq.queue set credential_id = c.id from c;
+            insert into pushq.device (queue_id, token, active, inactive_since, kind)
+            select q.id, int8send(i), i % 10 > 0, case when i % 10 = 0 then now() end, case when i > 1000 then 'voip' end
+            from pushq.queue q, generate_series(1, 1100) i
+            """)
+    }
+
+    private func run(_ words: [String], _ shop: Shop, input: String = payload) async throws -> Executable.Ended {
+        try await Executable.pushq.run(words, environment: shop.environment, input: input)
+    }
+
+    @Test func `shows the audience, the message, the credential and how long it takes`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let ended = try await run(Self.words + ["--max-rate", "60/min"], shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            for line in [
+                "recipients +900", "inactive left out +100", "topic +com.acme.shop", "push type +alert",
+                "payload +\\{\"aps\":\\{\"alert\":\"Everything must go\"\\}\\}", "payload bytes +\\d+ of 4096",
+                "credential +main",
+                "per second +1", "duration +15m at its rate",
+            ] {
+                let pattern = try Regex("(?m)^" + line + "$")
+                #expect(ended.output.contains(pattern), "\(line) in \(ended.output)")
+            }
+            #expect(try await shop.admin("queue", "set", Shop.queue, "--rate", "0.5").code == 0)
+            let slower = try await run(Self.words + ["--max-rate", "60/min"], shop)
+            #expect(slower.output.contains(/duration +30m at its rate\n/), "\(slower.output)")
+        }
+    }
+
+    @Test func `counts the tokens of a list once, and those that are new or inactive`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let list = try shop.folder.write(
+                "0000000000000001\n0000000000000001\n000000000000000a\nff00\n", to: "tokens")
+            let words = ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--tokens", list, "--dry-run"]
+            let ended = try await run(words, shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            for line in [/recipients +3\n/, /inactive among them +1\n/, /new devices +1\n/] {
+                #expect(ended.output.contains(line), "\(ended.output)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("update pushq.queue set credential_id = null", "the queue has no credential"),
+        (
+            "update pushq.credential set kind = 'certificate', not_after = now() - interval '1 day'",
+            "certificate “main” expired at"
+        ),
+        (
+            "update pushq.credential set environments = '{sandbox}'",
+            "credential “main” is not for environment production"
+        ),
+        ("update pushq.credential set topics = '{com.other}'", "credential “main” is not for topic com.acme.shop"),
+        ("update pushq.queue set paused_at = now(), paused_reason = 'lunch'", "the queue is paused: lunch"),
+        ("update pushq.tenant set suspended_at = now()", "tenant “acme” is suspended"),
+        ("delete from pushq.device", "nobody is in the audience"),
+        (
+            #"select pushq.start_campaign('acme/com.acme.shop/production', 'sale', '{"aps":{"alert":"x"}}')"#,
+            "key “sale” is that of a campaign of "
+        ),
+    ])
+    func `says what is in the way, and fails`(state: String, problem: String) async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            try await shop.run(state)
+            let ended = try await run(Self.words, shop)
+            #expect(ended.code == 1)
+            #expect(ended.errors.contains("in the way: \(problem)"), "\(ended.errors)")
+            #expect(ended.output.contains(/recipients +/))
+        }
+    }
+
+    @Test func `refuses what would not fit, with its place`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let long = #"{"aps":{"alert":""# + String(repeating: "x", count: 5000) + #""}}"#
+            let ended = try await run(Self.words, shop, input: long)
+            #expect(ended.code == 1)
+            #expect(ended.errors.contains("4096"), "\(ended.errors)")
+        }
+    }
+
+    @Test func `writes nothing`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            let list = try shop.folder.write("0000000000000001\nff00\n", to: "tokens")
+            let before = try await contents(shop)
+            #expect(before.count > 20)
+            _ = try await run(Self.words, shop)
+            _ = try await run(
+                ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--tokens", list, "--dry-run"], shop)
+            #expect(try await contents(shop) == before)
+        }
+    }
+
+    /// A digest of each table of the schema, and where its sequences are.
+    private func contents(_ shop: Shop) async throws -> [String] {
+        try await shop.texts(
+            """
+            select format('%s %s', c.relname, md5(query_to_xml(
+                     case c.relkind when 'S' then format('select last_value from pushq.%I', c.relname)
+                                  else format('select * from pushq.%I x order by x::text', c.relname) end, true, false, '')::text)) as text
+            from pg_class c
+            where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p', 'S')
+            order by 1
+            """)
+    }
+}
