@@ -15,6 +15,12 @@ enum Bench {
             ("binary-errors", { try await BinaryErrors.measure() }),
             ("statements", { try await StatementCosts.measure(scale: count ?? 1) }),
             ("lists", { try await TokenLists.measure(tokens: count ?? 1_000_000) }),
+            (
+                "fairness",
+                {
+                    for queues in [1, 50] { try await Fairness.measure(devices: count ?? 1_000_000, queues: queues) }
+                }
+            ),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

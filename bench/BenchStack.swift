@@ -75,14 +75,14 @@ final class BenchStack: Sendable {
         _ = try await store.createTenant(name.tenant)
         _ = try await store.createApp(name.app, of: name.tenant)
         _ = try await store.createQueue(name)
-        guard let place = try await store.newCredentialID("bench", of: name.tenant) else { return }
+        guard let place = try await store.newCredentialID(name.app, of: name.tenant) else { return }
         let identity = try authority.clientCertificate(topic: name.app).identity
         let sealed = try masterKeys.seal(Array(try identity.pem().utf8), for: place.id.secretOwner)
         let kind = NewCredential.Kind.certificate(
             topics: [name.app], fingerprint: [0], notAfter: identity.certificate.notAfter)
         let credential = NewCredential(kind: kind, environments: ["production"], sealed: sealed)
-        _ = try await store.addCredential(credential, name: "bench", as: place.id)
-        _ = try await store.useCredential("bench", forQueue: name)
+        _ = try await store.addCredential(credential, name: name.app, as: place.id)
+        _ = try await store.useCredential(name.app, forQueue: name)
     }
 
     /// Runs `body` with a connection of its own.
