@@ -55,11 +55,34 @@ package final class PrivatePostgres: Sendable {
         return postgres
     }
 
+    /// Copies a running server and starts the copy as its hot standby, which follows it by streaming replication.
+    package static func startStandby(
+        of primary: PrivatePostgres, minder: Minder
+    ) async throws(LocalStackError) -> PrivatePostgres {
+        let standby = try PrivatePostgres(
+            binaries: primary.binaries, settings: primary.settings, minder: minder, in: nil)
+        let arguments = [
+            "-h", primary.folder.path, "-p", "5432", "-U", superuser, "-D", standby.folder.data,
+            "--write-recovery-conf",
+            "--checkpoint=fast", "--no-sync",
+        ]
+        try await standby.command(primary.binaries.path(of: "pg_basebackup"), arguments).run(mindedBy: minder)
+        try await standby.start()
+        return standby
+    }
+
+    /// Makes a standby the primary, and returns when it takes writes.
+    package func promote() async throws(LocalStackError) {
+        try await client("psql", ["-qd", "postgres", "-c", "select pg_promote(true, 60)"]).run()
+    }
+
     /// For `--database-url` and libpq, in its key=value form.
+    /// - Parameter standby: another server that may take the writes one day.
     package func connectionString(
-        database: String = "postgres", user: String = PrivatePostgres.superuser
+        database: String = "postgres", user: String = PrivatePostgres.superuser, orAt standby: PrivatePostgres? = nil
     ) -> String {
-        "host=\(Self.quoted(folder.path)) port=5432 user=\(user) dbname=\(Self.quoted(database))"
+        let hosts = ([self] + [standby].compactMap(\.self)).map(\.folder.path).joined(separator: ",")
+        return "host=\(Self.quoted(hosts)) port=5432 user=\(user) dbname=\(Self.quoted(database))"
     }
 
     /// A value with spaces stands between quotes, in which those and backslashes are escaped (PostgreSQL manual,
@@ -175,7 +198,8 @@ package final class PrivatePostgres: Sendable {
             if let processID = lines.first.flatMap({ Int32($0) }), Self.isServer(processID, of: child) {
                 if !isMinded { minder.mind(processID: processID, endingWith: SIGQUIT) }
                 isMinded = true
-                if lines.count > 7, lines[7].hasPrefix("ready") { return processID }
+                // A standby that takes queries is never ready for writes.
+                if lines.count > 7, lines[7].hasPrefix("ready") || lines[7].hasPrefix("standby") { return processID }
             }
             try? await Task.sleep(for: .milliseconds(5))
         }

@@ -3,22 +3,72 @@ import Glibc
 import Transport
 
 /// Opens a session without blocking the loop.
+///
+/// Hosts are tried one after the other, each for its part of the time, and so are the addresses of a name: with all of
+/// them in one attempt, libpq would stay with the first that accepts and says nothing (it keeps to `connect_timeout`
+/// only where it blocks; manual, PQconnectPoll).
 struct Connecting {
     let address: DatabaseAddress
     let applicationName: String
+    /// A server that takes no writes will not do.
+    let needsWrites: Bool
+    /// Where among the hosts to begin.
+    let firstHost: Int
     let loop: EventLoop
     let deadline: ContinuousClock.Instant
     let limit: Duration
 
-    /// Returns a session that is ready and idle, which the caller owns.
-    func open() async throws(PostgresError) -> OpaquePointer {
-        let parameters = address.libpqParameters(hosts: try await lookUpHosts(), applicationName: applicationName)
+    /// Returns a session that is ready and idle, which the caller owns, and the place of its host among all.
+    func open() async throws(PostgresError) -> (session: OpaquePointer, host: Int) {
+        let hosts = address.hosts
+        guard !hosts.isEmpty else { return (try await unsafe attempt(nil, at: "", until: deadline), 0) }
+        var failures: [PostgresError] = []
+        for tried in hosts.indices {
+            let place = (firstHost + tried) % hosts.count
+            do throws(PostgresError) {
+                return (try await unsafe open(hosts[place], until: part(of: deadline, for: hosts.count - tried)), place)
+            } catch {
+                guard error.isPassing else { throw error }
+                failures.append(error)
+            }
+        }
+        throw failures.count == 1 ? failures[0] : failure(failures.map(\.reasonAlone).joined(separator: "; "))
+    }
+
+    private func open(
+        _ host: DatabaseAddress.Host, until deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> OpaquePointer {
+        let addresses = try await lookUp(host, until: deadline)
+        var failure: PostgresError?
+        for (tried, address) in addresses.enumerated() {
+            do throws(PostgresError) {
+                return try await unsafe attempt(
+                    host, at: address, until: part(of: deadline, for: addresses.count - tried))
+            } catch {
+                guard error.isPassing else { throw error }
+                failure = error
+            }
+        }
+        throw failure ?? self.failure("\(host.name) has no address")
+    }
+
+    /// When the next of some places has had its part of the time that is left.
+    private func part(of deadline: ContinuousClock.Instant, for places: Int) -> ContinuousClock.Instant {
+        let part = loop.now.duration(to: deadline) / places
+        return loop.now + min(part, address.connectTimeout ?? part)
+    }
+
+    private func attempt(
+        _ host: DatabaseAddress.Host?, at address: String, until deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> OpaquePointer {
+        let parameters = self.address.libpqParameters(
+            for: host, at: address, needsWrites: needsWrites, applicationName: applicationName)
         guard let session = unsafe start(parameters) else { throw failure("out of memory") }
         // The only way to learn the SQLSTATE of a refusal: libpq keeps it to itself and writes it into the message when
         // verbose.
         unsafe PQsetErrorVerbosity(session, PQERRORS_VERBOSE)
         do throws(PostgresError) {
-            try await unsafe finish(session)
+            try await unsafe finish(session, with: host, until: deadline)
         } catch {
             unsafe PQfinish(session)
             throw error
@@ -28,7 +78,9 @@ struct Connecting {
     }
 
     /// A descriptor that libpq may close in between is never left watched: it is watched anew for each step.
-    private func finish(_ session: OpaquePointer) async throws(PostgresError) {
+    private func finish(
+        _ session: OpaquePointer, with host: DatabaseAddress.Host?, until deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) {
         // "Behave as if PQconnectPoll last returned PGRES_POLLING_WRITING" (manual, PQconnectPoll).
         var state = PGRES_POLLING_WRITING
         while state != PGRES_POLLING_OK {
@@ -37,7 +89,7 @@ struct Connecting {
             let descriptor = unsafe PQsocket(session)
             if descriptor >= 0 {
                 let isReady = await ReadinessWait(descriptor, on: loop).wait(for: interest, until: deadline)
-                guard isReady else { throw .timedOut("connecting to \(address.description)", after: limit, .notDone) }
+                guard isReady else { throw silence(of: host) }
             }
             state = unsafe PQconnectPoll(session)
             if state == PGRES_POLLING_FAILED { throw refusal(unsafe String(cString: PQerrorMessage(session))) }
@@ -59,25 +111,23 @@ struct Connecting {
         return unsafe PQconnectStartParams(keywords, values, 0)
     }
 
-    /// The addresses of all hosts. Hosts that cannot be resolved are passed over as long as there is another.
-    private func lookUpHosts() async throws(PostgresError) -> [(host: DatabaseAddress.Host, address: String)]? {
-        guard !address.hasNumericAddresses, !address.hosts.isEmpty else { return nil }
-        var found: [(host: DatabaseAddress.Host, address: String)] = []
-        var reason = ""
-        for host in address.hosts {
-            guard !host.isSocket else {
-                found.append((host, ""))
-                continue
-            }
-            do throws(TransportError) {
-                let port = UInt16(host.port) ?? 5432
-                found += try await loop.numericAddresses(of: host.name, port: port, until: deadline).map { (host, $0) }
-            } catch {
-                reason = "\(host.name): \(Self.reason(of: error))"
-            }
+    /// The numeric addresses of a host; an empty one for a socket.
+    private func lookUp(
+        _ host: DatabaseAddress.Host, until deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> [String] {
+        guard host.address.isEmpty, !host.isSocket else { return [host.address] }
+        do throws(TransportError) {
+            return try await loop.numericAddresses(of: host.name, port: UInt16(host.port) ?? 5432, until: deadline)
+        } catch {
+            throw failure("\(host.name): \(Self.reason(of: error))")
         }
-        guard !found.isEmpty else { throw failure(reason) }
-        return found
+    }
+
+    private func silence(of host: DatabaseAddress.Host?) -> PostgresError {
+        guard let host, address.hosts.count > 1 else {
+            return .timedOut("connecting to \(address.description)", after: limit, .notDone)
+        }
+        return failure("\(host.name) has not answered in time")
     }
 
     private static func reason(of error: TransportError) -> String {
@@ -101,5 +151,12 @@ struct Connecting {
         let states: [SQLState] = [.invalidDatabase, .insufficientPrivilege]
         let isForGood = state.hasPrefix("28") || states.contains(SQLState(String(state)))
         return isForGood ? .refused(address: address.description, reason: String(text)) : failure(String(text))
+    }
+}
+
+extension PostgresError {
+    /// Why a host could not be connected to, without the address, which names all hosts.
+    fileprivate var reasonAlone: String {
+        if case .cannotConnect(_, let reason) = self { reason } else { "\(self)" }
     }
 }

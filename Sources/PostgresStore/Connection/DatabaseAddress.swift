@@ -6,6 +6,8 @@ import Foundation
 package struct DatabaseAddress: Sendable {
     /// libpq's connection parameters, as far as they were given or come from the environment.
     private let parameters: [String: String]
+    /// The parameter of this name, if somebody has set it: libpq's own default says nothing.
+    private let targetSessionAttributes: String?
 
     /// - Parameter url: `postgresql://user@host:5432/database`, or libpq's `host=… dbname=…`; nil if none was given.
     /// - Throws: ``PostgresError/badAddress(_:)``
@@ -15,6 +17,9 @@ package struct DatabaseAddress: Sendable {
         let given = [url, environment["PUSHQ_DATABASE_URL"]].compactMap { $0 }.first { !$0.isEmpty }
         let ownParameters = try given.map(Self.parse) ?? [:]
         let defaults = unsafe Self.values(PQconndefaults())
+        targetSessionAttributes =
+            ownParameters["target_session_attrs"]
+            ?? environment["PGTARGETSESSIONATTRS"].flatMap { $0.isEmpty ? nil : $0 }
         // What is told to libpq counts more than its service file: then that has to fill in the rest.
         parameters = ownParameters["service"] == nil ? defaults.merging(ownParameters) { $1 } : ownParameters
     }
@@ -26,25 +31,39 @@ package struct DatabaseAddress: Sendable {
         return "database \(self["dbname"] ?? user) \(place) as \(user)"
     }
 
-    /// A host that libpq is to try.
+    /// A server that may be the one.
     struct Host: Equatable {
         var name: String
+        /// Its numeric address, if that was given: then nothing is looked up.
+        var address: String
         var port: String
         /// A folder with the server's socket; there is no name to look up.
-        var isSocket: Bool { name.hasPrefix("/") || name.hasPrefix("@") }
+        var isSocket: Bool { address.isEmpty && (name.hasPrefix("/") || name.hasPrefix("@")) }
     }
 
     /// The hosts in the order in which they are tried; none if libpq's usual socket is meant.
     var hosts: [Host] {
-        let names = (self["host"] ?? self["hostaddr"] ?? "").split(separator: ",").map(String.init)
-        let ports = (self["port"] ?? "5432").split(separator: ",").map(String.init)
-        return names.enumerated().map { index, name in
-            Host(name: name, port: ports.count == 1 ? ports[0] : ports.count > index ? ports[index] : "5432")
+        let (names, addresses) = (list("host"), list("hostaddr"))
+        let ports = list("port")
+        return (0..<max(names.count, addresses.count)).map { index in
+            let address = index < addresses.count ? addresses[index] : ""
+            let port = ports.count == 1 ? ports[0] : index < ports.count ? ports[index] : ""
+            return Host(
+                name: index < names.count && !names[index].isEmpty ? names[index] : address, address: address,
+                port: port.isEmpty ? "5432" : port)
         }
     }
 
-    /// Whether the addresses were given as such: then libpq looks nothing up.
-    var hasNumericAddresses: Bool { self["hostaddr"] != nil }
+    private func list(_ name: String) -> [String] {
+        (self[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+            .droppingOnlyEmpty
+    }
+
+    /// How long one host may take, if the address says so; libpq takes a second for two.
+    var connectTimeout: Duration? {
+        guard let seconds = self["connect_timeout"].flatMap(Int.init), seconds > 0 else { return nil }
+        return .seconds(max(2, seconds))
+    }
 
     private var user: String { self["user"] ?? "" }
 
@@ -52,18 +71,26 @@ package struct DatabaseAddress: Sendable {
         parameters[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// What libpq is told.
+    /// What libpq is told for one attempt.
     /// - Parameters:
-    ///   - hosts: those of ``hosts``, with the address of each; more than one of the same name if it has several.
+    ///   - host: one of ``hosts``; nil for libpq's usual socket.
+    ///   - address: the numeric address of the host; empty for a socket.
+    ///   - needsWrites: a server that takes no writes will not do. That goes without saying where several hosts were
+    ///     named: a standby among them is there for the time after the primary.
     ///   - applicationName: shown in `pg_stat_activity`.
     func libpqParameters(
-        hosts addresses: [(host: Host, address: String)]?, applicationName: String
+        for host: Host?, at address: String, needsWrites: Bool, applicationName: String
     ) -> [String: String] {
         var all = parameters
-        if let addresses {
-            all["host"] = addresses.map(\.host.name).joined(separator: ",")
-            all["port"] = addresses.map(\.host.port).joined(separator: ",")
-            all["hostaddr"] = addresses.map(\.address).joined(separator: ",")
+        if let host {
+            all["host"] = host.name
+            all["port"] = host.port
+            all["hostaddr"] = address.isEmpty ? nil : address
+        }
+        if let targetSessionAttributes {
+            all["target_session_attrs"] = targetSessionAttributes
+        } else if needsWrites || hosts.count > 1 {
+            all["target_session_attrs"] = "read-write"
         }
         all["application_name"] = applicationName
         all["client_encoding"] = "UTF8"
@@ -104,4 +131,9 @@ package struct DatabaseAddress: Sendable {
         unsafe PQconninfoFree(options)
         return found
     }
+}
+
+extension [String] {
+    /// Nothing where there is one empty part: the list was empty.
+    fileprivate var droppingOnlyEmpty: [String] { self == [""] ? [] : self }
 }

@@ -35,7 +35,10 @@ extension PostgresConnection {
             default: tag = rows.commandTag
             }
         }
-        if let failure { throw PostgresError(failure) }
+        if let failure {
+            loseIfReadOnly(failure.state)
+            throw PostgresError(failure)
+        }
         return tag
     }
 
@@ -94,7 +97,7 @@ extension PostgresConnection {
         takersWait = nil
         guard isOpen else { throw brokenOff(solo) }
         guard isReady else {
-            lose("\(solo.task) was not done within \(solo.limit)")
+            loseSilent("\(solo.task) was not done within \(solo.limit)")
             throw .timedOut(solo.task, after: solo.limit, .unknown)
         }
     }

@@ -161,6 +161,7 @@ extension PostgresConnection {
         if let failure = call.failure {
             if canGoAsText(call, failure.state) { return sendAgain(call) }
             call.finish(.failure(PostgresError(failure)))
+            loseIfReadOnly(failure.state)
         } else if let rows = call.rows {
             call.finish(.success(rows))
         } else {
@@ -208,6 +209,6 @@ extension PostgresConnection {
         guard let index = inFlight.firstIndex(where: { $0 === call }) else { return }
         inFlight.remove(at: index)
         call.finish(.failure(error))
-        lose("\(call.statement.name) was not answered within \(call.limit)")
+        loseSilent("\(call.statement.name) was not answered within \(call.limit)")
     }
 }

@@ -33,6 +33,8 @@ package import Transport
     }
 
     package let loop: EventLoop
+    /// The place of its server among the hosts of the address.
+    let host: Int
     /// libpq's connection; nil once it is closed.
     var session: OpaquePointer?
     /// A duplicate of libpq's socket, which libpq closes in the middle of a call when the connection breaks: the loop
@@ -59,6 +61,10 @@ package import Transport
     /// What the task that has it waits for.
     var takersWait: ReadinessWait?
 
+    /// It was lost because a call was not answered in time: its server may be one that accepts connections and does
+    /// nothing more.
+    private(set) var hasFallenSilent = false
+
     /// What the server said when it ended the session, while nothing was asked of it.
     fileprivate var farewell: String?
 
@@ -68,26 +74,33 @@ package import Transport
     package var onClose: ((PostgresError) -> Void)?
 
     /// Connects, or throws at the first failure: there is no second attempt here.
-    /// - Parameter applicationName: for the operator who looks into `pg_stat_activity`: `pushq work`.
+    /// - Parameters:
+    ///   - applicationName: for the operator who looks into `pg_stat_activity`: `pushq work`.
+    ///   - limit: how long it may take. Where the address names several hosts, each has its part.
+    ///   - needsWrites: a server that takes no writes, such as a standby, will not do.
+    ///   - firstHost: where among the hosts to begin.
     package static func connect(
-        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop, within limit: Duration = usualLimit
+        to address: DatabaseAddress, as applicationName: String, on loop: EventLoop,
+        within limit: Duration = usualLimit, needsWrites: Bool = false, startingWith firstHost: Int = 0
     ) async throws(PostgresError) -> PostgresConnection {
         loop.checkIsolated()
         let connecting = Connecting(
-            address: address, applicationName: applicationName, loop: loop, deadline: loop.now + limit, limit: limit)
-        let session = try await unsafe connecting.open()
+            address: address, applicationName: applicationName, needsWrites: needsWrites, firstHost: firstHost,
+            loop: loop, deadline: loop.now + limit, limit: limit)
+        let (session, host) = try await unsafe connecting.open()
         let descriptor = unsafe fcntl(PQsocket(session), F_DUPFD_CLOEXEC, 0)
         guard descriptor >= 0 else {
             let reason = unsafe String(cString: strerror(errno))
             unsafe PQfinish(session)
             throw .cannotConnect(address: address.description, reason: reason)
         }
-        return unsafe PostgresConnection(session, descriptor, on: loop)
+        return unsafe PostgresConnection(session, descriptor, host: host, on: loop)
     }
 
     /// Takes over a session that is ready and idle.
-    private init(_ session: OpaquePointer, _ descriptor: CInt, on loop: EventLoop) {
+    private init(_ session: OpaquePointer, _ descriptor: CInt, host: Int, on loop: EventLoop) {
         self.loop = loop
+        self.host = host
         unsafe self.session = session
         self.descriptor = descriptor
         unsafe PQsetnonblocking(session, 1)
@@ -123,6 +136,18 @@ package import Transport
     /// The connection broke while nothing in particular or several things were under way.
     func lose(_ reason: String) {
         end { .connectionLost($0, reason: reason, $1) }
+    }
+
+    /// A call was not answered in time.
+    func loseSilent(_ reason: String) {
+        hasFallenSilent = true
+        lose(reason)
+    }
+
+    /// The server takes no writes any more: it was demoted while this connection stayed open. Another server takes them,
+    /// or will.
+    func loseIfReadOnly(_ state: SQLState) {
+        if state == .readOnlyTransaction { lose("the server takes no writes any more") }
     }
 
     /// Why the connection has failed: what the server said, else what libpq says.

@@ -4,7 +4,8 @@ package import Transport
 /// A connection that is opened again when it is lost. A caller gets the open one, or waits until there is one again.
 ///
 /// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time
-/// however many wait. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here:
+/// however many wait. It takes only a server that takes writes, and begins with the host that it had last, or with the
+/// next one if that fell silent. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here:
 /// only the caller knows whether that does harm.
 ///
 /// Belongs to an event loop, like the connections it opens.
@@ -28,6 +29,8 @@ package final class StoreConnection {
     private var callers: [Caller] = []
     private var attempts: Task<Void, Never>?
     private var failures = 0
+    /// Where among the hosts of the address the next attempt begins.
+    private var nextHost = 0
     private var lastFailure: PostgresError?
     private var nextAttempt: ContinuousClock.Instant
     private var isLost = false
@@ -147,7 +150,8 @@ package final class StoreConnection {
 
     private func connect() async throws(PostgresError) -> PostgresConnection {
         let new = try await PostgresConnection.connect(
-            to: address, as: applicationName, on: loop, within: Self.attemptLimit)
+            to: address, as: applicationName, on: loop, within: Self.attemptLimit, needsWrites: true,
+            startingWith: nextHost)
         do throws(PostgresError) {
             try await prepare?(new)
         } catch {
@@ -160,6 +164,7 @@ package final class StoreConnection {
     private func opened(_ new: PostgresConnection) {
         guard !isClosed else { return new.close() }
         connection = new
+        nextHost = new.host
         failures = 0
         lastFailure = nil
         new.onClose = { [self] error in closed(error) }
@@ -170,12 +175,14 @@ package final class StoreConnection {
 
     private func failed(_ error: PostgresError) {
         failures += 1
+        nextHost += 1
         lastFailure = error
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
         if !error.isPassing { answerCallers(.failure(error)) }
     }
 
     private func closed(_ error: PostgresError) {
+        if connection?.hasFallenSilent == true { nextHost += 1 }
         connection = nil
         guard !isClosed, !isLost else { return }
         isLost = true

@@ -19,7 +19,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
 
     /// Whether the server lacks something at this moment and may have it later: disk, memory or connections (class 53),
     /// it was told to stop what it did (57), its disk failed (58), or it takes no writes just now (25006).
-    var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == "25006" }
+    var isPassing: Bool { ["53", "57", "58"].contains(errorClass) || self == .readOnlyTransaction }
 
     /// Whether a row found no partition, which PostgreSQL calls a violation of a check without a name. Workers make
     /// days ahead; they are missing if none has run for days.
@@ -31,6 +31,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral {
     static let uniqueViolation: SQLState = "23505"
     static let checkViolation: SQLState = "23514"
     static let exclusionViolation: SQLState = "23P01"
+    static let readOnlyTransaction: SQLState = "25006"
     static let invalidStatementName: SQLState = "26000"
     static let invalidDatabase: SQLState = "3D000"
     static let invalidSchema: SQLState = "3F000"

@@ -50,7 +50,7 @@ final class NotificationListener {
 
     private func listen() async throws(PostgresError) -> PostgresConnection {
         let connection = try await PostgresConnection.connect(
-            to: database, as: "pushq work (notifications)", on: loop)
+            to: database, as: "pushq work (notifications)", on: loop, needsWrites: true)
         connection.onNotification = { [self] channel, payload in
             if let notice = Notice(channel: channel, payload: payload) { hear(notice) }
         }

@@ -27,6 +27,8 @@ package final class Rig {
         package var isRecorded = true
         /// Whether another tenant has a queue beside it, with a device.
         package var hasNeighbour = false
+        /// Whether the server has a standby, which confirms each commit. The server has to be the rig's alone.
+        package var hasStandby = false
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
@@ -44,6 +46,7 @@ package final class Rig {
 
     package let settings: Settings
     package let postgres: PrivatePostgres
+    package let standby: PrivatePostgres?
     package let folder: String
     package let minder: Minder
     package let simulator: SimulatorProcess
@@ -89,7 +92,9 @@ package final class Rig {
         database = "rig_\(UInt32.random(in: 0 ... .max))"
         try await postgres.createDatabase(database)
         masterKeys = try MasterKeys.random()
-        address = try DatabaseAddress(url: postgres.connectionString(database: database), environment: [:])
+        standby = settings.hasStandby ? try await PrivatePostgres.startStandby(of: postgres, minder: minder) : nil
+        address = try DatabaseAddress(
+            url: postgres.connectionString(database: database, orAt: standby), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
         simulator = try await SimulatorProcess(
             folder: folder, rules: settings.rules, arguments: settings.allSimulatorArguments(app: queue.app),
@@ -107,6 +112,11 @@ package final class Rig {
     /// What an operator does by hand with `pushq-admin`.
     private func setUp() async throws {
         let connection = try await store.current()
+        if standby != nil {
+            // After the standby was made, which would have it in its own settings otherwise.
+            try await connection.runScript("alter system set synchronous_standby_names = '*'")
+            try await connection.runScript("select pg_reload_conf()")
+        }
         _ = try await Migrator(connection).run()
         try await connection.makeWorkerLogin()
         try await create(queue, in: connection)
@@ -169,11 +179,20 @@ package final class Rig {
             arguments: settings.allSimulatorArguments(app: queue.app, after: simulator.ready))
     }
 
+    // MARK: The standby
+
+    /// Ends the server as a crash would, and makes its standby the primary.
+    package func failOver() async throws {
+        guard let standby else { throw NeverHappened(description: "there is no standby") }
+        try await postgres.stop(.immediate)
+        try await standby.promote()
+    }
+
     // MARK: Workers
 
     /// How a login reaches the database that has no more rights than workers need.
     private var workerURL: String {
-        postgres.connectionString(database: database, user: TestServer.workerLogin)
+        postgres.connectionString(database: database, user: TestServer.workerLogin, orAt: standby)
     }
 
     /// Starts a worker. It may be given another way to the database or to APNs, as through a proxy, or other master
