@@ -25,14 +25,14 @@ extension Scenario {
             Scenario(name: "postgres-crashes") { try await restart(.immediate, $0) },
             Scenario(
                 name: "failover", adjust: { settings, _ in settings.hasStandby = true },
-                ownServer: { minder in try await PrivatePostgres.start(minder: minder) }
-            ) { trial in
-                try await trial.begin()
-                try await trial.rig.failOver()
-                trial.faultIsOver()
-                for worker in trial.rig.workers { try await worker.says("is back", within: .seconds(60)) }
-                try await trial.startCampaign()
-            },
+                ownServer: { minder in try await PrivatePostgres.start(minder: minder) },
+                disturb: { trial in
+                    try await trial.begin()
+                    try await trial.rig.failOver()
+                    trial.faultIsOver()
+                    for worker in trial.rig.workers { try await worker.says("is back", within: .seconds(60)) }
+                    try await trial.startCampaign()
+                }),
             Scenario(name: "half-open-database") { trial in
                 let silent = Locked(Set<Int>())
                 let seen = Locked(Set<Int>())
