@@ -42,6 +42,10 @@ let package = Package(
         layer("Cryptography", on: ["COpenSSL"]),
         layer("Transport", on: ["CLinux", "Cryptography"]),
 
+        // What a process tells of itself: metrics, and a server for them.
+        layer("Metrics"),
+        layer("HTTP1", on: ["Transport"]),
+
         // What Apple defines, and what PostgreSQL holds.
         layer("APNs", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
         layer(
@@ -49,7 +53,9 @@ let package = Package(
             plugins: ["EmbedMigrations"]),
 
         // The engine.
-        layer("Workers", on: ["QueueCore", "APNs", "PostgresStore", "Transport", "Cryptography"]),
+        layer(
+            "Workers",
+            on: ["QueueCore", "APNs", "PostgresStore", "Transport", "Cryptography", "Metrics", "HTTP1"]),
 
         // What runs beside it on a developer's machine: a local APNs, a private PostgreSQL.
         layer("APNsSimulator", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
@@ -109,9 +115,11 @@ let package = Package(
         tests(
             of: [
                 "Workers", "APNs", "APNsSimulator", "PostgresStore", "TestSupport", "Transport", "Cryptography",
-                "QueueCore", "HTTP2",
+                "QueueCore", "HTTP2", "Metrics",
             ],
             as: "WorkersTests"),
+        tests(of: ["Metrics"], as: "MetricsTests"),
+        tests(of: ["HTTP1", "TestSupport", "Transport"], as: "HTTP1Tests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(
@@ -133,6 +141,6 @@ let package = Package(
 if Context.environment["PUSHQ_FUZZ"] != nil {
     package.targets.append(
         .executableTarget(
-            name: "Fuzz", dependencies: ["QueueCore", "HTTP2", "Cryptography", "APNs"], path: "fuzz",
+            name: "Fuzz", dependencies: ["QueueCore", "HTTP1", "HTTP2", "Cryptography", "APNs"], path: "fuzz",
             exclude: ["corpus", "failures"], swiftSettings: settings))
 }

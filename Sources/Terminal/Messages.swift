@@ -58,6 +58,8 @@ enum Messages {
     static let notANumber = "is not a number"
     static let notADuration = "is not a duration such as 250ms, 30s, 5m, 2h or 7d"
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
+    static let notAListenAddress =
+        "is not an address to listen on, such as 9464, 127.0.0.1:9464, [::1]:9464 or unix:/run/pushq/metrics.sock"
     static let notAPort = "is not a port, 0 to 65535"
     static let notARate =
         "is not a rate above 0 in pushes a second, such as 250 or 0.5, or per minute or hour, such as 6000/min"

@@ -37,7 +37,7 @@ import Testing
         let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
         let settings = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`--") && $0.count == 3 }
         let options = command.matches(
-            of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|InputFile)\??(?: = (.+))?\n/)
+            of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|ListenAddress|InputFile)\??(?: = (.+))?\n/)
         #expect(options.count >= 10)
         for option in options {
             let name = "--" + option.output.1.map { $0.isUppercase ? "-\($0.lowercased())" : "\($0)" }.joined()

@@ -36,6 +36,8 @@ package final class ConnectionBudget {
     private var leaving: Set<ObjectIdentifier> = []
     /// Those that are open, and those that are being opened.
     private(set) var count = 0
+    /// What its connections have been through.
+    var history = ConnectionFigures()
 
     private var line: [any ConnectionSeeker] = []
     private var inLine: Set<ObjectIdentifier> = []
@@ -65,6 +67,17 @@ package final class ConnectionBudget {
         self.perSecond = perSecond
         self.loop = loop
         countedAt = .now
+    }
+
+    /// What its connections have been through, and what they do now.
+    package var figures: ConnectionFigures {
+        var figures = history
+        figures.connections = count
+        for holding in connections.values {
+            figures.inFlight += holding.connection.inFlightCount
+            figures.freeSlots += holding.connection.freeSlots
+        }
+        return figures
     }
 
     /// Lets a gateway open a connection when it is its turn: at once if no other waits and there is room.

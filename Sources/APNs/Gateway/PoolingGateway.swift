@@ -126,6 +126,7 @@ extension PoolingGateway {
                 connected(stream)
             } catch {
                 pool.isConnecting = false
+                pool.budget.history.failedAttempts += 1
                 pool.budget.giveBack()
                 if let error = error as? TransportError { noteRefusedCertificate(error) }
                 failed("\(error)")
@@ -167,12 +168,14 @@ extension PoolingGateway {
 extension PoolingGateway {
     func opened(_ connection: Connection) {
         pool.noteOpened(connection)
+        pool.budget.history.opened += 1
         // It may have no room.
         openIfNeeded()
     }
 
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteDraining(connection)
+        pool.budget.history.noteEnded(ending)
         guard !pool.isClosed else { return }
         if connection.hasAnswered { pool.refusedHandshakes = 0 }
         let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime

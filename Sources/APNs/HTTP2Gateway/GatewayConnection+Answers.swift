@@ -106,6 +106,7 @@ extension GatewayConnection: HTTP2Handler {
             news.refusedCredential = (reason, ending)
         }
         news.ending = .asked(ending)
+        gateway.noteGoAway(code)
     }
 
     func failed(_ error: HTTP2Error) {}

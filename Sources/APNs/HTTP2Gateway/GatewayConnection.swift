@@ -13,6 +13,9 @@ protocol GatewayConnectionDelegate: ConnectionDelegate<GatewayConnection> {
     /// The connection was set aside, and another one may be needed.
     func needsAnother()
 
+    /// The server has sent GOAWAY.
+    func noteGoAway(_ code: ErrorCode)
+
     /// The server ended the connection because of the credential, not because of a push.
     func credentialRefused(_ reason: Reason, _ detail: String)
 }

@@ -91,6 +91,8 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         pool.open.contains { $0 !== connection && $0.lastAnswer > time }
     }
 
+    func noteGoAway(_ code: ErrorCode) { pool.budget.history.noteGoAway(code) }
+
     /// Uses another provider token from the next request on.
     package func use(_ token: ProviderToken) {
         authorization = Authorization(authority: endpoint.authority, token: token)

@@ -26,6 +26,9 @@ extension ErrorCode: CustomStringConvertible {
         "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
     ]
 
+    /// Whether RFC 9113 §7 names it.
+    package var isKnown: Bool { rawValue < Self.names.count }
+
     package var description: String {
         rawValue < Self.names.count ? Self.names[Int(rawValue)] : "error code 0x" + String(rawValue, radix: 16)
     }

@@ -51,6 +51,9 @@ package final class StoreConnection {
         nextAttempt = .now
     }
 
+    /// Whether there is an open connection at this moment.
+    package var isOpen: Bool { connection?.isOpen ?? false }
+
     /// The open connection.
     /// - Parameter limit: how long to wait for one.
     /// - Throws: why there is none: at once if the server refuses us, since waiting does not change that; else at the

@@ -59,6 +59,7 @@ extension Statement {
                c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
                coalesce(f.lane <> t.lane, false) as is_elsewhere,
                (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
+               (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
                d.ids as active_ids, d.tokens,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
@@ -176,6 +177,8 @@ package struct ClaimedJob: Sendable {
     package var missing: Missing?
     /// When its message was made, in microseconds since 1970: nothing of it was sent before.
     package var madeAt: Int64 = 0
+    /// How long it was due before it was claimed.
+    package var waited = Duration.zero
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
 
@@ -254,7 +257,7 @@ extension ClaimedJob {
             isStopped: row.bool("stopped"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
             judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
-            madeAt: row.optionalInt8("made_at") ?? 0,
+            madeAt: row.optionalInt8("made_at") ?? 0, waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(
                 of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")))
     }

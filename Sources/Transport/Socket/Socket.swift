@@ -65,7 +65,7 @@ final class Socket {
 
     /// Binds and listens.
     func listen(on address: SocketAddress) throws(Failure) {
-        set(SOL_SOCKET, SO_REUSEADDR, 1)
+        if address.family != AF_UNIX { set(SOL_SOCKET, SO_REUSEADDR, 1) }
         let bound = unsafe address.withKernelForm { unsafe bind(descriptor, $0, $1) }
         guard bound == 0, Glibc.listen(descriptor, SOMAXCONN) == 0 else { throw Failure(errno: errno) }
     }

@@ -1,6 +1,6 @@
 import Glibc
 
-/// An IPv4 or IPv6 address with its port, in the form the kernel wants it.
+/// An IPv4 or IPv6 address with its port, or a place of a Unix socket, in the form the kernel wants it.
 struct SocketAddress: Equatable, Sendable {
     let family: CInt
     private let bytes: [UInt8]
@@ -9,6 +9,19 @@ struct SocketAddress: Equatable, Sendable {
     init(_ address: UnsafePointer<sockaddr>, byteCount: socklen_t) {
         family = unsafe CInt(address.pointee.sa_family)
         bytes = unsafe Array(UnsafeRawBufferPointer(start: address, count: Int(byteCount)))
+    }
+
+    /// The longest path of a Unix socket; unix(7) has room for a zero byte behind it.
+    static let maximumPathBytes = 107
+
+    /// A Unix socket at a path, or with `@` before its name an abstract one, which has no file (unix(7)). Nil for a
+    /// path that is too long or empty.
+    init?(unixPath path: String) {
+        var name = Array(path.utf8)
+        guard !name.isEmpty, name.count <= Self.maximumPathBytes else { return nil }
+        if name[0] == UInt8(ascii: "@") { name[0] = 0 } else { name.append(0) }
+        family = AF_UNIX
+        bytes = unsafe withUnsafeBytes(of: sa_family_t(AF_UNIX)) { unsafe Array($0) } + name
     }
 
     /// Calls `body` with a pointer to the kernel's form.

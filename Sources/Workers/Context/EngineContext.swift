@@ -15,6 +15,8 @@ final class EngineContext {
     /// Reports what has happened to the process that runs the engine.
     let report: (EngineEvent) -> Void
     let stores: EngineStores
+    /// Counts what the engine does.
+    let figures: EngineFigures
     /// Raised when there may be something to claim. Only `Intake` waits for it.
     let mayHaveWork: Signal
     /// Raised when a queue has fewer permits than recipients. Only `PermitTaker` waits for it.
@@ -25,13 +27,14 @@ final class EngineContext {
 
     init(
         loop: EventLoop, settings: EngineSettings, workerID: Int64, masterKeys: MasterKeys?, stores: EngineStores,
-        report: @escaping (EngineEvent) -> Void
+        figures: EngineFigures = EngineFigures(QueueAdmission()), report: @escaping (EngineEvent) -> Void
     ) {
         self.loop = loop
         self.settings = settings
         self.workerID = workerID
         self.masterKeys = masterKeys
         self.stores = stores
+        self.figures = figures
         self.report = report
         mayHaveWork = Signal(loop: loop)
         lacksPermits = Signal(loop: loop)

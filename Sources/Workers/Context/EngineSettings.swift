@@ -53,6 +53,9 @@ package struct EngineSettings: Sendable {
 
     /// How often outcomes are written.
     package var flushInterval = Duration.milliseconds(100)
+    /// Whether it may be the worker that asks the database for the figures of the fleet.
+    package var publishesMetrics = false
+
     /// How often a busy worker polls for more urgent work.
     package var busyPoll = Duration.milliseconds(10)
     /// The longest time between two polls of an idle worker, which is also woken by notifications.

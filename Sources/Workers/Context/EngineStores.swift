@@ -54,6 +54,9 @@ final class EngineStores {
         return try await connection.queueNames()
     }
 
+    /// Whether there is a connection for claims, and none was lost that is not back.
+    var isConnected: Bool { lostConnections == 0 && connections[0].isOpen }
+
     /// From `deadline` on, claims are not repeated, and what could not be written is left to the end of its lease.
     func giveUp(after deadline: ContinuousClock.Instant) {
         claims.giveUp(after: deadline)

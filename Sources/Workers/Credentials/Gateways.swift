@@ -111,6 +111,9 @@ final class Gateways {
         for entry in table.keepOnly(uses) { drain(entry.gateway) }
     }
 
+    /// What the connections of all gateways have been through, and what they do now.
+    var connectionFigures: ConnectionFigures { budget.figures }
+
     /// What to report about the state of a gateway; nil for nothing.
     func noteState(of gateway: any PushGateway) -> OutageNotices.News? {
         notices.note(

@@ -1,4 +1,5 @@
 import APNs
+import Metrics
 import PostgresStore
 import QueueCore
 import Transport
@@ -140,6 +141,11 @@ final class Dispatcher {
             job.noteSent()
             sent += 1
         }
+        if sent > 0 {
+            let lane = Int(job.claim.lane.peer.rawValue)
+            queue.figures.counts.sent[lane] += sent
+            queue.figures.counts.age[lane].observe(job.claim.waited + job.claimedAt.duration(to: loop.now), count: sent)
+        }
         if job.awaitsWatermark { settler.flushSoon() }
         return sent
     }
@@ -189,7 +195,9 @@ final class Dispatcher {
         job.noteEnded()
         turns.noteEnded(queue, isSilent: gateway.confirmsBySilence)
         let now = loop.now
-        let sentAt = now - .nanoseconds(loop.nowNanoseconds &- answer.sentAt)
+        let age = loop.nowNanoseconds &- answer.sentAt
+        let sentAt = now - .nanoseconds(age)
+        queue.figures.counts.note(answer.result, afterNanoseconds: age)
         let circuit = queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:

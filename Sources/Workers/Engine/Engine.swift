@@ -31,20 +31,23 @@ package actor Engine {
     private let database: DatabaseAddress
     private let masterKeys: MasterKeys?
     private let report: @Sendable (EngineEvent) -> Void
+    private let admission: QueueAdmission
     private var parts: EngineParts?
     private var isDraining = false
 
     /// An engine that has not been started.
     /// - Parameters:
     ///   - masterKeys: opens credentials; without it no queue has one that can be used.
+    ///   - admission: which queues have metrics of their own; shared by the engines of a process.
     ///   - report: called on the loop for each event, in order.
     package init(
         settings: EngineSettings, database: DatabaseAddress, masterKeys: MasterKeys?,
-        report: @escaping @Sendable (EngineEvent) -> Void
+        admission: QueueAdmission = QueueAdmission(), report: @escaping @Sendable (EngineEvent) -> Void
     ) {
         self.settings = settings
         self.database = database
         self.masterKeys = masterKeys
+        self.admission = admission
         self.report = report
         workerID = Int64.random(in: 1...Int64.max)
         loop = EventLoop(name: "engine")
@@ -55,10 +58,17 @@ package actor Engine {
     ///   schema do not suit each other then; `EngineError` if a part ended or failed before it was drained, after
     ///   everything else was drained.
     package func run() async throws {
+        let figures = EngineFigures(admission)
+        let report = { [report] (event: EngineEvent) in
+            figures.note(event)
+            report(event)
+        }
         let stores = EngineStores(to: database, on: loop, report: report)
         defer { stores.close() }
         let context = EngineContext(
-            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, stores: stores, report: report)
+            loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, stores: stores,
+            figures: figures,
+            report: report)
         let parts = EngineParts(context, database: database)
         self.parts = parts
         try await parts.start()
@@ -80,6 +90,9 @@ package actor Engine {
     package var counts: (sent: Int, inFlight: Int) {
         (parts?.dispatcher.sent ?? 0, parts?.dispatcher.inFlight ?? 0)
     }
+
+    /// What it has counted, and what it does now.
+    package func snapshot() -> EngineSnapshot { parts?.snapshot ?? .starting }
 
     private func run(_ loop: EngineParts.Loop) async throws {
         try await parts?.run(loop)

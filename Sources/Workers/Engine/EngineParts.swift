@@ -12,17 +12,17 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, heartbeat,
-            judging, notifications, drain
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, figures,
+            heartbeat, judging, notifications, drain
     }
 
-    private let context: EngineContext
+    let context: EngineContext
     private let database: DatabaseAddress
-    private let jobs = HeldJobs()
+    let jobs = HeldJobs()
     private let audit: LeaseAudit
-    private let settler: Settler
-    private let gateways: Gateways
-    private let queues: Queues
+    let settler: Settler
+    let gateways: Gateways
+    let queues: Queues
     let dispatcher: Dispatcher
     private let fanOut: FanOut
     private let intake: Intake
@@ -31,10 +31,14 @@ final class EngineParts {
     private let duties: DutyRunner
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
+    /// Nil if nobody sees what this worker would read.
+    let figuresDuty: FiguresDuty?
+    private let figures: DutyRunner?
     private let heartbeat: Heartbeat
     private let judge: CampaignJudge
     private let notifications: NotificationListener
-    private var isDraining = false
+    private let loopLag: LoopLag
+    private(set) var isDraining = false
 
     init(_ context: EngineContext, database: DatabaseAddress) {
         self.context = context
@@ -56,8 +60,12 @@ final class EngineParts {
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
+        // It is held for long, so the other duties do not wait for it.
+        figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
+        figures = figuresDuty.map { DutyRunner(context, duties: [$0]) }
         heartbeat = Heartbeat(context, dispatcher: dispatcher, queues: queues)
         judge = CampaignJudge(context) { [queues] in queues[$0] }
+        loopLag = LoopLag(context)
         notifications = NotificationListener(
             context, database: database, intake: intake, queues: queues, settler: settler)
 
@@ -67,7 +75,9 @@ final class EngineParts {
     }
 
     /// What this engine runs.
-    var loops: [Loop] { Loop.allCases.filter { $0 != .feedback || feedback != nil } }
+    var loops: [Loop] {
+        Loop.allCases.filter { ($0 != .feedback || feedback != nil) && ($0 != .figures || figures != nil) }
+    }
 
     /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
     func run(_ loop: Loop) async throws {
@@ -83,6 +93,7 @@ final class EngineParts {
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
         case .feedback: await feedback?.run()
+        case .figures: await figures?.run()
         case .heartbeat: try await heartbeat.run()
         case .judging: await judge.run()
         case .notifications: await notifications.run()
@@ -101,6 +112,7 @@ final class EngineParts {
             .started(
                 name: settings.name, version: settings.version, database: database.description, queues: settings.queues)
         )
+        loopLag.start()
         let pattern = QueuePattern(settings.queues)
         // A queue that matches may be made at any time, so the worker goes on.
         if !names.contains(where: { pattern.matches($0) }) {
@@ -131,6 +143,7 @@ final class EngineParts {
         rescuer.stop()
         duties.stop()
         feedback?.stop()
+        figures?.stop()
         queues.stop()
         judge.stop()
         gateways.stop()
@@ -146,6 +159,7 @@ final class EngineParts {
         settler.stop()
         heartbeat.stop()
         notifications.stop()
+        loopLag.stop()
     }
 }
 

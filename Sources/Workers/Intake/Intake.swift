@@ -20,6 +20,7 @@ final class Intake {
     private let settler: Settler
     private let audit: LeaseAudit
     private let fanOut: FanOut
+    private let figures: EngineFigures
     private let signal: Signal
     private let drainProgress: Signal
     private var state: IntakeState
@@ -38,6 +39,7 @@ final class Intake {
         self.settler = settler
         self.audit = audit
         self.fanOut = fanOut
+        figures = context.figures
         signal = context.mayHaveWork
         drainProgress = context.drainProgress
         state = IntakeState(busyPoll: settings.busyPoll, idlePoll: settings.idlePoll)
@@ -105,6 +107,7 @@ final class Intake {
     private func poll(_ poll: PollPlan.Poll) async throws(PostgresError) {
         queues.measureRates()
         let connection = try await store.connection()
+        let begun = ContinuousClock.now
         let work: ReadyWork
         switch poll {
         case .lanes(let place, let count):
@@ -115,6 +118,7 @@ final class Intake {
                 above: floors, countingTo: Int32(FanOutPlan.maximumReadyJobs), known: state.campaigns)
         }
         let found = ContinuousClock.now
+        figures.counts.note(.poll, took: begun.duration(to: found))
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
         try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
         for lane in work.ownLanes { queues[lane.place.queueID]?.learn(lane, now: found) }
@@ -157,8 +161,12 @@ final class Intake {
         let sentAt = ContinuousClock.now
         audit.claimBegins()
         do throws(PostgresError) {
-            let claimed = try await store.connection().claim(
+            let connection = try await store.connection()
+            let begun = ContinuousClock.now
+            let claimed = try await connection.claim(
                 quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
+            figures.counts.note(.claim, took: begun.duration(to: .now))
+            figures.counts.jobsClaimed += claimed.count
             for claim in claimed where !claim.awaitsRecipients { start(claim, claimedAt: sentAt) }
             audit.claimEnds(isAnswered: true)
             await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))

@@ -67,7 +67,9 @@ extension QueueState {
     /// The pushes that the limits of a lane allow now.
     func allowance(of lane: Lane, at now: ContinuousClock.Instant) -> Int {
         guard let campaign = campaignLane(lane), campaign.limit.rate != nil else { return sharedAllowance(at: now) }
-        return campaign.limit.allowance(at: now)
+        let allowance = campaign.limit.allowance(at: now)
+        figures.counts.permitsLapsed += campaign.limit.takeLapsed()
+        return allowance
     }
 
     /// Uses the permits of pushes that were sent from a lane.

@@ -32,6 +32,8 @@ final class QueueState {
     var isActive = false
     var place = 0
     var isParked = false
+    /// What is counted of it; shared by all queues beyond the limit of those with metrics of their own.
+    let figures: QueueFigures
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight = 0
     var inSilence = 0
@@ -61,8 +63,12 @@ final class QueueState {
     /// Recipients of a job, on the average of those claimed of each lane that all share.
     private(set) var sharedJobSize: [Double] = [50, 50, 500]
 
-    init(settings: QueueSettings, of tenant: TenantShare = TenantShare(), now: ContinuousClock.Instant) {
+    init(
+        settings: QueueSettings, of tenant: TenantShare = TenantShare(), figures: QueueFigures = QueueFigures(),
+        now: ContinuousClock.Instant
+    ) {
         id = settings.queueID
+        self.figures = figures
         self.tenant = tenant
         self.settings = settings
         turn = FairShare.Turn(weight: settings.weight)
@@ -306,7 +312,9 @@ final class QueueState {
 
     /// Those of the lanes that all share.
     func sharedAllowance(at now: ContinuousClock.Instant) -> Int {
-        limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
+        let allowance = limit.rate == nil ? tenant.limit.allowance(at: now) : limit.allowance(at: now)
+        if isPaced { figures.counts.permitsLapsed += limit.takeLapsed() + tenant.limit.takeLapsed() }
+        return allowance
     }
 
     /// Counts pushes that were sent.

@@ -6,6 +6,8 @@ struct RateLimit {
     private(set) var rate: Double?
     /// Permits taken and not used, the earliest first. Empty where there is no limit.
     private(set) var permits: [PermitRun] = []
+    /// Permits that were not used in time, since ``takeLapsed()`` was last called.
+    private var lapsed = 0
     /// PostgreSQL is asked for permits again at this time at the earliest.
     var nextTake: ContinuousClock.Instant
 
@@ -35,9 +37,19 @@ struct RateLimit {
     mutating func allowance(at now: ContinuousClock.Instant) -> Int {
         guard rate != nil else { return .max }
         var available = 0
-        for index in permits.indices { available += permits[index].available(at: now) }
+        for index in permits.indices {
+            let spent = permits[index].spent
+            available += permits[index].available(at: now)
+            lapsed += permits[index].spent - spent
+        }
         permits.removeAll { $0.isSpent }
         return available
+    }
+
+    /// How many permits have lapsed since this was last asked.
+    mutating func takeLapsed() -> Int {
+        defer { lapsed = 0 }
+        return lapsed
     }
 
     /// Uses permits that are available, the earliest first.

@@ -30,7 +30,7 @@ final class Queues {
         self.gateways = gateways
         self.settler = settler
         report = context.report
-        served = ServedQueues(settings, now: .now)
+        served = ServedQueues(settings, figures: context.figures, now: .now)
         signal = Signal(loop: context.loop)
     }
 
@@ -190,6 +190,17 @@ final class Queues {
 
     /// The queues for which APNs is out of reach.
     var unreachable: [Int32] { served.all.filter { !$0.canReachAPNs(now: .now) }.map(\.id) }
+
+    /// Whether APNs is connected for a queue, or there is nothing to send and nothing has failed.
+    var isConnectedOrIdle: Bool {
+        let now = ContinuousClock.now
+        var isIdle = true
+        for queue in served.all where queue.mayWork {
+            if queue.isConnected { return true }
+            if queue.hasJobs || queue.inFlight > 0 || !queue.canReachAPNs(now: now) { isIdle = false }
+        }
+        return isIdle
+    }
 
     /// The queues that send through a gateway.
     func using(_ gateway: any PushGateway) -> [QueueState] {

@@ -105,9 +105,15 @@ struct ServedQueues {
     private var lastForgotten: Int64 = 0
     private var allReadAt: ContinuousClock.Instant
     private var measuredAt: ContinuousClock.Instant
+    private let figures: EngineFigures
 
-    init(_ settings: EngineSettings, now: ContinuousClock.Instant) {
+    /// - Parameter figures: counts what is done for each queue.
+    init(
+        _ settings: EngineSettings, figures: EngineFigures = EngineFigures(QueueAdmission()),
+        now: ContinuousClock.Instant
+    ) {
         pattern = QueuePattern(settings.queues)
+        self.figures = figures
         maximumAge = max(settings.settingsRefresh * 2, .seconds(1))
         allReadAt = now
         measuredAt = now
@@ -201,7 +207,7 @@ struct ServedQueues {
             let tenant = tenants[new.tenantID] ?? TenantShare(now: now)
             tenants[new.tenantID] = tenant
             take(new, for: tenant, now: now)
-            let queue = QueueState(settings: new, of: tenant, now: now)
+            let queue = QueueState(settings: new, of: tenant, figures: figures.figures(of: new.name), now: now)
             entries[id] = Entry(queue: queue, reading: reading.number)
             return Change(queue: queue, reading: reading.number, isNew: true, didWork: false, news: nil)
         }

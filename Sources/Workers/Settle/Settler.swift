@@ -25,6 +25,7 @@ final class Settler {
     private let workerID: Int64
     private let audit: LeaseAudit
     private let jobs: HeldJobs
+    private let figures: EngineFigures
     private let report: (EngineEvent) -> Void
     private let endingSignal: Signal
     private let flushSignal: Signal
@@ -42,6 +43,7 @@ final class Settler {
         workerID = context.workerID
         self.audit = audit
         self.jobs = jobs
+        figures = context.figures
         report = context.report
         settlement = Settlement(settings, jobs: jobs, now: .now)
         endingSignal = Signal(loop: context.loop)
@@ -100,6 +102,7 @@ final class Settler {
             case .end: return flushSignal.raise()
             case .write(let batch):
                 let answer = await write(batch)
+                count(answer, to: batch)
                 follow(settlement.note(answer, to: batch, now: .now))
             }
         }
@@ -110,9 +113,12 @@ final class Settler {
         var refusal: PostgresError?
         let written = await store.persist { connection in
             tries += 1
+            if tries > 1 { figures.counts.endRetries += 1 }
             switch batch.statement {
-            case .endJobs(let jobs): return try await connection.endJobs(jobs, workerID: workerID)
-            case .yield(let jobs): return try await connection.yield(jobs, workerID: workerID)
+            case .endJobs(let jobs):
+                return try await timed(.end) { try await connection.endJobs(jobs, workerID: workerID) }
+            case .yield(let jobs):
+                return try await timed(.yield) { try await connection.yield(jobs, workerID: workerID) }
             case .setAside(let lease, let problem):
                 let answer = try await connection.setAside(
                     lease, because: problem, settings.setAside, workerID: workerID)
@@ -126,6 +132,29 @@ final class Settler {
         if let written { return .written(written, isRepeated: tries > 1) }
         if store.hasGivenUp { return .givenUp }
         return .refused(problem: refusal.flatMap { $0.mayBlameRows ? $0.description : nil })
+    }
+
+    /// Counts the jobs and outcomes that PostgreSQL has now.
+    private func count(_ answer: Endings.Answer, to batch: Endings.Batch) {
+        guard case .written(let written, _) = answer else { return }
+        switch batch.statement {
+        case .endJobs:
+            for job in batch.jobs where written.keys.contains(job.claim.key) {
+                figures.counts.jobsEnded += 1
+                jobs.queue(of: job).figures.counts.noteEnd(in: job.claim.lane, outcomes: job.outcomes)
+            }
+        case .yield, .setAside: figures.counts.jobsGivenBack += written.keys.count
+        }
+    }
+
+    /// Notes how long a statement took that was answered.
+    private func timed<Result>(
+        _ statement: TimedStatement, _ body: () async throws -> Result
+    ) async rethrows -> Result {
+        let begun = ContinuousClock.now
+        let result = try await body()
+        figures.counts.note(statement, took: begun.duration(to: .now))
+        return result
     }
 
     private func reportSetAside(of job: HeldJob, because problem: String) {
@@ -151,21 +180,25 @@ final class Settler {
         case .askForHalts(let ids):
             for id in await store.attempt({ try await $0.haltedQueues(ids) }) ?? [] { delegate?.queueIsHalted(id) }
         case .flush(let batch):
-            let answer = await ask {
+            let answer = await ask(.flush) {
                 try await $0.flush(batch.progress, workerID: workerID, lease: settings.lease, number: batch.number)
             }
             follow(settlement.note(answer, to: batch, now: .now))
         case .renew(let batch):
-            let answer = await ask { try await $0.renew(batch.keys, workerID: workerID, lease: settings.lease) }
+            let answer = await ask(.renew) { try await $0.renew(batch.keys, workerID: workerID, lease: settings.lease) }
             follow(settlement.note(answer, to: batch, now: .now))
         }
     }
 
-    private func ask(_ body: (PostgresConnection) async throws -> KeptLeases) async -> Renewals.Answer {
+    private func ask(
+        _ statement: TimedStatement, _ body: (PostgresConnection) async throws -> KeptLeases
+    ) async -> Renewals.Answer {
         do {
-            return .kept(try await body(store.connection()))
+            let connection = try await store.connection()
+            return .kept(try await timed(statement) { try await body(connection) })
         } catch {
             store.note(error)
+            figures.counts.flushRetries += 1
             switch error as? PostgresError {
             case .cannotConnect, .refused, .timedOut, .connectionLost: return .unanswered
             case let error?: return error.isPassing ? .failed : .refused

@@ -21,6 +21,7 @@ struct WorkCommand: Terminal.Command {
         """
     static let examples = [
         "work", "work --queues 'acme/*/production'", "work --gateway 127.0.0.1:2197 --ca pushq-simulator/ca.pem",
+        "work --metrics 9464 --engines 2",
         "work --binary-gateway 127.0.0.1:2195 --feedback-service 127.0.0.1:2196 --ca pushq-simulator/ca.pem",
     ]
 
@@ -47,24 +48,41 @@ struct WorkCommand: Terminal.Command {
         "Maximum number of connections to APNs of this process. If more are needed, the least recently used idle ones are closed."
     )
     var connections: Int = 2000
+    @Option(
+        "Serve /metrics, /healthz and /readyz here: a port of the loopback interface, HOST:PORT, or unix:PATH.")
+    var metrics: ListenAddress?
+    @Option("Number of queues with metrics of their own; all others are counted together.")
+    var metricsQueues: Int = 200
     @Option("The name that operators see; by default host and process.") var name: String?
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         guard (1...64).contains(engines) else { throw UsageError("--engines \(engines) is not between 1 and 64") }
         guard connections > 0 else { throw UsageError("--connections \(connections) is less than one") }
+        guard (0...10_000).contains(metricsQueues) else {
+            throw UsageError("--metrics-queues \(metricsQueues) is not between 0 and 10000")
+        }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
         let masterKeys = try MasterKeySetting().keys(console)
-        let crew = EngineCrew(
-            (0..<engines).map { _ in
-                Engine(settings: settings, database: address, masterKeys: masterKeys) { event in
-                    console.note(LogLine.text(event.description))
-                }
-            })
+        let admission = QueueAdmission(limit: metricsQueues)
+        let engines = (0..<engines).map { _ in
+            Engine(settings: settings, database: address, masterKeys: masterKeys, admission: admission) { event in
+                console.note(LogLine.text(event.description))
+            }
+        }
+        let crew = EngineCrew(engines)
+        let monitoring = Monitoring(of: engines, admission: admission, version: Version.current)
+        if let metrics {
+            let place = try await monitoring.start(at: metrics)
+            console.note(LogLine.text("metrics are served at \(place)"))
+        }
         let stopping = Task { await Self.stop(crew, on: console) }
         defer { stopping.cancel() }
-        try await crew.run()
+        let result: Result<Void, any Error>
+        do { result = .success(try await crew.run()) } catch { result = .failure(error) }
+        await monitoring.stop()
+        try result.get()
     }
 
     private func settings() throws -> EngineSettings {
@@ -84,6 +102,7 @@ struct WorkCommand: Terminal.Command {
         settings.queues = queues
         settings.drain = drain
         settings.lease = lease
+        settings.publishesMetrics = metrics != nil
         // What is left is for PostgreSQL, the event loops and the log.
         let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
         settings.maximumConnections = max(1, allowed / engines)

@@ -200,7 +200,7 @@ package final class Rig {
     @discardableResult
     package func startWorker(
         database url: String? = nil, masterKeys keys: String? = nil, gateway: String? = nil,
-        binaryGateway: String? = nil, _ arguments: [String] = []
+        binaryGateway: String? = nil, environment: [String: String] = [:], _ arguments: [String] = []
     ) throws -> WorkerProcess {
         let name = "worker-\(workers.count + 1)"
         let log = "\(folder)/\(name).log"
@@ -213,7 +213,7 @@ package final class Rig {
             environment: [
                 "PUSHQ_DATABASE_URL": url ?? workerURL,
                 "PUSHQ_MASTER_KEY": keys ?? masterKeys.first.hexadecimal,
-            ], output: "\(folder)/\(name).out", errors: log)
+            ].merging(environment) { $1 }, output: "\(folder)/\(name).out", errors: log)
         let worker = WorkerProcess(name: name, process: try minder.start(command), logFile: log)
         workers.append(worker)
         return worker

@@ -157,9 +157,12 @@ final class EngineFixture {
     }
 
     /// Starts an engine, with no more rights than workers need; it is drained when `body` returns.
-    /// - Parameter address: of the database, if the engine is to reach it otherwise than the test does.
+    /// - Parameters:
+    ///   - address: of the database, if the engine is to reach it otherwise than the test does.
+    ///   - admission: which queues have metrics of their own.
     func withEngine(
-        over address: DatabaseAddress? = nil, _ adjust: (inout EngineSettings) -> Void = { _ in },
+        over address: DatabaseAddress? = nil, admission: QueueAdmission = QueueAdmission(),
+        _ adjust: (inout EngineSettings) -> Void = { _ in },
         _ body: (Engine) async throws -> Void
     ) async throws {
         var settings = settings
@@ -167,7 +170,7 @@ final class EngineFixture {
         let workerAddress = try await database.workerAddress
         let engine = Engine(
             settings: settings, database: address ?? workerAddress, masterKeys: masterKeys,
-            report: { [events] in events.append($0) })
+            admission: admission, report: { [events] in events.append($0) })
         let running = Task.detached { try await engine.run() }
         let result: Result<Void, any Error>
         do { result = .success(try await body(engine)) } catch { result = .failure(error) }

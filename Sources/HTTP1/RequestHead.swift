@@ -1,0 +1,182 @@
+/// The head of a request: what a client asks for.
+package struct RequestHead: Equatable, Sendable {
+    /// A field, such as `Accept: text/plain`. Names are in lower case.
+    package struct Field: Equatable, Sendable {
+        package let name: String
+        package let value: String
+    }
+
+    package let method: String
+    /// The path, without what follows a question mark; it begins with a slash, or is `*`.
+    package let path: String
+    /// What follows the question mark; nil without one.
+    package let query: String?
+    /// Whether the version is 1.1 or a later one of the same major version.
+    package let isVersion11: Bool
+    package let fields: [Field]
+
+    /// The values of a field, of all of its lines.
+    package func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
+
+    /// Whether the connection stays open after the answer (RFC 9112 §9.3). Clients of HTTP/1.0 open a new one.
+    package var keepsConnection: Bool {
+        let options = values(of: "connection").flatMap { $0.split(separator: ",") }
+            .map { $0.trimmingSpaces.lowercased() }
+        return isVersion11 && !options.contains("close")
+    }
+}
+
+/// Why a request is not answered as it was meant. The connection is closed after the answer, since nobody knows where
+/// the next request begins.
+package enum RequestFault: Error, Equatable, Sendable {
+    case malformed(String)
+    case headTooLarge
+    case hasBody
+    case otherVersion
+
+    package var status: Int {
+        switch self {
+        case .malformed: 400
+        case .headTooLarge: 431
+        case .hasBody: 413
+        case .otherVersion: 505
+        }
+    }
+
+    package var text: String {
+        switch self {
+        case .malformed(let what): "\(what)\n"
+        case .headTooLarge: "a request here has at most \(RequestHead.maximumBytes) bytes\n"
+        case .hasBody: "a request here has no body\n"
+        case .otherVersion: "this server speaks HTTP/1.1\n"
+        }
+    }
+}
+
+extension RequestHead {
+    /// The most bytes of a head, and the most fields: a scrape or a probe has a few hundred bytes.
+    package static let maximumBytes = 8 * 1024
+    package static let maximumFields = 64
+
+    /// Reads the head at the front of `bytes`, and returns it with the number of its bytes; nil if more is to come.
+    ///
+    /// Strict where a front server and this one could disagree on where a request ends (RFC 9112 §2.2, §5, §6): lines
+    /// end with CR LF, no field is folded, none is repeated that must be single, and there is no body.
+    package static func parse(_ bytes: [UInt8]) throws(RequestFault) -> (head: RequestHead, byteCount: Int)? {
+        // One empty line before a request is ignored (RFC 9112 §2.2).
+        let start = bytes.starts(with: [13, 10]) ? 2 : 0
+        guard let end = endOfHead(bytes, from: start) else {
+            guard bytes.count <= maximumBytes else { throw .headTooLarge }
+            return nil
+        }
+        guard end <= maximumBytes else { throw .headTooLarge }
+        var lines = try lines(bytes[start..<(end - 4)])[...]
+        let line = try requestLine(lines.removeFirst())
+        guard lines.count <= maximumFields else { throw .headTooLarge }
+        var fields: [Field] = []
+        for line in lines { fields.append(try field(line)) }
+        let head = RequestHead(
+            method: line.method, path: line.path, query: line.query, isVersion11: line.isVersion11, fields: fields)
+        try head.check()
+        return (head, end)
+    }
+
+    /// Behind the empty line that ends the head.
+    private static func endOfHead(_ bytes: [UInt8], from start: Int) -> Int? {
+        guard bytes.count >= start + 4 else { return nil }
+        for index in start...(bytes.count - 4)
+        where bytes[index] == 13 && bytes[index + 1] == 10 && bytes[index + 2] == 13 && bytes[index + 3] == 10 {
+            return index + 4
+        }
+        return nil
+    }
+
+    private static func lines(_ head: ArraySlice<UInt8>) throws(RequestFault) -> [ArraySlice<UInt8>] {
+        var lines: [ArraySlice<UInt8>] = []
+        var begin = head.startIndex
+        var index = begin
+        while index < head.endIndex {
+            switch head[index] {
+            case 13 where index + 1 < head.endIndex && head[index + 1] == 10:
+                lines.append(head[begin..<index])
+                index += 1
+                begin = index + 1
+            case 0, 10, 13: throw .malformed("the head has a bare line end, or a zero byte")
+            default: break
+            }
+            index += 1
+        }
+        return lines + [head[begin...]]
+    }
+
+    private static func requestLine(
+        _ line: ArraySlice<UInt8>
+    ) throws(RequestFault) -> (method: String, path: String, query: String?, isVersion11: Bool) {
+        let parts = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard parts.count == 3, !parts[0].isEmpty, parts[0].allSatisfy(\.isTokenByte), !parts[1].isEmpty,
+            parts[1].allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .malformed("the first line of a request is: GET /path HTTP/1.1") }
+        let version = text(parts[2])
+        guard version.hasPrefix("HTTP/"), version.utf8.count == 8 else {
+            throw .malformed("the first line of a request is: GET /path HTTP/1.1")
+        }
+        guard version.hasPrefix("HTTP/1."), let minor = version.utf8.last, (0x30...0x39).contains(minor) else {
+            throw .otherVersion
+        }
+        let (path, query) = try target(text(parts[1]))
+        return (text(parts[0]), path, query, minor != 0x30)
+    }
+
+    /// The path and query of a request's target: `/path`, `http://host/path`, or `*` (RFC 9112 §3.2).
+    private static func target(_ text: String) throws(RequestFault) -> (path: String, query: String?) {
+        var rest = text[...]
+        if text.lowercased().hasPrefix("http://") {
+            rest = rest.dropFirst("http://".count).drop { $0 != "/" && $0 != "?" }
+            if !rest.hasPrefix("/") { rest = "/" + rest }
+        }
+        guard rest.hasPrefix("/") || rest == "*" else {
+            throw .malformed("the target of a request begins with a slash")
+        }
+        let parts = rest.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        return (String(parts[0]), parts.count == 2 ? String(parts[1]) : nil)
+    }
+
+    private static func field(_ line: ArraySlice<UInt8>) throws(RequestFault) -> Field {
+        guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
+            line[..<colon].allSatisfy(\.isTokenByte)
+        else { throw .malformed("a field of a request is: Name: value") }
+        let value = line[(colon + 1)...]
+        guard value.allSatisfy({ $0 == 9 || $0 >= 0x20 && $0 != 0x7F }) else {
+            throw .malformed("a field of a request has a control character")
+        }
+        return Field(name: text(line[..<colon]).lowercased(), value: text(value).trimmingSpaces)
+    }
+
+    private func check() throws(RequestFault) {
+        let hosts = values(of: "host").count
+        guard hosts <= 1, hosts == 1 || !isVersion11 else { throw .malformed("a request names its host once") }
+        guard values(of: "transfer-encoding").isEmpty, values(of: "content-length").allSatisfy({ $0 == "0" }) else {
+            throw .hasBody
+        }
+    }
+
+    private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension UInt8 {
+    /// Whether it may stand in a method or in a field's name (RFC 9110 §5.6.2).
+    fileprivate var isTokenByte: Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: "!#$%&'*+-.^_`|~".utf8.contains(self)
+        }
+    }
+}
+
+extension StringProtocol {
+    /// Without spaces and tabs at both ends.
+    var trimmingSpaces: String {
+        let isSpace = { (character: Character) in character == " " || character == "\t" }
+        return String(String(drop(while: isSpace).reversed()).drop(while: isSpace).reversed())
+    }
+}

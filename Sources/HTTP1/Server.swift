@@ -1,0 +1,44 @@
+package import Transport
+
+/// A small server of HTTP/1.1 (RFC 9112) for what a machine asks of itself: scrapes and probes. It knows GET and HEAD,
+/// and requests without a body. What a client may take of it is bounded: the size of a head, the time for one, the time
+/// to read an answer, and the number of connections.
+///
+/// Belongs to its loop's thread.
+package final class Server {
+    private let loop: EventLoop
+    private let limits: ServerLimits
+    private let answer: Answering
+    private var listener: PlainListener?
+    private var sessions: [ObjectIdentifier: Session] = [:]
+
+    /// Serves from now on.
+    package init(
+        at address: ListenAddress, loop: EventLoop, limits: ServerLimits = ServerLimits(), answer: @escaping Answering
+    ) throws(TransportError) {
+        self.loop = loop
+        self.limits = limits
+        self.answer = answer
+        listener = try PlainListener(at: address, loop: loop) { [unowned self] in accept($0) }
+    }
+
+    /// Where it listens; with the port that the system chose for 0.
+    package var address: ListenAddress? { listener?.address }
+
+    /// Closes all connections, and accepts none any more.
+    package func close() {
+        listener?.close()
+        listener = nil
+        for session in sessions.values { session.close() }
+        sessions = [:]
+    }
+
+    private func accept(_ connection: PlainConnection) {
+        guard sessions.count < limits.connections else { return connection.close() }
+        let session = Session(connection, loop: loop, limits: limits, answer: answer) { [unowned self] in
+            sessions[ObjectIdentifier($0)] = nil
+        }
+        sessions[ObjectIdentifier(session)] = session
+        connection.handler = session
+    }
+}

@@ -1,0 +1,110 @@
+import FoundationEssentials
+import Transport
+
+/// One client of a ``Server``: its requests are read and answered one after the other.
+final class Session {
+    private enum Phase {
+        /// Nothing of a request has come.
+        case idle
+        /// A part of a head has come.
+        case reading
+        /// The answer is being made.
+        case answering
+        /// The answer is being sent.
+        case writing
+        case closed
+    }
+
+    private let connection: PlainConnection
+    private let loop: EventLoop
+    private let limits: ServerLimits
+    private let answer: Answering
+    private let ended: (Session) -> Void
+    private var phase = Phase.idle
+    private var input: [UInt8] = []
+    private var closesAfterAnswer = false
+    private var timer: Timer?
+
+    init(
+        _ connection: PlainConnection, loop: EventLoop, limits: ServerLimits, answer: @escaping Answering,
+        ended: @escaping (Session) -> Void
+    ) {
+        self.connection = connection
+        self.loop = loop
+        self.limits = limits
+        self.answer = answer
+        self.ended = ended
+        allow(limits.headTime)
+    }
+
+    /// Closes at once.
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        timer?.cancel()
+        connection.close()
+        ended(self)
+    }
+
+    /// Closes if nothing has happened after `limit`.
+    private func allow(_ limit: Duration) {
+        timer?.cancel()
+        timer = loop.schedule(after: limit) { [weak self] in self?.close() }
+    }
+
+    private func readOn() {
+        guard phase == .idle || phase == .reading, !input.isEmpty else { return }
+        do throws(RequestFault) {
+            guard let (head, byteCount) = try RequestHead.parse(input) else {
+                if phase == .idle { allow(limits.headTime) }
+                phase = .reading
+                return
+            }
+            input.removeFirst(byteCount)
+            take(head)
+        } catch {
+            input = []
+            closesAfterAnswer = true
+            send(Response(status: error.status, text: error.text), hasBody: true)
+        }
+    }
+
+    private func take(_ head: RequestHead) {
+        phase = .answering
+        closesAfterAnswer = !head.keepsConnection
+        let isHead = head.method == "HEAD"
+        guard isHead || head.method == "GET" else { return send(.methodNotAllowed, hasBody: true) }
+        allow(limits.answerTime)
+        answer(head) { [weak self] response in
+            guard let self, phase == .answering else { return }
+            send(response, hasBody: !isHead)
+        }
+    }
+
+    private func send(_ response: Response, hasBody: Bool) {
+        phase = .writing
+        allow(limits.answerTime)
+        connection.write(
+            response.encoded(closes: closesAfterAnswer, hasBody: hasBody, at: Int(Date.now.timeIntervalSince1970)))
+    }
+}
+
+extension Session: ByteStreamHandler {
+    func received(_ bytes: Span<UInt8>) {
+        // A client that sends ahead while it is answered waits in the kernel's buffer beyond this.
+        guard input.count <= 2 * RequestHead.maximumBytes else { return close() }
+        for index in bytes.indices { input.append(bytes[index]) }
+        readOn()
+    }
+
+    func writable() {
+        guard phase == .writing else { return }
+        if closesAfterAnswer { return close() }
+        phase = .idle
+        allow(limits.idleTime)
+        // The next request may have come with the last one.
+        if !input.isEmpty { loop.atEndOfTurn { [weak self] in self?.readOn() } }
+    }
+
+    func closed(_ error: TransportError?) { close() }
+}

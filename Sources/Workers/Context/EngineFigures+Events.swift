@@ -1,0 +1,15 @@
+extension EngineFigures {
+    /// Counts what is reported of an event, too.
+    func note(_ event: EngineEvent) {
+        switch event {
+        case .leasesLost(let count): counts.leasesLost += count
+        case .leasesFound(let count): counts.leasesFound += count
+        case .jobsRescued(let count): counts.jobsRescued += count
+        case .jobQuarantined: counts.jobsQuarantined += 1
+        case .jobSetAside: counts.jobsSetAside += 1
+        case .storeLost: counts.storeLosses += 1
+        case .outageBegun: counts.outages += 1
+        default: break
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import APNs
+import FoundationEssentials
+import Metrics
+import PostgresStore
+import QueueCore
+
+/// Puts together what the engines of a process have counted, as metrics.
+struct WorkerPage {
+    /// What the engines said last; nil for one that has not said anything yet.
+    let engines: [EngineSnapshot?]
+    /// Engines that have answered in time.
+    let responding: Int
+    let admission: QueueAdmission
+    let version: String
+    let process: ProcessMetrics
+
+    private typealias Catalog = MetricCatalog
+
+    /// Why the worker is not ready; empty if it is.
+    var obstacles: [String] {
+        var obstacles: [String] = []
+        if responding < engines.count {
+            obstacles.append("\(engines.count - responding) of \(engines.count) engines do not answer")
+        }
+        for engine in engines { obstacles += (engine ?? .starting).obstacles.filter { !obstacles.contains($0) } }
+        return obstacles
+    }
+
+    /// All metrics with their values.
+    func families() -> [MetricFamily] {
+        let known = engines.compactMap(\.self)
+        return ofWorker(known) + ofQueues(known) + ofJobs(known) + ofConnections(known) + ofFleet(known)
+            + ofMetrics() + process.families()
+    }
+
+    // MARK: Of the worker
+
+    private func ofWorker(_ known: [EngineSnapshot]) -> [MetricFamily] {
+        var build = MetricFamily(Catalog.build)
+        build.add(1, [version])
+        var lag = MetricFamily(Catalog.loopLag)
+        lag.add(counts(known).loopLag)
+        return [
+            build, MetricFamily(Catalog.ready, obstacles.isEmpty ? 1 : 0),
+            MetricFamily(Catalog.draining, known.contains(where: \.isDraining) ? 1 : 0),
+            MetricFamily(Catalog.engines, engines.count), MetricFamily(Catalog.enginesResponding, responding),
+            MetricFamily(Catalog.inFlight, sum(known, \.inFlight)),
+            MetricFamily(Catalog.jobsHeld, sum(known, \.heldJobs)),
+            MetricFamily(Catalog.recipientsHeld, sum(known, \.heldRecipients)),
+            MetricFamily(Catalog.leaseLimit, sum(known, \.maximumLeases)),
+            MetricFamily(Catalog.queuesUnreachable, known.map(\.unreachableQueues).max() ?? 0), lag,
+        ]
+    }
+
+    private func ofMetrics() -> [MetricFamily] {
+        [
+            MetricFamily(Catalog.queueLimit, admission.limit),
+            MetricFamily(Catalog.queuesOverLimit, admission.refusedCount),
+        ]
+    }
+
+    // MARK: Of queues
+
+    private func ofQueues(_ known: [EngineSnapshot]) -> [MetricFamily] {
+        var merged: [QueueName?: QueueCounts] = [:]
+        for (name, counts) in known.flatMap(\.queues) { merged[name, default: QueueCounts()].add(counts) }
+        let queues = merged.sorted { ($0.key?.description ?? "~") < ($1.key?.description ?? "~") }
+        var pushes = MetricFamily(Catalog.pushes)
+        var answers = MetricFamily(Catalog.answers)
+        var latency = MetricFamily(Catalog.latency)
+        var age = MetricFamily(Catalog.age)
+        var outcomes = MetricFamily(Catalog.outcomes)
+        var lapsed = MetricFamily(Catalog.permitsLapsed)
+        for (name, counts) in queues {
+            let labels = Self.labels(of: name)
+            for lane in Lane.shared {
+                let index = Int(lane.rawValue)
+                if counts.sent[index] > 0 {
+                    pushes.add(counts.sent[index], labels + ["\(lane)"])
+                    age.add(counts.age[index], labels + ["\(lane)"])
+                }
+                for (byte, count) in counts.outcomes[index].enumerated() where count > 0 {
+                    let outcome = Outcome(rawValue: UInt8(byte))
+                    outcomes.add(
+                        count,
+                        labels + ["\(lane)", outcome.kind?.rawValue ?? "other", outcome.reason?.text ?? ""])
+                }
+            }
+            // Where there are none, a rate would miss the first.
+            answers.add(counts.accepted, labels + ["accepted", ""])
+            answers.add(counts.unanswered, labels + ["unanswered", ""])
+            answers.add(counts.untouched, labels + ["untouched", ""])
+            for (code, count) in counts.refused.enumerated() where count > 0 {
+                answers.add(count, labels + ["refused", Reason(code: UInt8(code)).text])
+            }
+            latency.add(counts.latency, labels)
+            lapsed.add(counts.permitsLapsed, labels)
+        }
+        return [pushes, answers, latency, age, outcomes, lapsed]
+    }
+
+    private static func labels(of queue: QueueName?) -> [String] {
+        guard let queue else { return [Catalog.others, Catalog.others, Catalog.others] }
+        return [queue.tenant, queue.app, queue.environment.rawValue]
+    }
+
+    // MARK: Of jobs and PostgreSQL
+
+    private func ofJobs(_ known: [EngineSnapshot]) -> [MetricFamily] {
+        let counts = counts(known)
+        var statements = MetricFamily(Catalog.statements)
+        for statement in TimedStatement.allCases {
+            statements.add(counts.statements[statement.rawValue], ["\(statement)"])
+        }
+        var retries = MetricFamily(Catalog.storeRetries)
+        retries.add(counts.flushRetries, ["flush"])
+        retries.add(counts.endRetries, ["end"])
+        return [
+            MetricFamily(Catalog.jobsClaimed, counts.jobsClaimed), MetricFamily(Catalog.jobsEnded, counts.jobsEnded),
+            MetricFamily(Catalog.jobsGivenBack, counts.jobsGivenBack),
+            MetricFamily(Catalog.jobsRescued, counts.jobsRescued),
+            MetricFamily(Catalog.jobsQuarantined, counts.jobsQuarantined),
+            MetricFamily(Catalog.jobsSetAside, counts.jobsSetAside),
+            MetricFamily(Catalog.leasesLost, counts.leasesLost), MetricFamily(Catalog.leasesFound, counts.leasesFound),
+            statements, retries, MetricFamily(Catalog.storeLosses, counts.storeLosses),
+            MetricFamily(Catalog.outages, counts.outages),
+        ]
+    }
+
+    private func counts(_ known: [EngineSnapshot]) -> EngineCounts {
+        known.reduce(into: EngineCounts()) { $0.add($1.counts) }
+    }
+
+    private func sum(_ known: [EngineSnapshot], _ value: (EngineSnapshot) -> Int) -> Int {
+        known.reduce(0) { $0 + value($1) }
+    }
+
+    // MARK: Of connections
+
+    private func ofConnections(_ known: [EngineSnapshot]) -> [MetricFamily] {
+        let figures = known.reduce(into: ConnectionFigures()) { $0.add($1.connections) }
+        var streams = MetricFamily(Catalog.streams)
+        streams.add(figures.inFlight, ["used"])
+        streams.add(figures.freeSlots, ["free"])
+        var ended = MetricFamily(Catalog.connectionsEnded)
+        for cause in ConnectionFigures.Cause.allCases { ended.add(figures.ended[cause] ?? 0, [cause.rawValue]) }
+        var goAways = MetricFamily(Catalog.goAways)
+        for (code, count) in figures.goAways.sorted(by: { $0.key < $1.key }) { goAways.add(count, [code]) }
+        return [
+            MetricFamily(Catalog.connections, figures.connections), streams,
+            MetricFamily(Catalog.connectionsOpened, figures.opened), ended,
+            MetricFamily(Catalog.connectionsFailed, figures.failedAttempts), goAways,
+        ]
+    }
+
+    // MARK: Of the fleet
+
+    private func ofFleet(_ known: [EngineSnapshot]) -> [MetricFamily] {
+        guard let fleet = known.lazy.compactMap(\.fleet).first else { return [] }
+        var jobs = MetricFamily(Catalog.fleetJobs)
+        var recipients = MetricFamily(Catalog.fleetRecipients)
+        var oldest = MetricFamily(Catalog.fleetOldest)
+        for backlog in fleet.backlogs {
+            let labels = Self.labels(of: backlog.queue) + ["\(backlog.lane)"]
+            jobs.add(backlog.jobs, labels)
+            recipients.add(backlog.recipients, labels)
+            oldest.add(backlog.oldest / .seconds(1), labels)
+        }
+        var paused = MetricFamily(Catalog.fleetPaused)
+        for queue in fleet.pausedQueues { paused.add(1, Self.labels(of: queue)) }
+        var workers = MetricFamily(Catalog.fleetWorkers)
+        workers.add(fleet.workersWorking, ["working"])
+        workers.add(fleet.workersDraining, ["draining"])
+        var certificates = MetricFamily(Catalog.fleetCertificates)
+        for end in fleet.certificates {
+            certificates.add(end.notAfter.timeIntervalSince1970.rounded(), [end.tenant, end.name])
+        }
+        return [
+            jobs, recipients, oldest, MetricFamily(Catalog.fleetPartial, fleet.isPartial ? 1 : 0), paused, workers,
+            MetricFamily(Catalog.fleetSetAside, fleet.jobsSetAside), certificates,
+        ]
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+@Suite struct `The figures of the fleet` {
+    @Test func `count what is due and not claimed, by lane, with the age of the first`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database, devices: 30)
+            try await fixture.run(
+                """
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array[lpad('1', 16, '0')]);
+                select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array[lpad(i::text, 16, '0')],
+                                  run_at => now() + interval '1 hour')
+                from generate_series(2, 5) i;
+                """)
+            try await fixture.fanOut(try await fixture.startCampaign())
+            try await fixture.run("update pushq.job set run_at = now() - interval '90 seconds' where lane = 2")
+            let figures = try await fixture.connection.fleetFigures()
+            let normal = try #require(figures.backlogs.first { $0.lane == .normal })
+            #expect((normal.jobs, normal.recipients) == (1, 1), "what is for later does not wait yet")
+            let bulk = try #require(figures.backlogs.first { $0.lane == .bulk })
+            #expect(bulk.queue == QueueFixture.name)
+            #expect(bulk.recipients == 30)
+            #expect(bulk.oldest >= .seconds(90) && bulk.oldest < .seconds(150))
+            #expect(!figures.isPartial)
+            #expect(figures.backlogs.count == 2)
+            let first = try await fixture.connection.fleetFigures(lanes: 1)
+            #expect(first.backlogs.map(\.lane) == [.normal])
+            #expect(first.isPartial)
+
+            _ = try await fixture.claim()
+            #expect(try await fixture.connection.fleetFigures().backlogs.map(\.lane) == [.normal])
+        }
+    }
+
+    /// With so much in the queue, a question that counts all would read a hundred times as many rows.
+    @Test func `are bounded, and say so`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database, devices: 1)
+            try await fixture.fanOut(try await fixture.startCampaign())
+            try await fixture.run(
+                """
+                insert into pushq.job
+                select (jsonb_populate_record(j, jsonb_build_object('id', j.id + i))).*
+                from pushq.job j, generate_series(1, 2000) i;
+                """)
+            let figures = try await fixture.connection.fleetFigures(jobs: 60)
+            #expect(figures.backlogs.map(\.jobs) == [60])
+            #expect(figures.isPartial)
+            #expect(try await fixture.connection.fleetFigures(jobs: 10).backlogs.map(\.jobs) == [50])
+        }
+    }
+
+    @Test func `tell of paused queues, of workers that live, and of the ends of certificates`() async throws {
+        try await withDatabase { _, database in
+            let fixture = try await QueueFixture(database)
+            try await fixture.connection.pauseQueue(QueueFixture.name, reason: "test")
+            let end = Date(timeIntervalSince1970: 1_900_000_000)
+            let id = try #require(try await fixture.connection.newCredentialID("c", of: "acme")).id
+            _ = try await fixture.connection.addCredential(
+                NewCredential(
+                    kind: .certificate(topics: ["com.acme"], fingerprint: [1], notAfter: end),
+                    environments: ["sandbox"], sealed: [1]), name: "c", as: id)
+            var sign = WorkerSign(name: "w")
+            _ = try await fixture.connection.showWorker(1, sign)
+            sign.isDraining = true
+            _ = try await fixture.connection.showWorker(2, sign)
+            _ = try await fixture.connection.showWorker(3, sign)
+            try await fixture.run("update pushq.worker set seen_at = now() - interval '30 seconds' where id = 3")
+            let figures = try await fixture.connection.fleetFigures()
+            #expect(figures.pausedQueues == [QueueFixture.name])
+            #expect((figures.workersWorking, figures.workersDraining) == (1, 1))
+            #expect(figures.certificates.map(\.name) == ["c"])
+            #expect(figures.certificates.map(\.notAfter) == [end])
+            #expect(figures.jobsSetAside == 0)
+        }
+    }
+}
