@@ -77,8 +77,13 @@ struct WorkCommand: Terminal.Command {
             let place = try await monitoring.start(at: metrics)
             console.note(LogLine.text("metrics are served at \(place)"))
         }
-        let stopping = Task { await Self.stop(crew, on: console) }
-        defer { stopping.cancel() }
+        let manager = ServiceManager(ProcessInfo.processInfo.environment)
+        let telling = manager.map { manager in Task { await Supervision(of: engines, for: manager).run() } }
+        let stopping = Task { await Self.stop(crew, of: manager, on: console) }
+        defer {
+            telling?.cancel()
+            stopping.cancel()
+        }
         let result: Result<Void, any Error>
         do { result = .success(try await crew.run()) } catch { result = .failure(error) }
         await monitoring.stop()
@@ -120,7 +125,7 @@ struct WorkCommand: Terminal.Command {
     }
 
     /// The first signal drains, the second ends.
-    private static func stop(_ crew: EngineCrew, on console: Console) async {
+    private static func stop(_ crew: EngineCrew, of manager: ServiceManager?, on console: Console) async {
         var isDraining = false
         for await _ in Signals.stream() {
             guard !isDraining else {
@@ -129,6 +134,7 @@ struct WorkCommand: Terminal.Command {
                 _exit(ExitCode.failed.rawValue)
             }
             isDraining = true
+            manager?.stopping()
             await crew.drain()
         }
     }

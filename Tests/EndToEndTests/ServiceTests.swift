@@ -1,0 +1,68 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(2))) struct `The unit for systemd` {
+    /// The unit of `deploy/`, with the executable that was built here.
+    private func unit() throws -> String {
+        let file = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "deploy/systemd/pushq-worker.service")
+        let text = try String(contentsOf: file, encoding: .utf8)
+        #expect(text.contains("ExecStart=/usr/bin/pushq work "))
+        return text.replacing("/usr/bin/pushq", with: "\(Executable.folder)/pushq")
+    }
+
+    /// The tool refuses paths with spaces.
+    private func path(of unit: String) throws -> String {
+        let path = NSTemporaryDirectory() + "pushq-\(UInt32.random(in: 0 ... .max)).service"
+        try unit.write(toFile: path, atomically: false, encoding: .utf8)
+        return path
+    }
+
+    @Test func `is one that systemd can read, without a warning`() async throws {
+        let path = try path(of: unit())
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let ended = try await Executable(path: "/usr/bin/systemd-analyze").run([
+            "verify", "--recursive-errors=no", path,
+        ])
+        #expect(ended.code == 0)
+        #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
+    }
+
+    @Test func `leaves a worker so few rights that its exposure is under 2`() async throws {
+        let path = try path(of: unit())
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let ended = try await Executable(path: "/usr/bin/systemd-analyze").run(
+            ["security", "--offline=true", "--threshold=20", path])
+        #expect(ended.code == 0, "\(ended.errors)")
+        let exposure = ended.output.firstMatch(of: /Overall exposure level for .*: (\d+\.\d)/)
+        #expect(try #require(exposure.flatMap { Double($0.output.1) }) < 2)
+    }
+}
+
+extension `Real processes` {
+    @Suite struct `A worker under a service manager` {
+        @Test func `says that it is ready when it has polled, lives, and says when it stops`() async throws {
+            try await withRig { rig in
+                let socket = try NotifySocket()
+                let worker = try rig.startWorker(
+                    environment: ["NOTIFY_SOCKET": socket.name, "WATCHDOG_USEC": "600000"], ["--engines", "2"])
+                try await eventually("it is ready, and lives", within: .seconds(60)) {
+                    socket.messages.contains("READY=1") && socket.messages.count { $0 == "WATCHDOG=1" } > 2
+                }
+                try await eventually("both engines show themselves") {
+                    try await rig.number("select count(*) from pushq.worker") == 2
+                }
+                #expect(!socket.messages.contains("STOPPING=1"))
+                #expect(await worker.drain() == .code(0))
+                #expect(socket.messages.count { $0 == "STOPPING=1" } == 1)
+                let (ready, stopping) = (
+                    socket.messages.firstIndex(of: "READY=1"), socket.messages.firstIndex(of: "STOPPING=1")
+                )
+                #expect(try #require(ready) < #require(stopping))
+            }
+        }
+    }
+}
