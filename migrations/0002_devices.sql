@@ -20,7 +20,7 @@ create table pushq.device (
   id              bigint      not null default nextval('pushq.id'),
   token           bytea       not null,
   user_key        text,
-  kind            text,                                   -- the push type of the token; null: the app's own token
+  kind            text,                                   -- what the token is for; null: nobody said, so it is 'alert'
   active          boolean     not null default true,
   registered_at   timestamptz,                            -- when the app last reported the token; null: it never has
   reactivated_at  timestamptz,                            -- by hand; reports from before are void
@@ -30,10 +30,33 @@ create table pushq.device (
   constraint device_token_once unique (queue_id, token),
   constraint device_token_length check (octet_length(token) between 1 and 100),
   constraint device_active_or_since check (active = (inactive_since is null)),
-  constraint device_kind_known check (kind = pushq.device_kind(kind))
+  constraint device_kind_known check (
+    kind is null or kind in ('alert', 'liveactivity-start') or pushq.device_kind(kind) is not null)
 ) with (fillfactor = 90);
 
 create index device_user on pushq.device (queue_id, user_key) where user_key is not null;
+
+-- What is known of a device beside its token: one row for each that an app has registered, or that was imported with
+-- any of it. Not columns of `device`, whose rows are read for every push: they would be twice as long.
+create table pushq.profile (
+  queue_id      int         not null,
+  device_id     bigint      not null,
+  installation  text,                                     -- what the app calls itself; its newer token replaces this
+  activity_type text,                                     -- of a token for Live Activities: the name of its attributes
+  activity      text,                                     -- … and, of an update token, the activity's id
+  locale        text,                                     -- BCP 47, such as de-AT
+  time_zone     text,                                     -- IANA, such as Europe/Vienna
+  app_version   text,                                     -- numbers and dots
+  tags          text[]      not null default '{}',        -- ascending, each once
+  attributes    jsonb       not null default '{}',        -- names with texts, numbers and booleans
+  first_seen_at timestamptz,                              -- when the app first registered it; of an import, its column
+  -- When another service last saw it, as the import says. `device.registered_at` says when its app last registered it.
+  seen_at       timestamptz,
+  constraint profile_pkey primary key (queue_id, device_id),
+  constraint profile_attributes_flat check (jsonb_typeof(attributes) = 'object')
+) with (fillfactor = 90);
+
+create index profile_installation on pushq.profile (queue_id, installation) where installation is not null;
 
 -- What is broadcast to: a channel that was created with Apple.
 create table pushq.channel (

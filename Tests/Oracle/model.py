@@ -357,9 +357,13 @@ class Model:
             self.findings.append(f"{type(event.operation).__name__} should have been refused with {error}, and was not")
 
     def of_other_kinds(self, operation, kinds=None):
-        """The queue's tokens that are for another push type, as far as is known by now."""
-        kinds = ((q, t, kind) for (q, t), kind in (self.other_kinds if kinds is None else kinds).items())
-        return {t for q, t, kind in kinds if q == operation.queue and kind != operation.message.push_type}
+        """The queue's tokens that are for another push type, as far as is known by now. Those of which nobody has said
+        what they are for are for alerts."""
+        kinds = self.other_kinds if kinds is None else kinds
+        tokens = {t for q, t in self.devices if q == operation.queue}
+        if operation.message.push_type in SUFFIXES:
+            return {t for t in tokens if kinds.get((operation.queue, t)) != operation.message.push_type}
+        return {t for t in tokens if (operation.queue, t) in kinds}
 
     def expect_refusal(self, event):
         if event.error is None:
@@ -462,7 +466,7 @@ class Model:
             devices = {token: device for token, device in devices.items() if device.exists_at(known_by)}
             # Whose kind changed meanwhile may be among them.
             others = self.of_other_kinds(operation)
-            perhaps = sending.others | self.of_other_kinds(operation, self.were_of_other_kinds)
+            perhaps = sending.others | others | self.of_other_kinds(operation, self.were_of_other_kinds)
             sending.must = {
                 t for t, d in devices.items()
                 if t not in perhaps and d.must_fit(since, until, user, self.settled)

@@ -31,7 +31,7 @@ begin
     return null;
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
-  select pushq.device_kind(m.push_type) into aim
+  select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
   if f.last_device_id is null then
@@ -42,7 +42,7 @@ begin
   -- would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
   select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
   from (
-    (select id, active and (kind is null or kind = aim) as wanted
+    (select id, active and coalesce(kind, 'alert') = aim as wanted
      from pushq.device
      where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
      order by id

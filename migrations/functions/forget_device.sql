@@ -1,8 +1,8 @@
 -- Erasure of a device, for a person who wants to be forgotten.
 
--- Erases a device, APNs' reports about it, and every send that has no other recipient left: its message, recipients
--- and results. The recipients of campaigns keep the device's id, which leads nowhere, because its token and user
--- are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day.
+-- Erases a device, its profile, APNs' reports about it, and every send that has no other recipient left: its message,
+-- recipients and results. The recipients of campaigns keep the device's id, which leads nowhere, because its token and
+-- user are gone. A send that a worker holds at this moment is cancelled, and is dropped with its day.
 --
 -- `known`: whether there was such a device. `sends`: how many were erased with it. Reads the lists of recipients of
 -- the queue for as long as history is kept: seconds for some millions of sends.
@@ -21,6 +21,7 @@ begin
   if not known then
     return;
   end if;
+  delete from pushq.profile p where p.queue_id = q and p.device_id = gone;
   perform pushq.note_devices(q, 'forgotten', 1, gone);
   delete from pushq.feedback f where f.queue_id = q and f.device_id = gone;
   delete from pushq.list_member m

@@ -6,17 +6,21 @@ language sql immutable as $$
   select coalesce(bit_xor(('x' || encode(sha256(t), 'hex'))::bit(256)), repeat('0', 256)::bit(256)) from unnest($1) t
 $$;
 
--- Creates a list of a queue for a campaign of this push type, which decides the kind of unknown tokens. Returns its id.
+-- Creates a list of a queue for a campaign of this push type, which decides the kind of unknown tokens; of one that
+-- starts Live Activities that is 'liveactivity-start'. Returns its id.
 create or replace function pushq.make_list(q int, push_type text) returns bigint
 language plpgsql as $$
 declare
+  starts  boolean := push_type = 'liveactivity-start';
   problem text := pushq.unknown_push_type(push_type);
   new_id  bigint;
 begin
-  if problem is not null then
+  if problem is not null and not starts then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
-  insert into pushq.list (queue_id, kind) values (q, pushq.device_kind(push_type)) returning id into new_id;
+  insert into pushq.list (queue_id, kind)
+  values (q, case when starts then push_type else pushq.device_kind(push_type) end)
+  returning id into new_id;
   return new_id;
 end $$;
 

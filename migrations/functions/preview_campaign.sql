@@ -2,7 +2,7 @@
 
 -- `tokens`: of the list that it would be for; null: all active devices. `problems` say in words why nothing, or not
 -- everything, would be sent now. `rate` is what the queue's limits allow, in pushes per second; `speed` what the
--- queue's last campaign came to.
+-- queue's last campaign came to. `push_type` is 'liveactivity-start' for one that starts Live Activities.
 create or replace function pushq.preview_campaign(
   queue text, key text, push_type text default 'alert', tokens bytea[] default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
@@ -11,7 +11,8 @@ create or replace function pushq.preview_campaign(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   this    int := (pushq.enter(queue, sends => false)).q;
-  aim     text := pushq.device_kind(push_type);
+  aim     text := case when push_type = 'liveactivity-start' then push_type
+                       else pushq.message_kind(push_type, null) end;
   q       pushq.queue;
   c       pushq.credential;
   earlier pushq.campaign;
@@ -29,7 +30,7 @@ begin
     select count(*) filter (where d.active), count(*) filter (where not d.active), 0
     into recipients, inactive, unknown
     from pushq.device d
-    where d.queue_id = q.id and (d.kind is null or d.kind = aim);
+    where d.queue_id = q.id and coalesce(d.kind, 'alert') = aim;
   else
     select count(*), count(*) filter (where not d.active), count(*) filter (where d.id is null)
     into recipients, inactive, unknown

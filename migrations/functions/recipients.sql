@@ -1,14 +1,14 @@
 -- The devices of a user that a send goes to.
 
--- The devices of a user that a message of this push type is for, ascending; null for none.
-create or replace function pushq.devices_of_user(q int, user_key text, push_type text) returns bigint[]
+-- The devices of a user whose tokens are of this kind, ascending; null for none.
+create or replace function pushq.devices_of_user(q int, user_key text, kind text) returns bigint[]
 language plpgsql stable as $$
 begin
   return (
     select array_agg(d.id order by d.id)
     from pushq.device d
     where d.queue_id = q and d.user_key = devices_of_user.user_key and d.active
-      and (d.kind is null or d.kind = push_type));
+      and coalesce(d.kind, 'alert') = devices_of_user.kind);
 end $$;
 
 -- Why a send to a user, or to a list of tokens if `user_key` is null, has no recipient.
@@ -43,7 +43,7 @@ begin
     select * into m
     from pushq.message k
     where k.day = held.body_day and k.queue_id = held.queue_id and k.id = held.message_id;
-    ids := pushq.devices_of_user(held.queue_id, m.user_key, m.push_type);
+    ids := pushq.devices_of_user(held.queue_id, m.user_key, pushq.message_kind(m.push_type, m.payload));
     if ids is null then
       insert into pushq.empty_send (queue_id, root_id, why)
       values (held.queue_id, held.root_id, pushq.why_nobody(held.queue_id, m.user_key));

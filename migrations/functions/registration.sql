@@ -2,52 +2,166 @@
 
 -- Registers a token that the app reports: creates the device, or reactivates it. Its user does not change. Returns
 -- its id.
---
--- The time is that of the call, not of the beginning of the caller's transaction, which may have been long ago: a
--- report of APNs from between the two is older than the registration.
 create or replace function pushq.register_device(queue text, token text) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  door      record := pushq.enter(queue, sends => false);
-  device_id bigint;
-  is_new    boolean;
 begin
-  insert into pushq.device as d (queue_id, token, registered_at)
-  values (door.q, pushq.token($2), clock_timestamp())
-  on conflict on constraint device_token_once do update
-    set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        kind = null
-  -- A row that was there has been locked for the update.
-  returning id, xmax = 0 into device_id, is_new;
-  if door.has_quota and is_new then
-    perform pushq.check_quota(door.q, devices => 1);
-  end if;
-  return device_id;
+  return pushq.register(queue, token, null, null, null, true);
 end $$;
 
--- The same, and sets the device's user: null for none.
-create or replace function pushq.register_device(queue text, token text, user_key text) returns bigint
+-- The same, and sets the device's user, null for none, unless `keep_user`; and what else the app says. Of the rest null
+-- leaves what is known, and what is empty removes it.
+create or replace function pushq.register_device(
+  queue         text,
+  token         text,
+  user_key      text,
+  kind          text    default null,
+  locale        text    default null,
+  time_zone     text    default null,
+  app_version   text    default null,
+  tags          text[]  default null,
+  attributes    jsonb   default null,
+  installation  text    default null,
+  activity_type text    default null,
+  activity      text    default null,
+  keep_user     boolean default false
+) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  door      record := pushq.enter(queue, sends => false);
-  device_id bigint;
-  is_new    boolean;
 begin
-  insert into pushq.device as d (queue_id, token, user_key, registered_at)
-  values (door.q, pushq.token($2), $3, clock_timestamp())
+  return pushq.register(
+    queue, token, user_key, kind,
+    row(null, null, installation, activity_type, activity, pushq.plain_locale(locale), time_zone, app_version,
+        pushq.set_of(tags), attributes, null, null)::pushq.profile,
+    keep_user);
+end $$;
+
+-- Registers a token with what the app says of it; `said` is null if it says nothing.
+--
+-- An app calls this each time it starts. If the installation is the known one and all is as it was, a call within six
+-- hours of the registration that was written last writes nothing. Without an installation the time of each call is
+-- written: the app may have been deleted meanwhile and installed again, and a report of APNs from between the two is
+-- void. The time is that of the call, not of the beginning of the caller's transaction, which may have been long ago.
+create or replace function pushq.register(
+  queue text, token text, user_key text, kind text, said pushq.profile, keep_user boolean
+) returns bigint
+language plpgsql as $$
+declare
+  door    record := pushq.enter(queue, sends => false);
+  bytes   bytea  := pushq.token(token);
+  problem text   := coalesce(pushq.kind_problem(kind), pushq.profile_problem(said));
+  was     pushq.device;                                   -- before this call
+  older   pushq.device;                                   -- the token that this one takes the place of
+  had     pushq.profile;                                  -- of this device, or else of the older one
+  has     pushq.profile;
+  device  bigint;
+  is_new  boolean;
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+  select d.* into was from pushq.device d where d.queue_id = door.q and d.token = bytes;
+  select p.* into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;
+  if had.device_id is not null and was.registered_at is not null
+    and (keep_user or was.user_key is not distinct from register.user_key)
+    and (kind is null or was.kind is not distinct from kind)
+    and (said is null or pushq.merge_profiles(had, said, false) is not distinct from had)
+  then
+    if was.active and said.installation <> '' and was.registered_at > clock_timestamp() - interval '6 hours' then
+      return was.id;
+    end if;
+    -- Nothing but the time, if it is still so.
+    update pushq.device d
+    set active = true, inactive_since = null, inactive_reason = null, registered_at = clock_timestamp()
+    where d.queue_id = door.q and d.id = was.id and d.user_key is not distinct from was.user_key
+      and d.kind is not distinct from was.kind;
+    if found then
+      return was.id;
+    end if;
+  end if;
+
+  -- One call at a time for an installation, so that no two of its tokens stay; and for a device.
+  if said.installation <> '' then
+    perform pg_advisory_xact_lock(
+      'pushq.profile'::regclass::oid::int, hashtext(concat(door.q, ' ', said.installation)));
+  end if;
+  select * into was from pushq.device d where d.queue_id = door.q and d.token = bytes for no key update;
+  select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = was.id;
+  if was.registered_at is not null then
+    kind := coalesce(kind, was.kind);
+  end if;
+  has := pushq.merge_profiles(had, said, false);
+  if said.installation <> '' then
+    older := pushq.replace_tokens(door.q, was.id, kind, has);
+    if had.device_id is null and older.id is not null then
+      select * into had from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
+      has := pushq.merge_profiles(had, said, false);
+      delete from pushq.profile p where p.queue_id = door.q and p.device_id = older.id;
+    end if;
+  end if;
+  if keep_user then
+    user_key := case when was.id is null then older.user_key else was.user_key end;
+  elsif coalesce(was.user_key, older.user_key) is distinct from user_key then
+    -- What is known of another user is not this one's. What was known of nobody is.
+    has := pushq.merge_profiles(had, said, coalesce(was.user_key, older.user_key) is not null);
+  end if;
+
+  insert into pushq.device as d (queue_id, token, user_key, kind, registered_at)
+  values (door.q, bytes, register.user_key, register.kind, clock_timestamp())
   on conflict on constraint device_token_once do update
     set active = true, inactive_since = null, inactive_reason = null, registered_at = excluded.registered_at,
-        user_key = excluded.user_key, kind = null
+        user_key = case when keep_user then d.user_key else excluded.user_key end, kind = excluded.kind
   -- A row that was there has been locked for the update.
-  returning id, xmax = 0 into device_id, is_new;
+  returning id, xmax = 0 into device, is_new;
+
+  has.queue_id := door.q;
+  has.device_id := device;
+  has.first_seen_at := coalesce(has.first_seen_at, clock_timestamp());
+  if has is distinct from had then
+    insert into pushq.profile as p
+    select has.*
+    on conflict on constraint profile_pkey do update
+      set installation = excluded.installation, activity_type = excluded.activity_type, activity = excluded.activity,
+          locale = excluded.locale, time_zone = excluded.time_zone, app_version = excluded.app_version,
+          tags = excluded.tags, attributes = excluded.attributes, first_seen_at = excluded.first_seen_at;
+  end if;
   if door.has_quota and is_new then
     perform pushq.check_quota(door.q, devices => 1);
   end if;
-  return device_id;
+  return device;
 end $$;
 
--- Removes a registration when a user logs out: the device has no user and receives nothing until it is registered
--- again. Returns whether it was active; false for an unknown token.
+-- Deactivates the tokens whose place a token takes: those of the same installation and kind, and of the same Live
+-- Activity. They are nobody's from now on. Returns the latest of them as it was.
+create or replace function pushq.replace_tokens(q int, device bigint, kind text, its pushq.profile) returns pushq.device
+language plpgsql as $$
+declare
+  ids    bigint[];
+  latest pushq.device;
+begin
+  ids := array(
+    select p.device_id
+    from pushq.profile p
+    join pushq.device d on d.queue_id = p.queue_id and d.id = p.device_id
+    where p.queue_id = q and p.installation = (its).installation and p.device_id is distinct from replace_tokens.device
+      and coalesce(d.kind, 'alert') = coalesce(replace_tokens.kind, 'alert')
+      and p.activity_type is not distinct from (its).activity_type and p.activity is not distinct from (its).activity);
+  if ids = '{}' then
+    return null;
+  end if;
+  select * into latest
+  from pushq.device d
+  where d.queue_id = q and d.id = any (ids)
+  order by d.registered_at desc nulls last, d.id desc
+  limit 1;
+  update pushq.device d
+  set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
+      inactive_reason = null
+  where d.queue_id = q and d.id = any (ids);
+  update pushq.profile p set installation = null where p.queue_id = q and p.device_id = any (ids);
+  return latest;
+end $$;
+
+-- Removes a registration when a user logs out: the device has no user, no tags and no attributes, and receives nothing
+-- until it is registered again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -61,6 +175,11 @@ begin
   set active = false, user_key = null, inactive_since = coalesce(d.inactive_since, clock_timestamp()),
       inactive_reason = null
   where d.queue_id = q and d.token = bytes and (d.active or d.user_key is not null or d.inactive_reason is not null);
+  update pushq.profile p
+  set tags = '{}', attributes = '{}'
+  from pushq.device d
+  where d.queue_id = q and d.token = bytes and p.queue_id = q and p.device_id = d.id
+    and (p.tags <> '{}' or p.attributes <> '{}');
   return coalesce(was_active, false);
 end $$;
 

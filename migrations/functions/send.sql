@@ -27,6 +27,7 @@ declare
   door    record := pushq.enter(queue, sends => true);
   q       int := door.q;
   body    json := pushq.payload_json(payload);
+  aim     text := pushq.message_kind(push_type, body);
   root    bigint := nextval('pushq.id');
   due_at  timestamptz;
   earlier bigint;
@@ -62,20 +63,22 @@ begin
   if tokens is not null then
     -- An unknown token becomes a device of the message's kind. Sending never reactivates an inactive device.
     select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
-    insert into pushq.device (queue_id, token, kind) select q, t, pushq.device_kind(push_type) from unnest(parsed) t
+    insert into pushq.device (queue_id, token, kind) select q, t, nullif(aim, 'alert') from unnest(parsed) t
     on conflict do nothing;
     get diagnostics fresh = row_count;
-    select array_agg(id order by id), bool_or(kind is not null) and pushq.device_kind(push_type) is null
+    select array_agg(id order by id), bool_or(kind is not null and registered_at is null) and aim = 'alert'
     into ids, strays
     from pushq.device d where d.queue_id = q and d.token = any (parsed);
     if strays then
-      -- The app's own token after all.
-      update pushq.device d set kind = null where d.queue_id = q and d.id = any (ids) and d.kind is not null;
+      -- The app's own token after all, unless the app has said otherwise.
+      update pushq.device d
+      set kind = null
+      where d.queue_id = q and d.id = any (ids) and d.kind is not null and d.registered_at is null;
     end if;
   elsif run_at > now() then
     ids := '{}';
   else
-    ids := pushq.devices_of_user(q, user_key, push_type);
+    ids := pushq.devices_of_user(q, user_key, aim);
   end if;
   if ids is null then
     insert into pushq.empty_send (queue_id, root_id, why) values (q, root, pushq.why_nobody(q, user_key));

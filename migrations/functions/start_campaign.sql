@@ -119,6 +119,7 @@ create or replace function pushq.start_list_campaign(
 language plpgsql as $$
 declare
   known   pushq.list;
+  aim     text := pushq.message_kind(push_type, payload);
   digest  bytea;
   started bigint;
 begin
@@ -128,11 +129,10 @@ begin
       hint = 'a list is deleted a day after its last part: load it again';
   elsif known.token_count = 0 then
     raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
-  elsif known.kind is distinct from pushq.device_kind(push_type) then
+  elsif coalesce(known.kind, 'alert') <> aim then
     raise exception using errcode = 'PQ400',
-      message = format(
-        'list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), push_type),
-      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', push_type);
+      message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), aim),
+      hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', aim);
   end if;
   digest := pushq.list_campaign_digest(
     payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
@@ -216,7 +216,8 @@ begin
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
       body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
   end if;
-  list := pushq.make_list(q, push_type);
+  list := pushq.make_list(q, case when pushq.message_kind(push_type, body) = 'liveactivity-start'
+                                  then 'liveactivity-start' else push_type end);
   perform pushq.add_members(q, queue, list, bytes);
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,

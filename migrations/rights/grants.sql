@@ -10,8 +10,8 @@ declare
   for_workers text[] := array[
     -- With the rights of the worker.
     'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'device_kind', 'devices_of_user', 'fan_out_step',
-    'find_recipients', 'fit_plans', 'has_old_days', 'job_size', 'make_jobs', 'permits_of_room', 'ready_above',
-    'ready_work', 'supersede', 'take_permits', 'tell', 'today', 'wake', 'why_nobody',
+    'find_recipients', 'fit_plans', 'has_old_days', 'job_size', 'make_jobs', 'message_kind', 'permits_of_room',
+    'ready_above', 'ready_work', 'supersede', 'take_permits', 'tell', 'today', 'wake', 'why_nobody',
     -- With the owner's: upkeep.
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',

@@ -66,7 +66,7 @@ extension Statement {
                  as run_at
         from taken t
         left join lateral (
-          select *
+          select *, pushq.message_kind(push_type, payload) as kind
           from pushq.message m
           where m.day = t.body_day and m.queue_id = t.queue_id and m.id = t.message_id
           limit 1) m on true
@@ -78,12 +78,12 @@ extension Statement {
           from pushq.body b
           where b.day = t.body_day and b.queue_id = t.queue_id and b.job_id = t.id
           limit 1) b on true
-        -- Active devices only, and of a message to a user only those that are still the user's: a phone may have
-        -- changed hands since. A recipient that is missing is suppressed. Where the job's range is dense, one range
-        -- scan (0.5 to 0.8 µs a recipient), which also brings devices that are not the job's: RecipientTokens takes the
-        -- job's own, by id. Where it is sparse, probes (1.9). Of Live Activities, to devices or to a channel, what a
-        -- newer update took the place of is missing, too. Each job meets one of the branches: the conditions on its
-        -- message are looked at once.
+        -- Active devices only, none that its app has registered for pushes of another kind, and of a message to a user
+        -- only those that are still the user's: a phone may have changed hands since. A recipient that is missing is
+        -- suppressed. Where the job's range is dense, one range scan (0.5 to 0.8 µs a recipient), which also brings
+        -- devices that are not the job's: RecipientTokens takes the job's own, by id. Where it is sparse, probes (1.9).
+        -- Of Live Activities, to devices or to a channel, what a newer update took the place of is missing, too. Each
+        -- job meets one of the branches: the conditions on its message are looked at once.
         cross join lateral (
           select array_agg(v.id) as ids, array_agg(v.token) as tokens
           from (
@@ -93,18 +93,21 @@ extension Statement {
               where b.last_device_id - b.first_device_id < 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id between b.first_device_id and b.last_device_id and d.active
                 and (m.user_key is null or d.user_key = m.user_key)
+                and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
               select d.id, d.token
               from pushq.device d
               where b.last_device_id - b.first_device_id >= 5 * t.recipient_count and m.push_type <> 'liveactivity'
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (m.user_key is null or d.user_key = m.user_key)
+                and (d.kind is null or d.kind = m.kind or d.registered_at is null)
               union all
               select d.id, d.token
               from pushq.device d
               where m.push_type = 'liveactivity' and not m.is_broadcast
                 and d.queue_id = t.queue_id and d.id = any (b.device_ids) and d.active
                 and (m.user_key is null or d.user_key = m.user_key)
+                and (d.kind is null or d.kind = m.kind or d.registered_at is null)
                 and not exists (
                   select
                   from pushq.newest_update n

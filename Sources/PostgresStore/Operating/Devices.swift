@@ -6,9 +6,12 @@ extension Statement {
     static let devices = Statement(
         "devices",
         #"""
-        select d.id, d.token, d.user_key, d.active, d.registered_at,
-               d.inactive_since, d.inactive_reason, d.reactivated_at
+        select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
+               d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
+               coalesce(p.tags, '{}') as tags, nullif(p.attributes, '{}')::text as attributes, p.first_seen_at,
+               greatest(d.registered_at, p.seen_at) as seen_at
         from pushq.device d
+        left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
         where d.queue_id = pushq.queue_id($queue) and d.id > $last
           and ($user_key::text is null or d.user_key = $user_key) and (d.active or $inactive)
         order by d.id
@@ -18,9 +21,12 @@ extension Statement {
     static let device = Statement(
         "device",
         #"""
-        select d.id, d.token, d.user_key, d.active, d.registered_at,
-               d.inactive_since, d.inactive_reason, d.reactivated_at
+        select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
+               d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
+               coalesce(p.tags, '{}') as tags, nullif(p.attributes, '{}')::text as attributes, p.first_seen_at,
+               greatest(d.registered_at, p.seen_at) as seen_at
         from pushq.device d
+        left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
         where d.queue_id = pushq.queue_id($queue) and d.token = $token
         """#)
 
@@ -33,6 +39,8 @@ package struct Device: Sendable {
     package let id: Int64
     package let token: DeviceToken
     package let userKey: String?
+    /// What the token is for; nil if nobody has said it, which makes it one for alerts.
+    package let kind: String?
     package let isActive: Bool
     /// When its app last reported the token; nil if it never has: it was imported, or a send named it first.
     package let registeredAt: Date?
@@ -42,6 +50,7 @@ package struct Device: Sendable {
     package let inactiveSince: Date?
     /// Why APNs' answer made it inactive; nil if it is active, or was deactivated by hand.
     package let inactiveReason: Reason?
+    package let profile: DeviceProfile
 }
 
 /// What came of an order about one device.
@@ -87,9 +96,27 @@ extension Device {
     fileprivate init?(_ row: Row) {
         guard let token = try? DeviceToken(bytes: row.bytes("token")) else { return nil }
         self.init(
-            id: row.int8("id"), token: token, userKey: row.optionalText("user_key"), isActive: row.bool("active"),
+            id: row.int8("id"), token: token, userKey: row.optionalText("user_key"),
+            kind: row.optionalText("kind"), isActive: row.bool("active"),
             registeredAt: row.optionalTime("registered_at"), reactivatedAt: row.optionalTime("reactivated_at"),
             inactiveSince: row.optionalTime("inactive_since"),
-            inactiveReason: row.optionalInt2("inactive_reason").map { Reason(code: UInt8(truncatingIfNeeded: $0)) })
+            inactiveReason: row.optionalInt2("inactive_reason").map { Reason(code: UInt8(truncatingIfNeeded: $0)) },
+            profile: DeviceProfile(row))
+    }
+}
+
+extension DeviceProfile {
+    fileprivate init(_ row: Row) {
+        self.init()
+        installation = row.optionalText("installation")
+        activityType = row.optionalText("activity_type")
+        activity = row.optionalText("activity")
+        locale = row.optionalText("locale")
+        timeZone = row.optionalText("time_zone")
+        appVersion = row.optionalText("app_version")
+        tags = row.textArray("tags")
+        attributes = row.optionalText("attributes")
+        firstSeenAt = row.optionalTime("first_seen_at")
+        seenAt = row.optionalTime("seen_at")
     }
 }

@@ -7,7 +7,9 @@ extension Statement {
         "preview_campaign",
         #"""
         select recipients, inactive, unknown, credential, credential_expires_at, rate, speed, problems
-        from pushq.preview_campaign($queue, $key, push_type => $push_type)
+        from pushq.preview_campaign(
+          $queue, $key, push_type => case pushq.message_kind($push_type, $payload::text::json)
+                                     when 'liveactivity-start' then 'liveactivity-start' else $push_type end)
         """#)
 
     static let previewListCampaign = Statement(
@@ -47,7 +49,8 @@ extension PostgresConnection {
             "queue": .queue(queue), "key": .text(key), "push_type": .text(message.pushType.rawValue),
         ]
         guard let file else {
-            return CampaignPreview(try await execute(.previewCampaign, parameters, within: Self.fileLimit).one())
+            let all = parameters + ["payload": .text(message.payload)]
+            return CampaignPreview(try await execute(.previewCampaign, all, within: Self.fileLimit).one())
         }
         var preview: CampaignPreview?
         do {

@@ -1,7 +1,12 @@
 package import QueueCore
 
 extension Statement {
-    static let newList = Statement("new_list", "select pushq.new_list($queue, $push_type)")
+    static let newList = Statement(
+        "new_list",
+        #"""
+        select pushq.new_list($queue, case pushq.message_kind($push_type, $payload::text::json)
+                                      when 'liveactivity-start' then 'liveactivity-start' else $push_type end)
+        """#)
 
     static let addStageToList = Statement(
         "add_stage_to_list",
@@ -24,7 +29,9 @@ extension PostgresConnection {
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
         limits: CampaignLimits = CampaignLimits(), progress: (Int) -> Void
     ) async throws -> Int64 {
-        let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
+        let parameters: Parameters = [
+            "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
+        ]
         let list = try await execute(.newList, parameters).one().int8("new_list")
         var reader = DeviceFileReader(file: file.name)
         var isComplete = false

@@ -3,7 +3,13 @@ package import QueueCore
 extension Statement {
     static let registerDevice = Statement("register_device", "select pushq.register_device($queue, $token)")
     static let registerDeviceOfUser = Statement(
-        "register_device_of_user", "select pushq.register_device($queue, $token, $user_key)")
+        "register_device_of_user",
+        #"""
+        select pushq.register_device(
+          $queue, $token, $user_key, $kind, $locale, $time_zone, $app_version,
+          case when $says_tags then $tags::text[] end, $attributes::text::jsonb, $installation, $activity_type,
+          $activity, $keep_user)
+        """#)
     static let forgetDevice = Statement("forget_device", "select known, sends from pushq.forget_device($queue, $token)")
 }
 
@@ -16,12 +22,23 @@ extension PostgresConnection {
     }
 
     /// The same, and says whose it is: nil for nobody's.
+    /// - Parameters:
+    ///   - keepsUser: a known device keeps its user, whatever `userKey` says.
+    ///   - kind: what the token is for; nil: the app does not say.
+    ///   - profile: what else the app says. Of nil parts what is known stays, and what is empty removes it.
     package func registerDevice(
-        _ token: DeviceToken, userKey: String?, inQueue queue: QueueName
+        _ token: DeviceToken, userKey: String?, keepsUser: Bool = false, kind: String? = nil,
+        profile: DeviceProfile = DeviceProfile(), inQueue queue: QueueName
     ) async throws(PostgresError) -> Int64 {
-        let rows = try await execute(
-            .registerDeviceOfUser, ["queue": .queue(queue), "token": .text(token.hex), "user_key": .text(userKey)])
-        return try rows.one().int8("register_device")
+        let parameters: Parameters = [
+            "queue": .queue(queue), "token": .text(token.hex), "user_key": .text(userKey), "kind": .text(kind),
+            "locale": .text(profile.locale), "time_zone": .text(profile.timeZone),
+            "app_version": .text(profile.appVersion), "says_tags": .bool(profile.tags != nil),
+            "tags": .textArray(profile.tags ?? []), "attributes": .text(profile.attributes),
+            "installation": .text(profile.installation), "activity_type": .text(profile.activityType),
+            "activity": .text(profile.activity), "keep_user": .bool(keepsUser),
+        ]
+        return try await execute(.registerDeviceOfUser, parameters).one().int8("register_device")
     }
 
     /// Erases a device with what history says of it, which may take minutes. Returns how many sends went with it; nil

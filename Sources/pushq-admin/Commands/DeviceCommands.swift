@@ -12,9 +12,15 @@ enum DeviceCommands {
     struct Register: Command {
         static let name = "register"
         static let summary = "Registers a device token, as if its app reported it."
+        static let discussion = """
+            Options that are not there leave what is known of the device; an empty text, such as --locale "", removes \
+            it. With --installation, the device takes the place of the installation's older token of the same kind, \
+            which is deactivated.
+            """
         static let examples = [
             "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --user-key 4711",
             "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --no-user",
+            "device register acme/com.acme.shop/production \(DeviceChanges.exampleToken) --kind voip --locale de-AT",
         ]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -22,19 +28,43 @@ enum DeviceCommands {
         @Option("Your key for the user of the device. Without it, a known device keeps its user.", "KEY")
         var userKey: String?
         @Flag("The device belongs to no user.") var noUser
+        @Option("What the token is for: alert, voip, liveactivity, liveactivity-start, location, …", "KIND")
+        var kind: String?
+        @Option("The language of the app, such as de or de-AT.", "LOCALE") var locale: String?
+        @Option("The time zone, such as Europe/Vienna.", "ZONE") var timeZone: String?
+        @Option("The version of the app, such as 4.12.1.", "VERSION") var appVersion: String?
+        @Option("A tag. These take the place of the tags that are known.", "TAG") var tag: [String]
+        @Option("A JSON object of texts, numbers and booleans, in the place of those that are known.", "JSON")
+        var attributes: String?
+        @Option("What the app calls itself on the device.", "ID") var installation: String?
+        @Option("Of a token for Live Activities: the name of its attributes.", "NAME") var activityType: String?
+        @Option("Of an update token: the Live Activity.", "ID") var activity: String?
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             guard userKey == nil || !noUser else {
                 throw UsageError("--user-key and --no-user cannot be used together")
             }
-            let (queue, saysWhose) = (queue, userKey != nil || noUser)
+            let (queue, keepsUser) = (queue, userKey == nil && !noUser)
             let id = try await database.session { store in
-                if saysWhose { return try await store.registerDevice(token, userKey: userKey, inQueue: queue) }
-                return try await store.registerDevice(token, inQueue: queue)
+                try await store.registerDevice(
+                    token, userKey: userKey, keepsUser: keepsUser, kind: kind, profile: profile, inQueue: queue)
             }
             console.show(
                 "registered as device \(id)", json: ["queue": .string("\(queue)"), "device": .integer(Int(id))])
+        }
+
+        private var profile: DeviceProfile {
+            var profile = DeviceProfile()
+            profile.installation = installation
+            profile.activityType = activityType
+            profile.activity = activity
+            profile.locale = locale
+            profile.timeZone = timeZone
+            profile.appVersion = appVersion
+            profile.tags = tag.isEmpty ? nil : tag.filter { !$0.isEmpty }
+            profile.attributes = attributes.map { $0.isEmpty ? "{}" : $0 }
+            return profile
         }
     }
 
@@ -62,6 +92,7 @@ enum DeviceCommands {
                     Column("device") { .text("\($0.id)") },
                     Column("token") { .text($0.token.redacted) },
                     Column("user_key") { .text($0.userKey) },
+                    Column("kind") { .text($0.kind ?? "alert") },
                     Column("active") { .yes($0.isActive) },
                     Column("registered_at") { .time($0.registeredAt) },
                     Column("inactive_since") { .time($0.inactiveSince) },
@@ -85,10 +116,17 @@ enum DeviceCommands {
             guard let device = found else { throw Failure.noDevice(token, inQueue: queue) }
             console.show([
                 ("device", .text("\(device.id)")), ("token", .text(device.token.hex)),
-                ("user_key", .text(device.userKey)),
+                ("user_key", .text(device.userKey)), ("kind", .text(device.kind ?? "alert")),
                 ("active", .yes(device.isActive)), ("registered_at", .time(device.registeredAt)),
                 ("reactivated_at", .time(device.reactivatedAt)),
                 ("inactive_since", .time(device.inactiveSince)), ("reason", .text(device.inactiveReason?.text)),
+                ("locale", .text(device.profile.locale)), ("time_zone", .text(device.profile.timeZone)),
+                ("app_version", .text(device.profile.appVersion)),
+                ("tags", .text(device.profile.tags.flatMap { $0.isEmpty ? nil : $0.joined(separator: " ") })),
+                ("attributes", .text(device.profile.attributes)),
+                ("installation", .text(device.profile.installation)),
+                ("activity_type", .text(device.profile.activityType)), ("activity", .text(device.profile.activity)),
+                ("first_seen_at", .time(device.profile.firstSeenAt)), ("seen_at", .time(device.profile.seenAt)),
             ])
         }
     }

@@ -2,6 +2,7 @@ import PostgresStore
 import QueueCore
 import TestSupport
 import Testing
+import Transport
 
 /// A push type with a topic of its own has tokens of its own: they are no address for an alert.
 @Suite(.timeLimit(.minutes(5))) struct `A token of another kind` {
@@ -29,8 +30,7 @@ import Testing
                 select pushq.send('\(Self.name)', \(Self.update), tokens => array['a3', 'a1']);
                 """)
             #expect(try await audience(queue) == ["a1"])
-            // Of a push type with a topic of its own the audience is who has tokens for it, or may have.
-            #expect(try await audience(queue, key: "voip", options: ", push_type => 'voip'") == ["a1", "a2"])
+            #expect(try await audience(queue, key: "voip", options: ", push_type => 'voip'") == ["a2"])
         }
     }
 
@@ -71,6 +71,80 @@ import Testing
                 try await queue.run("select pushq.new_list('\(Self.name)', 'voice')")
             } throws: { error in
                 "\(error)".contains("push type “voice” is unknown")
+            }
+        }
+    }
+
+    /// Whom jobs of the normal lane reach, by token, and how many recipients they have.
+    private func sent(_ queue: QueueFixture) async throws -> (reached: Set<String>, of: Int) {
+        let jobs = try await queue.claim(100, lane: .normal)
+        let reached = jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map(hex)
+        return (Set(reached), jobs.map(\.deviceIDs.count).reduce(0, +))
+    }
+
+    @Test func `that its app has registered gets no push of another type, whoever names it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a1', 'ann', kind => 'alert');
+                select pushq.register_device('\(Self.name)', 'a2', 'ann', kind => 'voip');
+                select pushq.send('\(Self.name)', \(Self.alert), array['a1', 'a2']);
+                """)
+            #expect(try await sent(queue) == (reached: ["a1"], of: 2))
+            try await queue.run(
+                "select pushq.send('\(Self.name)', '{\"aps\":{}}', array['a1', 'a2'], push_type => 'voip')")
+            #expect(try await sent(queue) == (reached: ["a2"], of: 2))
+            try await queue.run("select pushq.send('\(Self.name)', \(Self.alert), user_key => 'ann')")
+            #expect(try await sent(queue) == (reached: ["a1"], of: 1))
+            try await queue.run(
+                "select pushq.send('\(Self.name)', '{\"aps\":{}}', user_key => 'ann', push_type => 'voip')")
+            #expect(try await sent(queue) == (reached: ["a2"], of: 1))
+            #expect(try await audience(queue, options: ", tokens => array['a1', 'a2']") == ["a1"])
+        }
+    }
+
+    @Test func `of a Live Activity is for starting one, or for updates of one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let start = #"""
+                {"aps":{"timestamp":1,"event":"start","attributes-type":"Ride","attributes":{},"content-state":{},\#
+                "alert":{"title":"x"}}}
+                """#
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'a1', 'ann', kind => 'liveactivity-start', activity_type => 'Ride');
+                select pushq.register_device('\(Self.name)', 'a2', 'ann', kind => 'liveactivity', activity_type => 'Ride', activity => '7');
+                select pushq.register_device('\(Self.name)', 'a3', 'ann');
+                select pushq.send('\(Self.name)', '\(start)', user_key => 'ann', push_type => 'liveactivity');
+                """)
+            #expect(try await sent(queue) == (reached: ["a1"], of: 1))
+            try await queue.run("select pushq.send('\(Self.name)', \(Self.update), user_key => 'ann')")
+            #expect(try await sent(queue) == (reached: ["a2"], of: 1))
+            // A list is for the one or the other as well.
+            var message = MessageDraft(payload: start)
+            message.pushType = .liveactivity
+            _ = try await queue.connection.startCampaign(
+                message, toDevicesIn: DeviceFile(name: "tokens", next: lines("a1\na2\na4\n")), key: "list",
+                inQueue: Self.name
+            ) { _ in }
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign where key = 'list'")))
+            let jobs = try await queue.claim()
+            let reached = jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map(hex)
+            #expect(Set(reached) == ["a1", "a4"])
+            #expect(
+                try await queue.connection.device(DeviceToken(hex: "a4"), inQueue: Self.name)?.kind
+                    == "liveactivity-start")
+        }
+    }
+
+    /// What reads a text once.
+    private func lines(_ text: String) -> @Sendable () -> [UInt8]? {
+        let rest = Locked<[UInt8]?>(Array(text.utf8))
+        return {
+            rest.withLock { rest in
+                defer { rest = nil }
+                return rest
             }
         }
     }

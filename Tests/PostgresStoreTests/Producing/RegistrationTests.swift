@@ -55,6 +55,193 @@ import Testing
     }
 }
 
+@Suite(.timeLimit(.minutes(5))) struct `What an app says of its device` {
+    private static let name = QueueFixture.name
+    private static let all = """
+        locale => 'de_AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['vip', 'beta', 'vip'], \
+        attributes => '{"plan": "pro", "visits": 7, "trial": false}', installation => 'i1'
+        """
+
+    private func register(_ token: String, _ said: String, user: String? = "ann", in queue: QueueFixture) async throws {
+        let user = user.map { "'\($0)'" } ?? "null"
+        try await queue.run("select pushq.register_device('\(Self.name)', '\(token)', \(user), \(said))")
+    }
+
+    private func device(_ token: String, in queue: QueueFixture) async throws -> Device {
+        try #require(try await queue.connection.device(DeviceToken(hex: token), inQueue: Self.name))
+    }
+
+    /// Changes with each version of the rows of a device.
+    private func versions(_ queue: QueueFixture) async throws -> String {
+        try await queue.connection.execute(
+            Statement(
+                "versions",
+                "select concat(d.ctid, p.ctid) as versions from pushq.device d join pushq.profile p on p.device_id = d.id"
+            )
+        ).one().text("versions")
+    }
+
+    @Test func `is kept in one form, and shown with it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            let profile = try await device("aa", in: queue).profile
+            #expect(profile.locale == "de-AT")
+            #expect(profile.timeZone == "Europe/Vienna")
+            #expect(profile.appVersion == "4.12.1")
+            #expect(profile.tags == ["beta", "vip"])
+            #expect(profile.attributes == #"{"plan": "pro", "trial": false, "visits": 7}"#)
+            #expect(profile.installation == "i1")
+            #expect(profile.firstSeenAt != nil && profile.seenAt != nil)
+        }
+    }
+
+    @Test func `writes nothing if it is as before, but for the time after six hours`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            let before = try await versions(queue)
+            try await register("aa", Self.all, in: queue)
+            try await register("aa", "installation => 'i1'", in: queue)
+            #expect(try await versions(queue) == before)
+            try await queue.run("update pushq.device set registered_at = now() - interval '7 hours'")
+            try await register("aa", Self.all, in: queue)
+            #expect(
+                try await queue.number(
+                    "select count(*) from pushq.device where registered_at > now() - interval '1 hour'") == 1)
+            for change in ["locale => 'de'", "tags => '{}'", #"attributes => '{"plan": "team"}'"#, "kind => 'voip'"] {
+                let before = try await versions(queue)
+                try await register("aa", "\(change), installation => 'i1'", in: queue)
+                #expect(try await versions(queue) != before, "\(change)")
+            }
+            // It is a new installation for all that is known, so the time counts.
+            let last = try await versions(queue)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa')")
+            #expect(try await versions(queue) != last)
+        }
+    }
+
+    @Test func `brings an inactive device back, however short the time`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            try await queue.run("select pushq.set_device('\(Self.name)', 'aa', false)")
+            try await register("aa", Self.all, in: queue)
+            #expect(try await device("aa", in: queue).isActive)
+        }
+    }
+
+    @Test func `stays where nothing is said of it, and goes where what is said is empty`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            try await register("aa", "app_version => '5'", in: queue)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa')")
+            var profile = try await device("aa", in: queue).profile
+            #expect(profile.locale == "de-AT" && profile.tags == ["beta", "vip"] && profile.appVersion == "5")
+            try await register("aa", "locale => '', tags => '{}', attributes => '{}', time_zone => ''", in: queue)
+            profile = try await device("aa", in: queue).profile
+            #expect(profile.locale == nil && profile.tags == [] && profile.attributes == nil && profile.timeZone == nil)
+            #expect(profile.installation == "i1")
+        }
+    }
+
+    @Test func `of another user is not this one's`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            // Before somebody logs in, it is that person's all the same.
+            try await register("aa", Self.all, user: nil, in: queue)
+            try await register("aa", "installation => 'i1'", user: "ann", in: queue)
+            #expect(try await device("aa", in: queue).profile.tags == ["beta", "vip"])
+            try await register("aa", "tags => array['new'], installation => 'i1'", user: "bob", in: queue)
+            let bobs = try await device("aa", in: queue).profile
+            #expect(bobs.tags == ["new"] && bobs.attributes == nil && bobs.locale == "de-AT")
+            try await queue.run("select pushq.unregister_device('\(Self.name)', 'aa')")
+            #expect(try await device("aa", in: queue).profile.tags == [])
+        }
+    }
+
+    @Test func `moves to a newer token of the installation, and the older one gets nothing more`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", Self.all, in: queue)
+            try await register("ab", "kind => 'voip', installation => 'i1'", in: queue)
+            try await queue.run(
+                """
+                select pushq.register_device('\(Self.name)', 'bb', null, installation => 'i1', keep_user => true)
+                """)
+            let (older, newer) = (try await device("aa", in: queue), try await device("bb", in: queue))
+            #expect(!older.isActive && older.userKey == nil && older.profile.tags == [])
+            #expect(newer.isActive && newer.userKey == "ann" && newer.profile.tags == ["beta", "vip"])
+            #expect(try await device("ab", in: queue).isActive, "of another kind")
+            // A phone that was restored may come back to it.
+            try await register("aa", "installation => 'i1'", in: queue)
+            #expect(try await device("aa", in: queue).isActive)
+            #expect(try await !device("bb", in: queue).isActive)
+        }
+    }
+
+    @Test func `leaves one token of an installation that reports two at the same moment`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            let other = try await database.connect()
+            try await register("aa", "installation => 'i1'", in: queue)
+            try await queue.run("begin")
+            try await register("bb", "installation => 'i1'", in: queue)
+            let second = Task {
+                _ = actor  // where the connection lives
+                try await other.runScript(
+                    "select pushq.register_device('\(Self.name)', 'cc', 'ann', installation => 'i1')")
+            }
+            let watcher = try await database.connect()
+            try await eventually("the second waits") {
+                try await watcher.execute(
+                    Statement(
+                        "waiting",
+                        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()")
+                ).count > 0
+            }
+            try await queue.run("commit")
+            try await second.value
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 1)
+            #expect(try await device("cc", in: queue).isActive)
+        }
+    }
+
+    @Test(arguments: [
+        ("locale => 'german!'", "the locale “german!” is not a language tag: use one such as de or de-AT"),
+        ("time_zone => 'Europe/Berlim'", "the time zone “Europe/Berlim” is unknown: use a name of the IANA database"),
+        ("time_zone => 'CEST-2'", "the time zone “CEST-2” is unknown"),
+        ("time_zone => 'Europe/Berlin5'", "the time zone “Europe/Berlin5” is unknown"),
+        ("app_version => '4.x'", "the app version “4.x” is not numbers with dots: use one such as 4.12.1"),
+        ("tags => array['']", "a tag has 1 to 100 bytes"),
+        ("tags => array['a', null]", "the tags are not a list of texts"),
+        ("attributes => '[1]'", "the attributes are not a JSON object"),
+        (#"attributes => '{"a": {"b": 1}}'"#, "the attribute “a” is not a text, a number, true or false"),
+        (#"attributes => '{"a": null}'"#, "the attribute “a” is not a text, a number, true or false"),
+        ("kind => 'voice'", "the kind “voice” is unknown: use alert, voip,"),
+    ])
+    func `is refused in one line where it is wrong`(said: String, problem: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            await #expect {
+                try await register("aa", said, in: queue)
+            } throws: { error in
+                "\(error)".contains(problem)
+            }
+        }
+    }
+
+    @Test(arguments: ["UTC", "Asia/Kathmandu", "America/Argentina/Ushuaia", "America/Port-au-Prince", "Etc/GMT+12"])
+    func `may be any zone of the database`(zone: String) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register("aa", "time_zone => '\(zone)'", in: queue)
+            #expect(try await device("aa", in: queue).profile.timeZone == zone)
+        }
+    }
+}
+
 @Suite(.timeLimit(.minutes(5))) struct `Forgetting a device` {
     private static let name = QueueFixture.name
 
@@ -71,6 +258,7 @@ import Testing
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
             for tokens in ["aa", "bb", "aa,bb"] { try await send(tokens, in: queue) }
+            try await queue.run("select pushq.register_device('\(Self.name)', 'aa', 'ann', locale => 'de')")
             // One send has ended, so that there is history of it.
             let job = try #require(try await queue.claim(1, lane: .normal).first)
             _ = try await queue.worker.endJobs(
@@ -89,7 +277,7 @@ import Testing
             #expect(try await queue.number("select count(*) from pushq.message") == 2)
             #expect(try await queue.number("select count(*) from pushq.send_key where key = 'aa'") == 0)
             #expect(try await forget("bb", in: queue) == 2)
-            for table in ["device", "message", "body", "job", "send_key"] {
+            for table in ["device", "profile", "message", "body", "job", "send_key"] {
                 #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
             }
         }

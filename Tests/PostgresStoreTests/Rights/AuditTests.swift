@@ -12,7 +12,7 @@ import Transport
     private static let data: Set<String> = [
         "audit", "body", "call", "campaign_tally", "cancelled", "channel", "device", "duty", "empty_send", "fan_out",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "list", "list_member", "message",
-        "migration", "newest_update", "provider_token", "removed_queue", "result", "send_key", "sleeper",
+        "migration", "newest_update", "profile", "provider_token", "removed_queue", "result", "send_key", "sleeper",
         "stuck_job", "tenant_usage", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.

@@ -112,7 +112,8 @@ struct `A login of one tenant` {
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
         "broadcast_problem", "caller", "check_key", "content", "device_kind", "has_readable_escapes", "members_problem",
-        "message_problem", "nesting", "payload_json", "payload_kind", "payload_problem", "push_type_problem",
+        "message_kind", "message_problem", "nesting", "payload_json", "payload_kind", "payload_problem",
+        "push_type_problem",
         "repetition",
         "set_digest", "token", "unknown_push_type", "value_problem",
     ]
@@ -198,6 +199,9 @@ struct `A login of one tenant` {
             Probe(function: "cancel_job", query: "pushq.cancel_job('QUEUE', \(job))"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)')"),
             Probe(function: "register_device", query: "pushq.register_device('QUEUE', '\(token)', 'anna')"),
+            Probe(
+                function: "register_device",
+                query: "pushq.register_device('QUEUE', 'b9', 'anna', locale => 'de', installation => 'i1')"),
             Probe(function: "unregister_device", query: "pushq.unregister_device('QUEUE', '\(token)')"),
             Probe(function: "set_device", query: "pushq.set_device('QUEUE', '\(token)', false)"),
             Probe(function: "forget_device", query: "pushq.forget_device('QUEUE', '\(token)')"),

@@ -59,6 +59,8 @@ import Transport
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at finished key max_rate \
         paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
+        profile: activity activity_type app_version attributes device_id first_seen_at installation locale queue_id \
+        seen_at tags time_zone
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
@@ -71,8 +73,8 @@ import Transport
         "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
         "fan_out_step", "find_recipients", "fit_plans", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
-        "move_scheduled",
-        "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede", "take_permits", "tell",
+        "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede",
+        "take_permits", "tell",
         "tenants_to_count", "today", "wake", "why_nobody",
     ]
 

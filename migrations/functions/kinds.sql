@@ -1,0 +1,19 @@
+-- What tokens are for.
+
+-- The kind of token that a message is for. To start a Live Activity needs a token of its own.
+create or replace function pushq.message_kind(push_type text, payload json) returns text
+language sql immutable parallel safe as $$
+  select case when push_type = 'liveactivity' and payload #>> '{aps,event}' = 'start' then 'liveactivity-start'
+              else coalesce(pushq.device_kind(push_type), 'alert') end
+$$;
+
+-- What is wrong with the name of a kind, or null.
+create or replace function pushq.kind_problem(kind text) returns text
+language plpgsql stable as $$
+begin
+  if kind is null or kind in ('alert', 'liveactivity-start') or pushq.device_kind(kind) is not null then
+    return null;
+  end if;
+  return format('the kind “%s” is unknown: use alert, voip, complication, fileprovider, liveactivity (its update '
+                'tokens), liveactivity-start, location, pushtotalk, widgets or controls', left(kind, 40));
+end $$;

@@ -1,0 +1,125 @@
+-- What is known of a device beside its token (`pushq.profile`).
+
+-- A locale as it is stored: with hyphens, language small, script capitalised, region in capitals (RFC 5646 §2.1.1).
+-- Apple's APIs write de_AT.
+create or replace function pushq.plain_locale(locale text) returns text
+language plpgsql stable as $$
+begin
+  if locale ~ '^([a-z]{2,3}(-[A-Z]{2})?)?$' or locale is null then
+    return locale;
+  end if;
+  return (
+    select string_agg(case when n = 1 then lower(part)
+                           when length(part) = 4 and part ~ '^[A-Za-z]+$' then initcap(part)
+                           when length(part) = 2 then upper(part)
+                           else lower(part) end, '-' order by n)
+    from unnest(string_to_array(replace(locale, '_', '-'), '-')) with ordinality s(part, n));
+end $$;
+
+-- Tags as they are stored: ascending, each once.
+create or replace function pushq.set_of(tags text[]) returns text[]
+language plpgsql stable as $$
+begin
+  if tags is null or tags = '{}' then
+    return tags;
+  end if;
+  return (select array_agg(distinct tag collate "C" order by tag collate "C") from unnest(tags) tag);
+end $$;
+
+-- What is wrong with a time zone, or null. An abbreviation such as CET does not know when clocks change where the
+-- device is.
+create or replace function pushq.time_zone_problem(time_zone text) returns text
+language plpgsql stable as $$
+begin
+  if time_zone is null or time_zone in ('', 'UTC') then
+    return null;
+  end if;
+  -- Without digits: PostgreSQL would read them as the rule of a zone of that name.
+  if time_zone ~ '^(GMT|Etc/[A-Za-z]+|Etc/GMT[+-][0-9]{1,2})$'
+    or time_zone ~ ('^(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Europe|Indian|Pacific)'
+      '(/[A-Za-z_-]+){1,2}$') then
+    perform timestamptz 'epoch' at time zone time_zone;
+    return null;
+  end if;
+  return format('the time zone “%s” is unknown: use a name of the IANA database, such as Europe/Berlin',
+                left(time_zone, 60));
+exception when invalid_parameter_value then
+  return format('the time zone “%s” is unknown: use a name of the IANA database, such as Europe/Berlin',
+                left(time_zone, 60));
+end $$;
+
+-- What is wrong with tags, or null.
+create or replace function pushq.tags_problem(tags text[]) returns text
+language plpgsql stable as $$
+begin
+  if array_ndims(tags) > 1 or array_position(tags, null) is not null then
+    return 'the tags are not a list of texts';
+  elsif cardinality(tags) > 100 then
+    return format('there are %s tags: use at most 100', cardinality(tags));
+  elsif exists (select from unnest(tags) tag where octet_length(tag) not between 1 and 100) then
+    return 'a tag has 1 to 100 bytes';
+  end if;
+  return null;
+end $$;
+
+-- What is wrong with attributes, or null.
+create or replace function pushq.attributes_problem(attributes jsonb) returns text
+language plpgsql stable as $$
+declare
+  wrong text;
+begin
+  if attributes is null or attributes = '{}' then
+    return null;
+  elsif jsonb_typeof(attributes) <> 'object' then
+    return 'the attributes are not a JSON object';
+  elsif octet_length(attributes::text) > 8192 then
+    return format('the attributes have %s bytes: use at most 8192', octet_length(attributes::text));
+  end if;
+  select key into wrong
+  from jsonb_each(attributes)
+  where jsonb_typeof(value) not in ('string', 'number', 'boolean')
+  order by key
+  limit 1;
+  if found then
+    return format('the attribute “%s” is not a text, a number, true or false', left(wrong, 40));
+  end if;
+  select key into wrong from jsonb_object_keys(attributes) key where octet_length(key) not between 1 and 100 limit 1;
+  if found then
+    return format('the name of the attribute “%s” does not have 1 to 100 bytes', left(wrong, 40));
+  end if;
+  return null;
+end $$;
+
+-- What is wrong with what an app or a file says of a device, in one line with what to do about it, or null.
+create or replace function pushq.profile_problem(said pushq.profile) returns text
+language plpgsql stable as $$
+begin
+  if said.locale !~ '^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$' or octet_length(said.locale) > 35 then
+    return format('the locale “%s” is not a language tag: use one such as de or de-AT', left(said.locale, 40));
+  elsif said.app_version !~ '^([0-9]{1,9}([.][0-9]{1,9}){0,7})?$' then
+    return format('the app version “%s” is not numbers with dots: use one such as 4.12.1', left(said.app_version, 40));
+  elsif octet_length(said.installation) > 200 then
+    return 'the installation has more than 200 bytes';
+  elsif octet_length(said.activity_type) > 200 or octet_length(said.activity) > 200 then
+    return 'activity and activity_type have at most 200 bytes';
+  end if;
+  return coalesce(pushq.time_zone_problem(said.time_zone), pushq.tags_problem(said.tags),
+                  pushq.attributes_problem(said.attributes));
+end $$;
+
+-- What is known after somebody has said something: null leaves what was known, and what is empty removes it. With
+-- `forgets`, tags and attributes from before are not kept.
+create or replace function pushq.merge_profiles(had pushq.profile, said pushq.profile, forgets boolean)
+returns pushq.profile
+language plpgsql stable as $$
+begin
+  had.installation := nullif(coalesce(said.installation, had.installation), '');
+  had.activity_type := nullif(coalesce(said.activity_type, had.activity_type), '');
+  had.activity := nullif(coalesce(said.activity, had.activity), '');
+  had.locale := nullif(coalesce(said.locale, had.locale), '');
+  had.time_zone := nullif(coalesce(said.time_zone, had.time_zone), '');
+  had.app_version := nullif(coalesce(said.app_version, had.app_version), '');
+  had.tags := coalesce(said.tags, case when not forgets then had.tags end, '{}');
+  had.attributes := coalesce(said.attributes, case when not forgets then had.attributes end, '{}');
+  return had;
+end $$;
