@@ -32,6 +32,26 @@ package struct CopyRows {
         bytes.append(contentsOf: text.utf8)
     }
 
+    /// A `text[]` of one dimension, or of none if it is empty.
+    package mutating func add(_ texts: [String]) {
+        let bytes = texts.reduce(0) { $0 + 4 + $1.utf8.count }
+        write(Int32(texts.isEmpty ? 12 : 20 + bytes))
+        write(Int32(texts.isEmpty ? 0 : 1))
+        write(0 as Int32)  // no nulls
+        write(TypeID.text)
+        guard !texts.isEmpty else { return }
+        write(Int32(texts.count))
+        write(1 as Int32)  // the first index
+        for text in texts { add(text) }
+    }
+
+    /// A `jsonb`, which has a version before its text.
+    package mutating func add(json: String) {
+        write(Int32(1 + json.utf8.count))
+        bytes.append(1)
+        bytes.append(contentsOf: json.utf8)
+    }
+
     /// A `bytea`.
     package mutating func add(_ value: Span<UInt8>) {
         write(Int32(value.count))

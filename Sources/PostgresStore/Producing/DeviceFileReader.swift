@@ -1,19 +1,26 @@
 import QueueCore
 
-/// Reads devices from a CSV with a header, or from bare tokens, one a line. Its columns are `token`, and `user_key` and
-/// `active` if they are there; they are divided by commas, semicolons or tabs.
+/// Reads devices from a CSV with a header, from NDJSON, or from bare tokens, one a line. The columns of a CSV, and the
+/// members of an object, are those of ``DeviceColumn``; columns are divided by commas, semicolons or tabs.
 ///
-/// Bytes in, rows for COPY out: `token bytea, user_key text, active boolean`. A million devices pass in a fraction of a
-/// second, since nothing is allocated for a line unless it has several columns.
+/// Bytes in, rows for COPY out, with the number of the line: see `makeDeviceStage`. A million tokens pass in a fraction
+/// of a second, since nothing is allocated for a line unless it has several columns.
 package struct DeviceFileReader: Sendable {
     /// Devices read so far.
     package private(set) var deviceCount = 0
     /// Lines among them whose column `active` says that the device is not: an export of all devices has them.
     package private(set) var inactiveCount = 0
+    /// Lines among them that say more than token, user and whether it is active.
+    private(set) var profileCount = 0
+    /// Lines that were refused, if the reader goes on behind them.
+    private(set) var refusedCount = 0
+    /// The first of them.
+    private(set) var refusals: [DeviceFileError] = []
 
     private let file: String
+    private let goesOn: Bool
     private var line = 0
-    private var columns: Columns?
+    private var form: Form?
     private var separator = UInt8(ascii: ",")
     /// The beginning of a line whose end has not come yet.
     private var rest: [UInt8] = []
@@ -23,21 +30,24 @@ package struct DeviceFileReader: Sendable {
     /// Longer lines are no devices: the bound keeps a file without newlines out of memory.
     private static let longestLine = 64 * 1024
 
-    /// Which field of a line is what.
-    private struct Columns {
-        var token: Int
-        var userKey: Int?
-        var active: Int?
-        var count: Int
+    /// Lines that are refused are told up to this number, and counted beyond.
+    static let toldRefusals = 100
+
+    /// What the first line has shown that the lines are.
+    private enum Form {
+        case tokens
+        case table([DeviceColumn])
+        case objects
     }
 
-    private static let knownColumns = ["token", "user_key", "active"]
     /// As spreadsheets write them, depending on the country.
     private static let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")]
 
     /// A reader of a file of that name, which errors begin with.
-    package init(file: String) {
+    /// - Parameter goesOn: whether a broken line is noted in ``refusals``; else it is an error.
+    package init(file: String, goesOn: Bool = false) {
         self.file = file
+        self.goesOn = goesOn
         token.reserveCapacity(DeviceToken.maximumBytes)
     }
 
@@ -45,12 +55,16 @@ package struct DeviceFileReader: Sendable {
     package mutating func read(_ piece: [UInt8], into rows: inout CopyRows) throws(DeviceFileError) {
         let bytes = rest.isEmpty ? piece : rest + piece
         var start = 0
-        while let end = bytes[start...].firstIndex(of: UInt8(ascii: "\n")) {
+        while let end = endOfLine(in: bytes, from: start) {
             try readLine(bytes[start..<end], into: &rows)
             start = end + 1
         }
         rest = Array(bytes[start...])
-        guard rest.count <= Self.longestLine else { throw problem("the line is longer than 64 KiB", at: line + 1) }
+        guard rest.count <= Self.longestLine else {
+            let isQuoted = !Self.isClosed(rest[...])
+            throw problem(
+                isQuoted ? "a quotation mark is not closed" : "the line is longer than 64 KiB", at: line + 1)
+        }
     }
 
     /// Reads what follows the last newline.
@@ -60,40 +74,70 @@ package struct DeviceFileReader: Sendable {
         if !last.isEmpty { try readLine(last[...], into: &rows) }
     }
 
+    /// The next newline that ends a line; one between quotation marks does not (RFC 4180 §2).
+    private func endOfLine(in bytes: [UInt8], from start: Int) -> Int? {
+        var end = start
+        while let newline = bytes[end...].firstIndex(of: UInt8(ascii: "\n")) {
+            guard case .table = form, !Self.isClosed(bytes[start..<newline]) else { return newline }
+            end = newline + 1
+        }
+        return nil
+    }
+
+    /// Whether every quotation mark has its second one.
+    private static func isClosed(_ text: ArraySlice<UInt8>) -> Bool {
+        var isClosed = true
+        for byte in text where byte == UInt8(ascii: "\"") { isClosed.toggle() }
+        return isClosed
+    }
+
     private mutating func readLine(_ text: ArraySlice<UInt8>, into rows: inout CopyRows) throws(DeviceFileError) {
         line += 1
+        defer { line += text.count { $0 == UInt8(ascii: "\n") } }
         var text = text
         if text.last == UInt8(ascii: "\r") { text.removeLast() }
         // The byte order mark that spreadsheets write.
         if line == 1, text.starts(with: [0xEF, 0xBB, 0xBF]) { text.removeFirst(3) }
         guard !text.isEmpty else { return }
-        if columns == nil, try readHeader(text) { return }
-        guard let columns else { preconditionFailure("a header or a first token sets the columns") }
-        try readDevice(text, columns, into: &rows)
+        if form == nil, try readHeader(text) { return }
+        do throws(DeviceFieldProblem) {
+            try readDevice(text, into: &rows)
+        } catch {
+            let problem = problem(error.text)
+            guard goesOn else { throw problem }
+            refusedCount += 1
+            if refusals.count < Self.toldRefusals { refusals.append(problem) }
+        }
     }
 
-    /// Returns whether the first line is a header, which has a field `token`. If not, there are only tokens.
+    /// Returns whether the first line is a header, which has a field `token`. If not, there are only tokens, or only
+    /// objects.
     private mutating func readHeader(_ text: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
+        guard text.first != UInt8(ascii: "{") else {
+            form = .objects
+            return false
+        }
         separator = Self.separators.first { text.contains($0) } ?? separator
-        let names = try fields(of: text).map { field in
+        guard let fields = QuotedFields.split(text, at: separator) else {
+            throw problem("a quotation mark is not closed")
+        }
+        let names = fields.map { field in
             String(decoding: field, as: UTF8.self).split(separator: " ").joined().lowercased()
         }
-        guard let token = names.firstIndex(of: "token") else {
+        guard names.contains("token") else {
             guard names.count == 1, Suggestion.nearest(to: names[0], among: ["token"]) == nil else {
                 throw problem(Self.missingToken(among: names))
             }
-            columns = Columns(token: 0, userKey: nil, active: nil, count: 1)
+            form = .tokens
             return false
         }
-        if let unknown = names.first(where: { !Self.knownColumns.contains($0) }) {
-            throw problem(Self.unknownColumn(unknown))
+        var columns: [DeviceColumn] = []
+        for name in names {
+            guard let column = DeviceColumn(rawValue: name) else { throw problem(Self.unknown(name, "column")) }
+            guard !columns.contains(column) else { throw problem("the column '\(name)' is there twice") }
+            columns.append(column)
         }
-        if let twice = Self.knownColumns.first(where: { name in names.count { $0 == name } > 1 }) {
-            throw problem("the column '\(twice)' is there twice")
-        }
-        columns = Columns(
-            token: token, userKey: names.firstIndex(of: "user_key"), active: names.firstIndex(of: "active"),
-            count: names.count)
+        form = columns == [.token] ? .tokens : .table(columns)
         return true
     }
 
@@ -102,61 +146,78 @@ package struct DeviceFileReader: Sendable {
         return "there is no column 'token' in the header" + (near.map { "; is '\($0)' meant for it?" } ?? "")
     }
 
-    private static func unknownColumn(_ name: String) -> String {
-        let near = Suggestion.nearest(to: name, among: knownColumns).map { "; did you mean '\($0)'?" } ?? ""
-        return
-            "the column '\(name.prefix(40))' is not known (columns are \(knownColumns.joined(separator: ", ")))\(near)"
+    private static func unknown(_ name: String, _ what: String) -> String {
+        let known = DeviceColumn.allCases.map(\.rawValue)
+        let near = Suggestion.nearest(to: name, among: known).map { "; did you mean '\($0)'?" } ?? ""
+        return "the \(what) '\(name.prefix(40))' is not known (\(what)s are \(known.joined(separator: ", ")))\(near)"
     }
 
     private mutating func readDevice(
-        _ text: ArraySlice<UInt8>, _ columns: Columns, into rows: inout CopyRows
-    ) throws(DeviceFileError) {
-        if columns.count == 1 {
-            deviceCount += 1
-            try readToken(text)
-            rows.startRow(columns: 3)
-            rows.add(token.span)
-            rows.addNull()
-            return rows.add(true)
+        _ text: ArraySlice<UInt8>, into rows: inout CopyRows
+    ) throws(DeviceFieldProblem) {
+        var device = DeviceLine()
+        switch form {
+        case .tokens, nil: try readToken(text)
+        case .table(let columns): try readFields(of: text, columns, into: &device)
+        case .objects: try readObject(text, into: &device)
         }
+        deviceCount += 1
+        if !device.isActive { inactiveCount += 1 }
+        if device.hasProfile { profileCount += 1 }
+        rows.startRow(columns: 1 + DeviceColumn.allCases.count)
+        rows.add(Int64(line))
+        rows.add(token.span)
+        device.add(to: &rows)
+    }
+
+    private mutating func readFields(
+        of text: ArraySlice<UInt8>, _ columns: [DeviceColumn], into device: inout DeviceLine
+    ) throws(DeviceFieldProblem) {
         let fields = try fields(of: text)
         guard fields.count == columns.count else {
-            throw problem("the line has \(fields.count) fields, and the header has \(columns.count)")
+            throw DeviceFieldProblem("the line has \(fields.count) fields, and the header has \(columns.count)")
         }
-        try readToken(fields[columns.token])
-        let isActive =
-            try columns.active.map { index throws(DeviceFileError) in try readBoolean(fields[index]) } ?? true
-        deviceCount += 1
-        if !isActive { inactiveCount += 1 }
-        rows.startRow(columns: 3)
-        rows.add(token.span)
-        if let userKey = try columns.userKey.map({ index throws(DeviceFileError) in try readUserKey(fields[index]) }),
-            !userKey.isEmpty
-        {
-            rows.add(userKey)
-        } else {
-            rows.addNull()
+        for (column, field) in zip(columns, fields) {
+            guard column != .token else {
+                try readToken(field)
+                continue
+            }
+            if field.isEmpty { continue }
+            guard let value = String(validating: field, as: UTF8.self), !value.utf8.contains(0) else {
+                throw DeviceFieldProblem(
+                    column == .userKey ? "the user key is not UTF-8 text" : "'\(column.rawValue)' is not UTF-8 text")
+            }
+            try device.set(column, to: value)
         }
-        rows.add(isActive)
     }
 
-    private func readUserKey(_ field: ArraySlice<UInt8>) throws(DeviceFileError) -> String {
-        guard let text = String(validating: field, as: UTF8.self), !text.utf8.contains(0) else {
-            throw problem("the user key is not UTF-8 text")
+    private mutating func readObject(
+        _ text: ArraySlice<UInt8>, into device: inout DeviceLine
+    ) throws(DeviceFieldProblem) {
+        guard let line = String(validating: text, as: UTF8.self) else {
+            throw DeviceFieldProblem("the line is not UTF-8 text")
         }
-        return text
-    }
-
-    private func readBoolean(_ field: ArraySlice<UInt8>) throws(DeviceFileError) -> Bool {
-        switch String(decoding: field, as: UTF8.self).lowercased() {
-        case "true", "": return true
-        case "false": return false
-        default: throw problem("the column 'active' is neither true nor false")
+        var reader = JSONReader(line)
+        guard let object = try? reader.read(), let members = object.members, reader.invalidEscape == nil else {
+            throw DeviceFieldProblem("the line is not a JSON object")
         }
+        var hasToken = false
+        for member in members {
+            guard let column = DeviceColumn(rawValue: member.name) else {
+                throw DeviceFieldProblem(Self.unknown(member.name, "member"))
+            }
+            if column == .token, case .string(let token) = member.node.value {
+                try readToken(Array(token.utf8)[...])
+                hasToken = true
+            } else {
+                try device.set(column, to: member.node)
+            }
+        }
+        guard hasToken else { throw DeviceFieldProblem("there is no member 'token' with a text") }
     }
 
     /// Reads hexadecimal digits into `token`; what is anything else is left to `DeviceToken`, which says what is wrong.
-    private mutating func readToken(_ field: ArraySlice<UInt8>) throws(DeviceFileError) {
+    private mutating func readToken(_ field: ArraySlice<UInt8>) throws(DeviceFieldProblem) {
         token.removeAll(keepingCapacity: true)
         var high: UInt8?
         for byte in field {
@@ -172,11 +233,11 @@ package struct DeviceFileReader: Sendable {
         if high != nil || token.isEmpty { try readUnusualToken(field) }
     }
 
-    private mutating func readUnusualToken(_ field: ArraySlice<UInt8>) throws(DeviceFileError) {
+    private mutating func readUnusualToken(_ field: ArraySlice<UInt8>) throws(DeviceFieldProblem) {
         do throws(DeviceTokenError) {
             token = try DeviceToken(hex: String(decoding: field, as: UTF8.self)).bytes
         } catch {
-            throw problem(error.description)
+            throw DeviceFieldProblem(error.description)
         }
     }
 
@@ -185,12 +246,12 @@ package struct DeviceFileReader: Sendable {
         Character(UnicodeScalar(UInt8(byte))).hexDigitValue.map(UInt8.init) ?? 255
     }
 
-    private func fields(of text: ArraySlice<UInt8>) throws(DeviceFileError) -> [ArraySlice<UInt8>] {
+    private func fields(of text: ArraySlice<UInt8>) throws(DeviceFieldProblem) -> [ArraySlice<UInt8>] {
         guard text.contains(UInt8(ascii: "\"")) else {
             return text.split(separator: separator, omittingEmptySubsequences: false)
         }
         guard let fields = QuotedFields.split(text, at: separator) else {
-            throw problem("a quotation mark is not closed")
+            throw DeviceFieldProblem("a quotation mark is not closed")
         }
         return fields
     }
@@ -210,7 +271,7 @@ package struct DeviceFileError: Error, Equatable, CustomStringConvertible {
     package var description: String { "\(file):\(line): \(problem)" }
 }
 
-/// A line with quoted fields (RFC 4180 §2; but a field does not go on in the next line).
+/// A line with quoted fields (RFC 4180 §2).
 private enum QuotedFields {
     /// Nil if a quotation mark is not closed.
     static func split(_ line: ArraySlice<UInt8>, at separator: UInt8) -> [ArraySlice<UInt8>]? {

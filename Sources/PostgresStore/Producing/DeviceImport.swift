@@ -4,12 +4,32 @@ extension Statement {
     /// Only for the transaction, and without WAL: what is broken or interrupted leaves nothing behind.
     static let makeDeviceStage =
         #"""
-        create temporary table device_stage (token bytea not null, user_key text, active boolean not null)
+        create temporary table device_stage (
+          line bigint not null, token bytea not null, user_key text, active boolean not null, kind text, locale text,
+          time_zone text, app_version text, tags text[], attributes jsonb, installation text, activity_type text,
+          activity text, first_seen_at timestamptz, seen_at timestamptz)
         on commit drop
         """#
 
-    static let copyDevices = Statement(
-        "copy_devices", "copy device_stage (token, user_key, active) from stdin (format binary)")
+    static let copyDevices = Statement("copy_devices", "copy device_stage from stdin (format binary)")
+
+    /// The time zones that PostgreSQL does not know: a few hundred names, however many devices.
+    static let unknownZones = Statement(
+        "unknown_zones",
+        #"""
+        select z.time_zone, z.problem
+        from (
+          select s.time_zone, pushq.time_zone_problem(s.time_zone) as problem
+          from (select distinct time_zone from device_stage where time_zone is not null) s) z
+        where z.problem is not null
+        """#)
+
+    static let linesOfZones = Statement(
+        "lines_of_zones",
+        "select line, time_zone from device_stage where time_zone = any ($zones::text[]) order by line limit $limit")
+
+    static let dropLinesOfZones = Statement(
+        "drop_lines_of_zones", "delete from device_stage where time_zone = any ($zones::text[])")
 
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
     static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
@@ -22,7 +42,7 @@ extension Statement {
 
     /// The last line of each token: the rows of a table that was only copied into lie in the order of the file.
     private static let lastLines =
-        "select distinct on (token) token, user_key, active from device_stage order by token, ctid desc"
+        "select distinct on (token) token, user_key, active, kind from device_stage order by token, ctid desc"
 
     /// Changes devices that are there; those that stay as they are are not written. Whose a device is that its app has
     /// registered, the app has said: a file may be older, and a phone change hands.
@@ -31,12 +51,14 @@ extension Statement {
         #"""
         update pushq.device d
         set user_key = case when d.registered_at is null then coalesce(s.user_key, d.user_key) else d.user_key end,
+            kind = case when d.registered_at is null then coalesce(s.kind, d.kind) else d.kind end,
             active = d.active or s.returns,
             inactive_since = case when not s.returns then d.inactive_since end,
             inactive_reason = case when not s.returns then d.inactive_reason end
-        from (select token, user_key, $reactivates and active as returns from (\#(lastLines)) l) s
+        from (select token, user_key, kind, $reactivates and active as returns from (\#(lastLines)) l) s
         where d.queue_id = $queue_id and d.token = s.token
-          and (s.user_key is not null and s.user_key is distinct from d.user_key and d.registered_at is null
+          and (d.registered_at is null and (s.user_key is not null and s.user_key is distinct from d.user_key
+                                            or s.kind is not null and s.kind is distinct from d.kind)
                or s.returns and not d.active)
         """#)
 
@@ -70,11 +92,63 @@ extension Statement {
     )
 
     private static let insertStaged = #"""
-        insert into pushq.device (queue_id, token, user_key, active, inactive_since)
-        select $queue_id, s.token, s.user_key, s.active, case when not s.active then clock_timestamp() end
+        insert into pushq.device (queue_id, token, user_key, kind, active, inactive_since)
+        select $queue_id, s.token, s.user_key, s.kind, s.active, case when not s.active then clock_timestamp() end
         from (\#(lastLines)) s
         where not exists (select from pushq.device d where d.queue_id = $queue_id and d.token = s.token)
         """#
+}
+
+extension Statement {
+    /// Notes what the lines say of devices beside their tokens. What their apps have said stays, as the user does; tags
+    /// and attributes are the producer's.
+    static let importProfiles = Statement(
+        "import_profiles",
+        #"""
+        insert into pushq.profile as p (queue_id, device_id, installation, activity_type, activity, locale, time_zone,
+                                        app_version, tags, attributes, first_seen_at, seen_at)
+        select d.queue_id, d.id, case when d.registered_at is null then s.installation end,
+               case when d.registered_at is null then s.activity_type end,
+               case when d.registered_at is null then s.activity end,
+               case when d.registered_at is null then pushq.plain_locale(s.locale) end,
+               case when d.registered_at is null then s.time_zone end,
+               case when d.registered_at is null then s.app_version end,
+               coalesce(s.tags, '{}'), coalesce(s.attributes, '{}'), s.first_seen_at,
+               case when s.seen_at > coalesce(d.registered_at, '-infinity') then s.seen_at end
+        from (select distinct on (token) * from device_stage order by token, ctid desc) s
+        join pushq.device d on d.queue_id = $queue_id and d.token = s.token
+        where num_nonnulls(s.installation, s.activity_type, s.activity, s.locale, s.time_zone, s.app_version, s.tags,
+                           s.attributes, s.first_seen_at, s.seen_at) > 0
+        order by d.id
+        on conflict on constraint profile_pkey do update
+          set installation = coalesce(excluded.installation, p.installation),
+              activity_type = coalesce(excluded.activity_type, p.activity_type),
+              activity = coalesce(excluded.activity, p.activity), locale = coalesce(excluded.locale, p.locale),
+              time_zone = coalesce(excluded.time_zone, p.time_zone),
+              app_version = coalesce(excluded.app_version, p.app_version),
+              tags = coalesce(nullif(excluded.tags, '{}'), p.tags),
+              attributes = coalesce(nullif(excluded.attributes, '{}'), p.attributes),
+              first_seen_at = least(excluded.first_seen_at, p.first_seen_at),
+              seen_at = greatest(excluded.seen_at, p.seen_at)
+          where coalesce(excluded.installation, p.installation) is distinct from p.installation
+            or coalesce(excluded.activity_type, p.activity_type) is distinct from p.activity_type
+            or coalesce(excluded.activity, p.activity) is distinct from p.activity
+            or coalesce(excluded.locale, p.locale) is distinct from p.locale
+            or coalesce(excluded.time_zone, p.time_zone) is distinct from p.time_zone
+            or coalesce(excluded.app_version, p.app_version) is distinct from p.app_version
+            or coalesce(nullif(excluded.tags, '{}'), p.tags) <> p.tags
+            or coalesce(nullif(excluded.attributes, '{}'), p.attributes) <> p.attributes
+            or least(excluded.first_seen_at, p.first_seen_at) is distinct from p.first_seen_at
+            or greatest(excluded.seen_at, p.seen_at) is distinct from p.seen_at
+        """#)
+}
+
+/// Lines of a file that were refused. Nothing was imported.
+package struct RefusedLines: Error {
+    /// The first of them, in their order.
+    package let refusals: [DeviceFileError]
+    /// All of them.
+    package let count: Int
 }
 
 /// What came of an import.
@@ -90,7 +164,12 @@ package struct DeviceImportSummary: Sendable, Equatable {
     package let changed: Int
     /// Devices that stayed with the user whom their app has registered them for, though the file names another one.
     package let keptByApp: Int
-    /// Devices that stayed as they were, and repetitions.
+    /// Devices of which something else was noted, such as their locale or their tags.
+    package var profiles = 0
+    /// Lines that were refused, and the first of them. The others were imported.
+    package var refused = 0
+    package var refusals: [DeviceFileError] = []
+    /// Devices that stayed as they were but for what was noted of them, and repetitions.
     package var unchanged: Int { read - new - changed }
 }
 
@@ -112,20 +191,27 @@ extension PostgresConnection {
     /// A file of a million devices takes seconds; this is for a slow disk and a slow source.
     static let fileLimit = Duration.seconds(3600)
 
-    /// Imports the devices of a file, all or none; that registers none of them. A broken line is an error that names
-    /// it.
+    /// Imports the devices of a file, all or none; that registers none of them.
     ///
     /// - Parameters:
     ///   - reactivates: whether devices that are inactive come back; else they are left alone.
+    ///   - keepsGoing: whether lines that are broken are left out; else nothing is imported.
     ///   - progress: is told how many devices have been read.
+    /// - Throws: ``DeviceFileError`` for one broken line, ``RefusedLines`` for several.
     package func importDevices(
-        from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, progress: (Int) -> Void
+        from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
+        progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
         try await transaction(within: Self.fileLimit) {
             // A sort of a million tokens in memory; only for this transaction.
             try await runScript("set local work_mem = '256MB'")
-            var reader = DeviceFileReader(file: file.name)
+            var reader = DeviceFileReader(file: file.name, goesOn: true)
             _ = try await stageDevices(from: file, by: &reader, progress: progress)
+            let refused = try await refuseLines(of: reader, file: file.name)
+            guard refused.count == 0 || keepsGoing else {
+                if refused.count == 1 { throw refused.refusals[0] }
+                throw refused
+            }
             let queueID = try await queueID(of: queue)
             let changed = try await execute(
                 .updateStagedDevices, ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)],
@@ -135,14 +221,43 @@ extension PostgresConnection {
             }
             let others = try await execute(.countOthersDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
             let new = try await insertStagedDevices(inQueue: queueID)
+            let profiles =
+                reader.profileCount == 0
+                ? 0
+                : try await execute(
+                    .importProfiles, ["queue_id": .int4(queueID)], within: Self.fileLimit
+                ).affectedRows
             _ = try await execute(
                 .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
             _ = try await execute(
                 .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + changed.affectedRows))])
             return DeviceImportSummary(
                 read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: changed.affectedRows,
-                keptByApp: try others.one().count("count"))
+                keptByApp: try others.one().count("count"), profiles: profiles, refused: refused.count,
+                refusals: refused.refusals)
         }
+    }
+
+    /// What the reader has refused, and the lines of the stage with a time zone that there is not, which are deleted.
+    private func refuseLines(
+        of reader: DeviceFileReader, file: String
+    ) async throws(PostgresError) -> RefusedLines {
+        let none = RefusedLines(refusals: reader.refusals, count: reader.refusedCount)
+        guard reader.profileCount > 0 else { return none }
+        let unknown = try await execute(.unknownZones, within: Self.fileLimit)
+        let problems = Dictionary(
+            unknown.map { ($0.text("time_zone"), $0.text("problem")) }, uniquingKeysWith: { one, _ in one })
+        guard !problems.isEmpty else { return none }
+        let zones: Parameters = ["zones": .textArray(problems.keys.sorted())]
+        let lines = try await execute(
+            .linesOfZones, ["limit": .int8(Int64(DeviceFileReader.toldRefusals))] + zones, within: Self.fileLimit
+        ).map { row in
+            DeviceFileError(file: file, line: row.count("line"), problem: problems[row.text("time_zone")] ?? "")
+        }
+        let dropped = try await execute(.dropLinesOfZones, zones, within: Self.fileLimit).affectedRows
+        let all = (none.refusals + lines).sorted { $0.line < $1.line }
+        return RefusedLines(
+            refusals: Array(all.prefix(DeviceFileReader.toldRefusals)), count: none.count + dropped)
     }
 
     private func queueID(of queue: QueueName) async throws(PostgresError) -> Int32 {

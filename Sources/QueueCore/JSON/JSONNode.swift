@@ -1,6 +1,6 @@
 /// A JSON value as it stands in a text: members in their order, repeated names kept, numbers as they were written.
-struct JSONNode: Equatable {
-    enum Value: Equatable {
+package struct JSONNode: Equatable {
+    package enum Value: Equatable {
         case object([Member])
         case array([JSONNode])
         case string(String)
@@ -10,19 +10,19 @@ struct JSONNode: Equatable {
         case null
     }
 
-    struct Member: Equatable {
-        let name: String
+    package struct Member: Equatable {
+        package let name: String
         /// The byte at which the name begins.
         let offset: Int
-        let node: JSONNode
+        package let node: JSONNode
     }
 
-    let value: Value
+    package let value: Value
     /// The byte at which it begins.
     let offset: Int
 
     /// The members of an object; nil for anything else.
-    var members: [Member]? {
+    package var members: [Member]? {
         if case .object(let members) = value { members } else { nil }
     }
 
@@ -34,5 +34,36 @@ struct JSONNode: Equatable {
     /// The value at a path such as `aps.alert`.
     func at(_ path: String) -> JSONNode? {
         path.split(separator: ".").reduce(self) { node, name in node?[String(name)] }
+    }
+}
+
+extension JSONNode {
+    /// The value as JSON again, on one line.
+    package var text: String {
+        switch value {
+        case .object(let members):
+            "{" + members.map { "\(Self.quoted($0.name)):\($0.node.text)" }.joined(separator: ",") + "}"
+        case .array(let elements): "[" + elements.map(\.text).joined(separator: ",") + "]"
+        case .string(let text): Self.quoted(text)
+        case .number(let written): written
+        case .bool(let value): value ? "true" : "false"
+        case .null: "null"
+        }
+    }
+
+    // RFC 8259 §7: the quotation mark, the reverse solidus and control characters are escaped.
+    private static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case _ where scalar.value < 0x20:
+                let digits = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
     }
 }

@@ -1,5 +1,5 @@
 /// Why a text is not JSON, or is not accepted.
-enum JSONReadingError: Error, Equatable {
+package enum JSONReadingError: Error, Equatable {
     /// RFC 8259 does not allow what is at this byte.
     case malformed(offset: Int, expected: String)
     /// More levels than ``JSONReader/maximumDepth``.
@@ -7,7 +7,7 @@ enum JSONReadingError: Error, Equatable {
 }
 
 /// Reads JSON (RFC 8259) and remembers the place of every value. It accepts what PostgreSQL's type `json` accepts.
-struct JSONReader: ~Copyable {
+package struct JSONReader: ~Copyable {
     /// Levels of objects and arrays. A payload is at most 5 KB, and no app needs more; the bound keeps the recursion
     /// small.
     static let maximumDepth = 64
@@ -15,14 +15,14 @@ struct JSONReader: ~Copyable {
     private let bytes: [UInt8]
     private var position = 0
     /// The first `\u` escape that is no character: a zero, or half of a surrogate pair.
-    private(set) var invalidEscape: Int?
+    package private(set) var invalidEscape: Int?
 
-    init(_ text: String) {
+    package init(_ text: String) {
         bytes = Array(text.utf8)
     }
 
     /// Reads the whole text as one value.
-    mutating func read() throws(JSONReadingError) -> JSONNode {
+    package mutating func read() throws(JSONReadingError) -> JSONNode {
         let node = try value(depth: 1)
         skipSpace()
         guard position == bytes.count else { throw malformed("the end of the text") }

@@ -4,14 +4,21 @@ import Terminal
 
 struct DeviceImportCommand: Command {
     static let name = "import"
-    static let summary = "Adds the devices of a CSV file, all or none."
+    static let summary = "Adds the devices of a CSV or NDJSON file, all or none."
     static let discussion = """
-        The file has a header with a column 'token' and, optionally, columns 'user_key' and 'active'. Columns are \
-        separated by commas, semicolons or tabs. A file without a header has one token per line. If a token occurs \
-        twice, its last line counts. New devices whose 'active' is false are imported as inactive.
+        A CSV file has a header with a column 'token' and any of the columns user_key, active, kind, locale, \
+        time_zone, app_version, tags, attributes, installation, activity_type, activity, first_seen_at, seen_at. \
+        Columns are separated by commas, semicolons or tabs; tags by |, or they are a JSON array; attributes are a \
+        JSON object; times are like 2026-11-21T09:30:00Z. NDJSON has an object with these names on each line. A file \
+        without a header has one token per line. 'export' writes both. If a token occurs twice, its last line counts. \
+        New devices whose 'active' is false are imported as inactive. An empty field leaves what is known.
 
-        Known devices do not change, except that they get the user key of the file. If an app has registered a device \
-        (pushq.register_device), the device keeps the user whom the app named, because the file may be older. Inactive \
+        If lines are wrong, the command lists them and imports nothing. With --keep-going it imports the others, and \
+        the exit code is 1 all the same.
+
+        Known devices get what the file says. But if an app has registered a device (pushq.register_device), only tags \
+        and attributes change: the device keeps the user, the kind, the locale and the like that the app named, \
+        because the file may be older. Inactive \
         devices stay inactive unless you pass --reactivate, which also keeps devices active about which a report of \
         APNs is still on its way. Importing is not a registration: if APNs reports that an imported token died before \
         the import, the device is deactivated.
@@ -19,31 +26,52 @@ struct DeviceImportCommand: Command {
     static let examples = [
         "device import acme/com.acme.shop/production devices.csv",
         "device import acme/com.acme.shop/production - --reactivate",
+        "device import acme/com.acme.shop/production devices.ndjson --keep-going",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Positional("The file; - is standard input.") var file: InputFile
     @Flag("Reactivate inactive devices, no matter what APNs reported about them before.") var reactivate
+    @Flag("Import the other lines if some are wrong.") var keepGoing
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let (queue, reactivates) = (queue, reactivate)
+        do {
+            try await importDevices(console)
+        } catch let refused as RefusedLines {
+            Self.tell(refused.refusals, of: refused.count, console)
+            throw Failure(
+                "\(NumberText.grouped(refused.count)) lines are wrong, so nothing was imported; --keep-going imports the others"
+            )
+        }
+    }
+
+    private static func tell(_ refusals: [DeviceFileError], of count: Int, _ console: Console) {
+        for refusal in refusals { console.remark("\(refusal)") }
+        if count > refusals.count { console.remark("and \(NumberText.grouped(count - refusals.count)) more lines") }
+    }
+
+    private func importDevices(_ console: Console) async throws {
+        let (queue, reactivates, keepsGoing) = (queue, reactivate, keepGoing)
         let devices = try file.devices()
         let started = ContinuousClock.now
         let summary = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
-            return try await store.importDevices(from: devices, inQueue: queue, reactivates: reactivates) {
-                count in
-                bar.update(count)
-            }
+            return try await store.importDevices(
+                from: devices, inQueue: queue, reactivates: reactivates, keepsGoing: keepsGoing
+            ) { bar.update($0) }
         }
         let seconds = (ContinuousClock.now - started).seconds
         console.show([
             ("read", .count(summary.read)), ("new", .count(summary.new)), ("changed", .count(summary.changed)),
             ("unchanged", .count(summary.unchanged)), ("inactive", .count(summary.inactive)),
-            ("kept_by_app", .count(summary.keptByApp)),
-            ("seconds", .decimal(seconds, places: 2)),
+            ("kept_by_app", .count(summary.keptByApp)), ("profiles", .count(summary.profiles)),
+            ("refused", .count(summary.refused)), ("seconds", .decimal(seconds, places: 2)),
         ])
+        guard summary.refused == 0 else {
+            Self.tell(summary.refusals, of: summary.refused, console)
+            throw Unsuccessful()
+        }
     }
 }

@@ -156,6 +156,141 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    /// What a queue exports, each line once, without the order in which the devices were made.
+    private func exported(
+        _ store: PostgresConnection, _ queue: QueueName, as format: DeviceFormat
+    ) async throws -> [String] {
+        var (lines, last): ([String], Int64) = ([], 0)
+        while let page = try await store.exportDevices(
+            ofQueue: queue, as: format, after: last, includesInactive: true, limit: 7)
+        {
+            lines.append(page.lines)
+            last = page.last
+        }
+        return lines
+    }
+
+    /// Devices with texts of all kinds, registered, imported and inactive.
+    private static let nasty = #"""
+        insert into pushq.device (queue_id, token, user_key, kind, active, inactive_since, registered_at)
+        select pushq.queue_id('acme/com.acme.shop/production'), int4send(i),
+               (array[null, 'a', ' b ', 'c,d', 'e"f', E'g\nh', E'i\r\nj"', 'ü|[', '{"x"}', ';', E'\t'])[1 + i % 11],
+               (array[null, 'alert', 'voip', 'liveactivity-start'])[1 + i % 4], i % 3 > 0,
+               case when i % 3 = 0 then now() end, case when i % 5 = 0 then now() - i * interval '1.000001 hours' end
+        from generate_series(1, 200) i;
+        insert into pushq.profile (queue_id, device_id, installation, activity_type, activity, locale, time_zone,
+                                   app_version, tags, attributes, first_seen_at, seen_at)
+        select d.queue_id, d.id, case when i % 2 = 0 then 'i,"' || i end, case when i % 7 = 0 then E'Ri\nde' end,
+               case when i % 7 = 0 then i::text end, (array[null, 'de', 'zh-Hant-TW'])[1 + i % 3],
+               (array[null, 'Asia/Kathmandu', 'UTC'])[1 + i % 3], (array[null, '4', '4.12.1'])[1 + i % 3],
+               pushq.set_of((array['{}', '{a}', '{a,b}', '{"x|y",z}', '{"[1]"}', '{"a\"b","c,d"}']::text[])[1 + i % 6]::text[]),
+               (array['{}', '{"plan": "pro"}', '{"a": "\"", "b": 1.50, "c": true}', '{"ü": "\n,"}'])[1 + i % 4]::jsonb,
+               case when i % 3 = 0 then now() - interval '1 year 0.000001 seconds' end,
+               case when i % 4 = 0 then now() - interval '2 days' end
+        from (select d.*, ('x' || encode(token, 'hex'))::bit(32)::int as i from pushq.device d) d
+        where i % 10 > 0
+        """#
+
+    @Test func `brings to another queue what a queue exports, all of it`() async throws {
+        try await withQueue { store in
+            try await store.runScript(Self.nasty)
+            for (format, app) in [(DeviceFormat.csv, "com.one"), (.ndjson, "com.two")] {
+                let other = QueueName(tenant: "acme", app: app, environment: .production)
+                _ = try await store.createApp(app, of: "acme")
+                _ = try await store.createQueue(other)
+                let pages = try await exported(store, queue, as: format)
+                let file = ([format.header].compactMap(\.self) + pages).joined(separator: "\n")
+                for _ in 1...2 {
+                    let summary = try await store.importDevices(
+                        from: .text(file), inQueue: other, reactivates: false
+                    ) { _ in }
+                    #expect(summary.read == 200 && summary.refused == 0)
+                }
+                for check in [DeviceFormat.csv, .ndjson] {
+                    let (before, after) = (
+                        try await exported(store, queue, as: check), try await exported(store, other, as: check)
+                    )
+                    #expect(Set(before.joined(separator: "\n").split(separator: "\n")).count > 150)
+                    #expect(
+                        before.joined(separator: "\n").split(separator: "\n").sorted()
+                            == after.joined(separator: "\n").split(separator: "\n").sorted())
+                }
+                // And again into the same queue, where nothing is different.
+                let again = try await store.importDevices(from: .text(file), inQueue: other, reactivates: false) { _ in
+                }
+                #expect(again.changed == 0 && again.profiles == 0 && again.new == 0)
+            }
+        }
+    }
+
+    @Test func `leaves what the app has said, but for tags and attributes`() async throws {
+        try await withQueue { store in
+            var said = DeviceProfile()
+            said.locale = "de"
+            said.tags = ["app"]
+            _ = try await store.registerDevice(
+                DeviceToken(hex: "ab"), userKey: "ann", kind: "voip", profile: said, inQueue: queue)
+            let file =
+                "token,kind,locale,app_version,tags,attributes\nab,alert,fr,9,file,\"{\"\"a\"\":1}\"\ncd,voip,fr_ca,9,,\n"
+            let summary = try await store.importDevices(from: .text(file), inQueue: queue, reactivates: false) { _ in }
+            #expect(summary.profiles == 2)
+            let known = try #require(try await store.device(DeviceToken(hex: "ab"), inQueue: queue))
+            #expect(known.kind == "voip" && known.profile.locale == "de" && known.profile.appVersion == nil)
+            #expect(known.profile.tags == ["file"] && known.profile.attributes == #"{"a": 1}"#)
+            let new = try #require(try await store.device(DeviceToken(hex: "cd"), inQueue: queue))
+            #expect(new.kind == "voip" && new.profile.locale == "fr-CA" && new.registeredAt == nil)
+        }
+    }
+
+    @Test func `names each line that is wrong, and imports the others only if it is to keep going`() async throws {
+        try await withQueue { store in
+            let file = """
+                token,time_zone,kind
+                ab,Europe/Vienna,
+                abc,,
+                cd,Europe/Vien,
+                ef,,voice
+                01,UTC,voip
+                """
+            let refused = await #expect(throws: RefusedLines.self) {
+                try await store.importDevices(from: .text(file), inQueue: queue, reactivates: false) { _ in }
+            }
+            #expect(refused?.refusals.map(\.line) == [3, 4, 5])
+            #expect(refused?.count == 3)
+            #expect(refused?.refusals[1].problem.hasPrefix("the time zone “Europe/Vien” is unknown") == true)
+            #expect(try await contents(store) == [])
+            let summary = try await store.importDevices(
+                from: .text(file), inQueue: queue, reactivates: false, keepsGoing: true
+            ) { _ in }
+            #expect(summary.refused == 3 && summary.new == 2 && summary.refusals == refused?.refusals)
+            #expect(try await contents(store) == ["01 - true", "ab - true"])
+        }
+    }
+
+    @Test func `refuses what a registration refuses, with the same words`() async throws {
+        try await withQueue { store in
+            let wrong = [
+                ("locale", "german!"), ("locale", "d"), ("locale", "de--AT"), ("time_zone", "CET"),
+                ("time_zone", "Europe/Berlin5"), ("app_version", "4.x"), ("app_version", "4."), ("kind", "voice"),
+                ("kind", "background"), ("installation", String(repeating: "x", count: 201)),
+                ("activity", String(repeating: "x", count: 201)),
+            ]
+            for (column, value) in wrong {
+                let error = await #expect(throws: DeviceFileError.self) {
+                    try await store.importDevices(
+                        from: .text("token,\(column)\nab,\(value)\n"), inQueue: queue, reactivates: false
+                    ) { _ in }
+                }
+                await #expect {
+                    try await store.runScript(
+                        "select pushq.register_device('\(queue)', 'ab', null, \(column) => '\(value)')")
+                } throws: { other in
+                    "\(other)".contains(error?.problem ?? "?")
+                }
+            }
+        }
+    }
+
     @Test func `gives way to a device that is registered at the same moment`() async throws {
         try await withDatabase { actor, database in
             let store = try await database.connect()

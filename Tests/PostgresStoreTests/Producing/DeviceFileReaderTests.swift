@@ -3,6 +3,8 @@ import Testing
 @testable import PostgresStore
 
 @Suite struct `Reading a file of devices` {
+    private static let known = DeviceColumn.allCases.map(\.rawValue).joined(separator: ", ")
+
     /// The rows that a file gives, read in pieces of so many bytes, in hexadecimal.
     private func read(_ text: String, pieceBytes: Int = 1_000_000) throws -> (reader: DeviceFileReader, rows: [UInt8]) {
         var reader = DeviceFileReader(file: "devices.csv")
@@ -15,23 +17,28 @@ import Testing
         return (reader, rows.takeLast())
     }
 
-    /// The rows that are meant.
-    private func rows(_ devices: [(token: [UInt8], userKey: String?)], inactive: Set<Int> = []) -> [UInt8] {
+    /// The rows that are meant, of devices of which nothing is said but these.
+    private func rows(
+        _ devices: [(token: [UInt8], userKey: String?)], inactive: Set<Int> = [], lines: [Int64]? = nil
+    ) -> [UInt8] {
         var rows = CopyRows()
         for (index, device) in devices.enumerated() {
-            rows.startRow(columns: 3)
+            rows.startRow(columns: 15)
+            // Behind a header.
+            rows.add(lines?[index] ?? Int64(index + 2))
             rows.add(device.token.span)
             if let userKey = device.userKey { rows.add(userKey) } else { rows.addNull() }
             rows.add(!inactive.contains(index))
+            for _ in 1...11 { rows.addNull() }
         }
         return rows.takeLast()
     }
 
     @Test func `takes bare tokens, one a line`() throws {
-        let expected = rows([([0x00, 0xAB], nil), ([0xCD], nil)])
-        #expect(try read("00ab\nCD\n").rows == expected)
-        #expect(try read("00ab\r\n\r\ncd").rows == expected)
-        #expect(try read("\u{FEFF}00ab\ncd").rows == expected)
+        let expected = { rows([([0x00, 0xAB], nil), ([0xCD], nil)], lines: $0) }
+        #expect(try read("00ab\nCD\n").rows == expected([1, 2]))
+        #expect(try read("00ab\r\n\r\ncd").rows == expected([1, 3]))
+        #expect(try read("\u{FEFF}00ab\ncd").rows == expected([1, 2]))
     }
 
     @Test func `takes a header and columns in any order`() throws {
@@ -76,9 +83,24 @@ import Testing
         ("tokne\nab\n", 1, "there is no column 'token' in the header; is 'tokne' meant for it?"),
         (
             "token;user_kye\nab;1\n", 1,
-            "the column 'user_kye' is not known (columns are token, user_key, active); did you mean 'user_key'?"
+            "the column 'user_kye' is not known (columns are \(Self.known)); did you mean 'user_key'?"
         ),
-        ("token,locale\nab,de\n", 1, "the column 'locale' is not known (columns are token, user_key, active)"),
+        ("token,colour\nab,de\n", 1, "the column 'colour' is not known (columns are \(Self.known))"),
+        ("token,tags,user_key\nab,\"a\nb\",1\n\ncd,x\n", 5, "the line has 2 fields, and the header has 3"),
+        ("{\"token\":\"ab\"}\n{\"user_key\":\"1\"}\n", 2, "there is no member 'token' with a text"),
+        ("{\"token\":\"ab\"}\n{\"token\":\"cd\"\n", 2, "the line is not a JSON object"),
+        (
+            "{\"token\":\"ab\",\"locales\":\"de\"}\n", 1,
+            "the member 'locales' is not known (members are \(Self.known)); did you mean 'locale'?"
+        ),
+        ("{\"token\":\"ab\",\"locale\":1}\n", 1, "'locale' is not a text"),
+        ("token,attributes\nab,{}x\n", 2, "the attributes are not valid JSON"),
+        ("token,tags\nab,[1]\n", 2, "the tags are not a list of texts"),
+        ("token,seen_at\nab,2026-02-30\n", 2, "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z"),
+        (
+            "token,seen_at\nab,2026-02-20T24:00:00Z\n", 2,
+            "'seen_at' is not a time: use one such as 2026-11-21T09:30:00Z"
+        ),
         ("token,token\nab,cd\n", 1, "the column 'token' is there twice"),
         ("token,active\nab,maybe\n", 2, "the column 'active' is neither true nor false"),
         (String(repeating: "ab", count: 101), 1, "the device token has 101 bytes; at most 100 are taken"),
@@ -88,6 +110,40 @@ import Testing
         let error = #expect(throws: DeviceFileError.self) { try read(text) }
         #expect(error == DeviceFileError(file: "devices.csv", line: line, problem: problem))
         #expect(error?.description == "devices.csv:\(line): \(problem)")
+    }
+
+    @Test func `takes a quoted field that goes on in the next line`() throws {
+        let text = "token,user_key\nab,\"a\r\nb\"\ncd,\"\n\n\"\nef,\n"
+        let expected = rows([([0xAB], "a\r\nb"), ([0xCD], "\n\n"), ([0xEF], nil)], lines: [2, 4, 7])
+        for pieceBytes in [1, 5, 1000] { #expect(try read(text, pieceBytes: pieceBytes).rows == expected) }
+    }
+
+    @Test func `takes objects, a line each, and says the same with them as with columns`() throws {
+        let table = """
+            token,user_key,active,kind,locale,time_zone,app_version,tags,attributes,installation,seen_at
+            ab,ü,false,voip,de-AT,Europe/Vienna,4.12,"b|a|b","{""plan"":""pro"",""n"":1.50,""ok"":true}",i1,2026-02-20T23:59:59.5Z
+            cd,,,,,,,"[""x|y"",""["",""z""]",,,2026-02-20
+
+            """
+        let objects = """
+
+            {"token":"AB","user_key":"\\u00fc","active":false,"kind":"voip","locale":"de-AT","time_zone":"Europe/Vienna",\
+            "app_version":"4.12","tags":["a","b"],"attributes":{"plan":"pro","n":1.50,"ok":true},"installation":"i1",\
+            "seen_at":"2026-02-20T23:59:59.500000Z"}
+            {"token":"cd","tags":["[","x|y","z"],"user_key":null,"seen_at":"2026-02-20T00:00:00Z"}
+            """
+        #expect(try read(objects).rows == read(table).rows)
+        #expect(try read(objects).reader.profileCount == 2)
+    }
+
+    @Test func `goes on behind broken lines if it is asked to, and says which they are`() throws {
+        var reader = DeviceFileReader(file: "devices.csv", goesOn: true)
+        var rows = CopyRows()
+        try reader.read(Array("token,locale\nab,de\nabc,de\ncd,!\nef,fr\n".utf8), into: &rows)
+        try reader.finish(into: &rows)
+        #expect(reader.deviceCount == 2)
+        #expect(reader.refusedCount == 2)
+        #expect(reader.refusals.map(\.line) == [3, 4])
     }
 
     @Test func `does not hold a file without newlines in memory`() {

@@ -1,0 +1,230 @@
+import QueueCore
+
+/// What a file of devices can say of one: the names of a CSV's columns and of the members of an object of NDJSON.
+enum DeviceColumn: String, CaseIterable {
+    case token
+    case userKey = "user_key"
+    case active
+    case kind
+    case locale
+    case timeZone = "time_zone"
+    case appVersion = "app_version"
+    case tags
+    case attributes
+    case installation
+    case activityType = "activity_type"
+    case activity
+    case firstSeenAt = "first_seen_at"
+    case seenAt = "seen_at"
+}
+
+/// What is wrong with a field. The text never holds a token.
+struct DeviceFieldProblem: Error {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+}
+
+/// What a line of a file says of a device, beside its token. Its rules are those of `pushq.profile_problem`; only
+/// whether there is a time zone of a name PostgreSQL knows alone.
+struct DeviceLine {
+    private(set) var userKey: String?
+    private(set) var isActive = true
+    private(set) var kind: String?
+    /// Without times of its own: those are numbers here.
+    private(set) var profile = DeviceProfile()
+    /// In microseconds since 1970.
+    private(set) var firstSeenAt: Int64?
+    private(set) var seenAt: Int64?
+
+    /// Whether it says anything that is kept in a profile.
+    var hasProfile: Bool { profile != DeviceProfile() || firstSeenAt != nil || seenAt != nil }
+
+    /// Reads a field of a CSV. An empty one says nothing.
+    mutating func set(_ column: DeviceColumn, to text: String) throws(DeviceFieldProblem) {
+        guard !text.isEmpty else { return }
+        switch column {
+        case .token: break
+        case .userKey: userKey = text
+        case .active: isActive = try Self.boolean(text)
+        case .kind: kind = try Self.kind(text)
+        case .locale: profile.locale = try Self.locale(text)
+        case .timeZone: profile.timeZone = text
+        case .appVersion: profile.appVersion = try Self.version(text)
+        case .tags: try setTags(text.hasPrefix("[") ? Self.texts(of: Self.json(text, "the tags")) : Self.parts(text))
+        case .attributes: try setAttributes(Self.json(text, "the attributes"))
+        case .installation: profile.installation = try Self.bounded(text, "the installation has more than 200 bytes")
+        case .activityType: profile.activityType = try Self.bounded(text, Self.longActivity)
+        case .activity: profile.activity = try Self.bounded(text, Self.longActivity)
+        case .firstSeenAt: firstSeenAt = try Self.time(text, column)
+        case .seenAt: seenAt = try Self.time(text, column)
+        }
+    }
+
+    /// Reads a member of an object of NDJSON. Null says nothing.
+    mutating func set(_ column: DeviceColumn, to node: JSONNode) throws(DeviceFieldProblem) {
+        switch (column, node.value) {
+        case (_, .null): break
+        case (.active, .bool(let value)): isActive = value
+        case (.tags, .array): try setTags(Self.texts(of: node))
+        case (.tags, _): throw DeviceFieldProblem("the tags are not a list of texts")
+        case (.attributes, _): try setAttributes(node)
+        case (_, .string(let text)):
+            guard !text.utf8.contains(0) else { throw DeviceFieldProblem("'\(column.rawValue)' is not UTF-8 text") }
+            try set(column, to: text)
+        default: throw DeviceFieldProblem("'\(column.rawValue)' is not a text")
+        }
+    }
+
+    /// Adds what follows the line's number and its token: the columns of the stage, in their order.
+    func add(to rows: inout CopyRows) {
+        rows.add(optional: userKey)
+        rows.add(isActive)
+        for text in [kind, profile.locale, profile.timeZone, profile.appVersion] { rows.add(optional: text) }
+        if let tags = profile.tags { rows.add(tags) } else { rows.addNull() }
+        if let attributes = profile.attributes { rows.add(json: attributes) } else { rows.addNull() }
+        for text in [profile.installation, profile.activityType, profile.activity] { rows.add(optional: text) }
+        for time in [firstSeenAt, seenAt] {
+            if let time { rows.add(timestamp: time) } else { rows.addNull() }
+        }
+    }
+}
+
+extension CopyRows {
+    mutating func add(optional text: String?) {
+        if let text { add(text) } else { addNull() }
+    }
+}
+
+// The rules.
+extension DeviceLine {
+    private static let kinds: Set<String> = Set(
+        ["alert", "liveactivity-start"] + PushType.allCases.filter { !$0.topicSuffix.isEmpty }.map(\.rawValue))
+    private static let longActivity = "activity and activity_type have at most 200 bytes"
+
+    private mutating func setTags(_ tags: [String]) throws(DeviceFieldProblem) {
+        guard tags.count <= 100 else {
+            throw DeviceFieldProblem("there are \(tags.count) tags: use at most 100")
+        }
+        guard tags.allSatisfy({ (1...100).contains($0.utf8.count) }) else {
+            throw DeviceFieldProblem("a tag has 1 to 100 bytes")
+        }
+        guard !tags.isEmpty else { return }
+        profile.tags = Set(tags).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+    }
+
+    private mutating func setAttributes(_ node: JSONNode) throws(DeviceFieldProblem) {
+        guard let members = node.members else { throw DeviceFieldProblem("the attributes are not a JSON object") }
+        for member in members {
+            switch member.node.value {
+            case .string, .bool: break
+            case .number(let written) where Double(written)?.isFinite == true: break
+            default:
+                throw DeviceFieldProblem(
+                    "the attribute “\(member.name.prefix(40))” is not a text, a number, true or false")
+            }
+            guard (1...100).contains(member.name.utf8.count) else {
+                throw DeviceFieldProblem(
+                    "the name of the attribute “\(member.name.prefix(40))” does not have 1 to 100 bytes")
+            }
+        }
+        let text = node.text
+        guard text.utf8.count <= 8192 else {
+            throw DeviceFieldProblem("the attributes have \(text.utf8.count) bytes: use at most 8192")
+        }
+        profile.attributes = text
+    }
+
+    /// Reads JSON that a column holds.
+    private static func json(_ text: String, _ what: String) throws(DeviceFieldProblem) -> JSONNode {
+        var reader = JSONReader(text)
+        guard let node = try? reader.read(), reader.invalidEscape == nil else {
+            throw DeviceFieldProblem("\(what) are not valid JSON")
+        }
+        return node
+    }
+
+    private static func texts(of node: JSONNode) throws(DeviceFieldProblem) -> [String] {
+        guard case .array(let elements) = node.value else { return [] }
+        var texts: [String] = []
+        for element in elements {
+            guard case .string(let text) = element.value, !text.utf8.contains(0) else {
+                throw DeviceFieldProblem("the tags are not a list of texts")
+            }
+            texts.append(text)
+        }
+        return texts
+    }
+
+    private static func parts(_ text: String) -> [String] {
+        text.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    private static func boolean(_ text: String) throws(DeviceFieldProblem) -> Bool {
+        switch text.lowercased() {
+        case "true": true
+        case "false": false
+        default: throw DeviceFieldProblem("the column 'active' is neither true nor false")
+        }
+    }
+
+    private static func kind(_ text: String) throws(DeviceFieldProblem) -> String {
+        guard kinds.contains(text) else {
+            throw DeviceFieldProblem(
+                "the kind “\(text.prefix(40))” is unknown: use alert, voip, complication, fileprovider, liveactivity "
+                    + "(its update tokens), liveactivity-start, location, pushtotalk, widgets or controls")
+        }
+        return text
+    }
+
+    private static func locale(_ text: String) throws(DeviceFieldProblem) -> String {
+        let parts = text.utf8.split(omittingEmptySubsequences: false) {
+            $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+        }
+        let isTag = parts.enumerated().allSatisfy { index, part in
+            (index == 0 ? 2...8 : 1...8).contains(part.count)
+                && part.allSatisfy { isLetter($0) || index > 0 && isDigit($0) }
+        }
+        guard isTag, text.utf8.count <= 35 else {
+            throw DeviceFieldProblem(
+                "the locale “\(text.prefix(40))” is not a language tag: use one such as de or de-AT")
+        }
+        return text
+    }
+
+    private static func version(_ text: String) throws(DeviceFieldProblem) -> String {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count <= 8, parts.allSatisfy({ (1...9).contains($0.count) && $0.allSatisfy(isDigit) }) else {
+            throw DeviceFieldProblem(
+                "the app version “\(text.prefix(40))” is not numbers with dots: use one such as 4.12.1")
+        }
+        return text
+    }
+
+    private static func bounded(_ text: String, _ problem: String) throws(DeviceFieldProblem) -> String {
+        guard text.utf8.count <= 200 else { throw DeviceFieldProblem(problem) }
+        return text
+    }
+
+    /// Reads a time in UTC, `2026-11-21T09:30:00Z` with up to six digits behind the seconds, or a day: in microseconds
+    /// since 1970.
+    private static func time(_ text: String, _ column: DeviceColumn) throws(DeviceFieldProblem) -> Int64 {
+        let problem = DeviceFieldProblem("'\(column.rawValue)' is not a time: use one such as 2026-11-21T09:30:00Z")
+        guard let day = CalendarDay(String(text.prefix(10))) else { throw problem }
+        let midnight = (Int64(day.daysSince2000) + 10957) * 86_400_000_000
+        guard text.utf8.count > 10 else { return midnight }
+        guard let match = text.dropFirst(10).wholeMatch(of: /[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?Z/),
+            let hours = Int64(match.1), let minutes = Int64(match.2), let seconds = Int64(match.3), hours < 24,
+            minutes < 60, seconds < 60
+        else { throw problem }
+        let fraction = String(match.4 ?? "")
+        let micros = Int64(fraction + String(repeating: "0", count: 6 - fraction.count)) ?? 0
+        return midnight + ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+    }
+}
