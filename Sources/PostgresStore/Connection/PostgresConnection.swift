@@ -144,8 +144,8 @@ package import Transport
         lose(reason)
     }
 
-    /// The server takes no writes any more: it was demoted while this connection stayed open. Another server takes them,
-    /// or will.
+    /// The server takes no writes any more: it was demoted while this connection stayed open. Another server does, or
+    /// will.
     func loseIfReadOnly(_ state: SQLState) {
         if state == .readOnlyTransaction { lose("the server takes no writes any more") }
     }

@@ -5,8 +5,8 @@ package import Transport
 ///
 /// It connects when it is asked to, again and again with backoff as long as somebody waits, one attempt at a time
 /// however many wait. It takes only a server that takes writes, and begins with the host that it had last, or with the
-/// next one if that fell silent. That PostgreSQL is gone and that it is back are said once each. Statements are not repeated here:
-/// only the caller knows whether that does harm.
+/// next one if that fell silent. That PostgreSQL is gone and that it is back are said once each. Statements are not
+/// repeated here: only the caller knows whether that does harm.
 ///
 /// Belongs to an event loop, like the connections it opens.
 package final class StoreConnection {
