@@ -292,7 +292,8 @@ import Transport
         "pushq.register_device(QUEUE, 'aa')", "pushq.register_device(QUEUE, 'aa', 'anna')",
         "pushq.unregister_device(QUEUE, 'aa')", "pushq.set_device(QUEUE, 'aa', false)",
         "pushq.forget_device(QUEUE, 'aa')",
-        "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.pause_campaign(QUEUE, 'k')",
+        "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.preview_campaign(QUEUE, 'k')",
+        "pushq.set_campaign_rate(QUEUE, 'k', 5)", "pushq.pause_campaign(QUEUE, 'k')",
         "pushq.cancel_campaign(QUEUE, 'k')", "pushq.cancel(QUEUE, (select max(root_id) from pushq.job))",
         "pushq.cancel_job(QUEUE, (select max(id) from pushq.job))",
     ]

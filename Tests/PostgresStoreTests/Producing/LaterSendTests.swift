@@ -106,7 +106,7 @@ import Testing
     @Test func `takes the place of older updates of those devices`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            try await register("a1", queue)
+            try await queue.run("select pushq.register_device('\(Self.name)', 'a1', 'ann', kind => 'liveactivity')")
             let update = #""aps":{"timestamp":1,"event":"update","content-state":{}}"#
             try await queue.run(
                 "select pushq.send('\(Self.name)', '{\(update)}', array['a1'], push_type => 'liveactivity')")

@@ -33,7 +33,9 @@ import Transport
     {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
-            let register = Statement("register", "select pushq.register_device('\(QueueFixture.name)', $1, $2)")
+            let kind = options.isEmpty ? "alert" : "liveactivity"
+            let register = Statement(
+                "register", "select pushq.register_device('\(QueueFixture.name)', $1, $2, kind => '\(kind)')")
             // The ranges of both users' devices overlap, and are dense.
             for (token, user) in [("a1", "ann"), ("b1", "bob"), ("a2", "ann"), ("b2", "bob"), ("a3", "ann")] {
                 _ = try await queue.connection.execute(register, [.text(token), .text(user)])
