@@ -101,7 +101,7 @@ import Transport
             $0.connections = 1
             $0.headTime = .milliseconds(500)
         } _: { place in
-            // Either of the two may come first. If that is the whole request, it is answered, and the other one refused.
+            // Either of the two may come first. If the whole request does, it is answered, and the other one refused.
             try await eventually("one is closed unanswered beside one that takes its time") {
                 async let slow = PlainClient.exchange("GET", with: place)
                 let further = await PlainClient.exchange(
