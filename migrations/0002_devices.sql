@@ -115,12 +115,16 @@ create table pushq.feedback_poll (
   constraint feedback_poll_pkey primary key (queue_id)
 );
 
--- What the feedback service reported, as it reported it. Reading clears Apple's list, so a worker writes this first.
--- Any worker may act on it afterwards, and deletes the rows then.
+-- What APNs reported about tokens, to be acted on later. It is the lists of the feedback service: reading clears
+-- Apple's list, so a worker writes this first. And it is the answers that came while another transaction wrote the row
+-- of the device. Any worker may act on a record, and deletes it then.
 create table pushq.feedback_record (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   token       bytea       not null,
+  reason      smallint    not null,                       -- the code of a reason
   reported_at timestamptz not null,
+  root_id     bigint,                                     -- the send or campaign that was answered so, …
+  job_id      bigint,                                     -- … and its job; both null: the feedback service said it
   constraint feedback_record_pkey primary key (queue_id, id)
 );

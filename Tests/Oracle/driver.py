@@ -381,7 +381,8 @@ class Driver:
         return ended, os.path.getsize(f"{self.stack.folder}/record.ndjson")
 
     def due(self):
-        """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs."""
+        """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs, reports of APNs on
+        devices that others were writing."""
         return self.stack.query("""
             select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
             union all
@@ -389,6 +390,8 @@ class Driver:
             union all
             select 'fan-out', campaign_id, cursor_device_id::text from pushq.fan_out
             where not done and not paused and start_at < now() + interval '1 hour'
+            union all
+            select 'report', id, reported_at::text from pushq.feedback_record
             limit 10
             """)
 

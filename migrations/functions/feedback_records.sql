@@ -1,7 +1,7 @@
 -- Acts on up to `most` records: a device that has not registered again since its token was reported is deactivated,
 -- as after a 410, and the producer gets a row of feedback for every known device. Unknown tokens are ignored.
--- `reason` is the code of Unregistered. Returns how many records were acted on, and how many devices deactivated.
-create or replace function pushq.act_on_feedback(reason smallint, most int)
+-- Returns how many records were acted on, and how many devices deactivated.
+create or replace function pushq.act_on_feedback(most int)
 returns table (acted bigint, deactivated bigint)
 language plpgsql as $$
 begin
@@ -36,25 +36,32 @@ begin
         select from known k
         where k.queue_id = due.queue_id and k.token = due.token
           and (k.queue_id, k.id) not in (select queue_id, id from free))))
-    returning queue_id, token, reported_at),
-  latest as materialized (
-    select distinct on (t.queue_id, t.token) t.queue_id, d.id as device_id, t.reported_at
+    returning queue_id, token, reason, reported_at, root_id, job_id),
+  -- One row of feedback for each job, and one for the lists of the service.
+  report as materialized (
+    select distinct on (t.queue_id, d.id, t.job_id)
+           t.queue_id, d.id as device_id, t.reason, t.reported_at, t.root_id, t.job_id
     from taken t
     join pushq.device d on d.queue_id = t.queue_id and d.token = t.token
-    order by t.queue_id, t.token, t.reported_at desc),
+    order by t.queue_id, d.id, t.job_id, t.reported_at desc),
+  latest as materialized (
+    select distinct on (r.queue_id, r.device_id) r.queue_id, r.device_id, r.reason, r.reported_at
+    from report r
+    order by r.queue_id, r.device_id, r.reported_at desc),
   dead as (
     update pushq.device d
-    set active = false, inactive_since = l.reported_at, inactive_reason = $1
+    set active = false, inactive_since = l.reported_at, inactive_reason = l.reason
     from latest l
     where d.queue_id = l.queue_id and d.id = l.device_id
       -- One that is inactive for another answer of APNs is dead from now on: whoever undoes that leaves it alone.
-      and (d.active or d.inactive_reason <> $1)
+      and (d.active or d.inactive_reason <> l.reason)
       and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= l.reported_at
     returning d.queue_id, d.id),
   evidence as (
-    insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
-    select l.queue_id, l.device_id, $1, l.reported_at, case when d.id is null then 'kept' else 'deactivated' end
-    from latest l
-    left join dead d on d.queue_id = l.queue_id and d.id = l.device_id)
+    insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
+    select r.queue_id, r.device_id, r.reason, r.reported_at,
+           case when d.id is null then 'kept' else 'deactivated' end, r.root_id, r.job_id
+    from report r
+    left join dead d on d.queue_id = r.queue_id and d.id = r.device_id)
   select (select count(*) from taken), (select count(*) from dead);
 end $$;

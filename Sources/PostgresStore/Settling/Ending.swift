@@ -127,13 +127,25 @@ extension Statement {
           from dying y
           where d.queue_id = y.queue_id and d.id = y.id
           returning d.queue_id, d.id),
+        -- A device that another transaction is writing is not waited for: a duty acts on its report later.
+        left_for_later as materialized (
+          select r.queue_id, r.device_id, d.token, r.reason, r.reported_at, r.root_id, r.job_id
+          from report r
+          join pushq.device d on d.queue_id = r.queue_id and d.id = r.device_id
+          where (d.active or d.inactive_reason = any ($suspicions::smallint[])) and not r.suspect
+            and coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at
+            and (r.queue_id, r.device_id) not in (select queue_id, id from dying)),
+        kept_for_later as (
+          insert into pushq.feedback_record (queue_id, token, reason, reported_at, root_id, job_id)
+          select queue_id, token, reason, reported_at, root_id, job_id from left_for_later),
         evidence as (
           insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, job_id)
           select r.queue_id, r.device_id, r.reason, r.reported_at,
                  case when r.suspect then 'suspect' when d.id is null then 'kept' else 'deactivated' end,
                  r.root_id, r.job_id
           from report r
-          left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),
+          left join dead d on d.queue_id = r.queue_id and d.id = r.device_id
+          where r.suspect or (r.queue_id, r.device_id) not in (select queue_id, device_id from left_for_later)),
 
         -- Channels: only broadcasts report on them, at most one for each job.
         channel_report as materialized (

@@ -26,13 +26,13 @@ extension Statement {
         returning p.queue_id
         """#)
 
-    /// Times in seconds since 1970.
+    /// Times in seconds since 1970. `$unregistered`: the code of that reason.
     static let keepFeedback = Statement(
         "keep_feedback",
         #"""
-        insert into pushq.feedback_record (queue_id, token, reported_at)
+        insert into pushq.feedback_record (queue_id, token, reason, reported_at)
         -- A time in the future cannot be right: it would also hit devices that register again until then.
-        select $queue_id, r.token, least(to_timestamp(r.reported_at), now())
+        select $queue_id, r.token, $unregistered, least(to_timestamp(r.reported_at), now())
         from unnest($tokens::bytea[], $times::bigint[]) as r(token, reported_at)
         """#)
 
@@ -55,9 +55,8 @@ extension Statement {
         returning failures
         """#)
 
-    /// `$unregistered`: the code of that reason.
     static let actOnFeedback = Statement(
-        "act_on_feedback", "select acted, deactivated from pushq.act_on_feedback($unregistered::smallint, $limit::int)")
+        "act_on_feedback", "select acted, deactivated from pushq.act_on_feedback($limit::int)")
 }
 
 extension PostgresConnection {
@@ -72,7 +71,11 @@ extension PostgresConnection {
         of queueID: Int32, tokens: [[UInt8]], times: [Int64]
     ) async throws(PostgresError) {
         _ = try await execute(
-            .keepFeedback, ["queue_id": .int4(queueID), "tokens": .byteaArray(tokens), "times": .int8Array(times)])
+            .keepFeedback,
+            [
+                "queue_id": .int4(queueID), "tokens": .byteaArray(tokens), "times": .int8Array(times),
+                "unregistered": .int2(Int16(Reason.unregistered.code)),
+            ])
     }
 
     /// The list was read to its end.
@@ -89,10 +92,7 @@ extension PostgresConnection {
 
     /// Acts on some of what was kept. Returns on how many records, and how many devices were deactivated.
     package func actOnFeedback(most: Int = 1000) async throws(PostgresError) -> (acted: Int, deactivated: Int) {
-        let parameters: Parameters = [
-            "unregistered": .int2(Int16(Reason.unregistered.code)), "limit": .int4(Int32(most)),
-        ]
-        let row = try await execute(.actOnFeedback, parameters).one()
+        let row = try await execute(.actOnFeedback, ["limit": .int4(Int32(most))]).one()
         return (row.count("acted"), row.count("deactivated"))
     }
 }

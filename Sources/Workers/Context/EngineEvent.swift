@@ -103,7 +103,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "\(queue) paused: \(reason). Correct its tokens, then run: pushq-admin queue resume \(queue)"
         case .feedbackRead(let queue, let count): "the feedback service named \(count) devices of \(queue)"
         case .feedbackActedOn(let records, let deactivated):
-            "deactivated \(deactivated) devices after \(records) records of the feedback service"
+            "deactivated \(deactivated) devices after \(records) reports of APNs"
         case .feedbackUnreachable(let queue, let reason):
             "the feedback service cannot be asked about \(queue), trying again: \(reason)"
         case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"

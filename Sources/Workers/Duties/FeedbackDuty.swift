@@ -4,7 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Queries the feedback service for the queues that use the binary interface, and acts on its lists.
+/// Queries the feedback service for the queues that use the binary interface, and acts on its lists; and on the answers
+/// of APNs that were left for later because another transaction was writing the row of the device.
 ///
 /// The service clears a list when it is read, so a list is stored before the worker acts on it. If the worker is lost
 /// in between, the next holder of the duty acts on what was stored.
@@ -15,8 +16,9 @@ import Transport
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    /// It polls once a minute for queues that are due; how often each is due is the queue's setting.
-    let pause = Duration.seconds(60)
+    /// It looks so often for queues that are due, and for what was left to act on. How often a queue is due is the
+    /// queue's setting.
+    let pause = Duration.seconds(10)
     /// The time for which one worker queries queues; then another worker may have its turn.
     private static let longest = Duration.seconds(30)
     /// No other worker reads a list for this time after one has begun.

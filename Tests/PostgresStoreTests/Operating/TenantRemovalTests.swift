@@ -24,7 +24,8 @@ import Transport
         select tenant_id, unnest(array[0, queue_id]), 1000, 1000 from named;
         insert into pushq.judgement values (pushq.queue_id('\(queue)'), now(), false);
         insert into pushq.feedback_poll (queue_id) values (pushq.queue_id('\(queue)'));
-        insert into pushq.feedback_record (queue_id, token, reported_at) values (pushq.queue_id('\(queue)'), 'x', now());
+        insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+        values (pushq.queue_id('\(queue)'), 'x', 1, now());
         insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
         select queue_id, id, 1, now(), 'kept' from pushq.device where queue_id = pushq.queue_id('\(queue)') limit 1;
         insert into pushq.stuck_job (queue_id, job_id, problem) values (pushq.queue_id('\(queue)'), 1, 'refused');

@@ -46,8 +46,8 @@ import Testing
             try await queue.run("select pushq.register_device('\(Self.name)', 'aa'); commit")
             try await queue.run(
                 """
-                insert into pushq.feedback_record (queue_id, token, reported_at)
-                values (\(queue.id), '\\xaa', to_timestamp(\(Double(reported) / 1_000_000)))
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                values (\(queue.id), '\\xaa', \(Reason.unregistered.code), to_timestamp(\(Double(reported) / 1_000_000)))
                 """)
             #expect(try await queue.worker.actOnFeedback() == (acted: 1, deactivated: 0))
             #expect(try await device(queue)?.isActive == true)

@@ -97,6 +97,57 @@ import Transport
         }
     }
 
+    @Test(arguments: ["commit", "rollback"])
+    func `deactivates a device that somebody is registering when that is done, unless it has registered`(_ end: String)
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            let campaign = try await queue.startCampaign()
+            try await queue.fanOut(campaign)
+            let job = try #require(try await queue.claim().first)
+            let died = Int64(try await queue.number("select extract(epoch from now() - interval '1 day') * 1000000"))
+            let producer = try await database.connect()
+            try await producer.runScript(
+                """
+                begin;
+                select pushq.register_device('\(QueueFixture.name)', encode(token, 'hex'))
+                from pushq.device where id = \(job.deviceIDs[1]);
+                """)
+            let reports = job.deviceIDs.map {
+                SettledJob.DeviceReport(deviceID: $0, reason: .named("ExpiredToken"), reportedAt: died, sentAt: .now)
+            }
+            let outcomes = Dictionary(
+                uniqueKeysWithValues: (0..<3).map { ($0, Outcome.rejected(.named("ExpiredToken"))) })
+            _ = try await queue.worker.endJobs([queue.settled(job, other: outcomes, reports: reports)], workerID: 1)
+            #expect(try await queue.number("select count(*) from pushq.device where active") == 1)
+            #expect(
+                try await queue.number("select count(*) from pushq.feedback") == 2, "nothing is decided of the third")
+            #expect(try await queue.worker.actOnFeedback().acted == 0, "it is not waited for")
+
+            try await producer.runScript(end)
+            let isRegistered = end == "commit"
+            #expect(try await queue.worker.actOnFeedback() == (acted: 1, deactivated: isRegistered ? 0 : 1))
+            let evidence = try await queue.connection.execute(
+                Statement(
+                    "evidence",
+                    """
+                    select f.verdict, f.reason, f.root_id, f.job_id, d.active,
+                           (extract(epoch from f.reported_at) * 1000000)::bigint as reported_at
+                    from pushq.feedback f
+                    join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
+                    where f.device_id = \(job.deviceIDs[1])
+                    """)
+            ).one()
+            #expect(evidence.text("verdict") == (isRegistered ? "kept" : "deactivated"))
+            #expect(evidence.bool("active") == isRegistered)
+            #expect(evidence.int2("reason") == Int16(Reason.named("ExpiredToken").code))
+            #expect(evidence.int8("reported_at") == died)
+            #expect(evidence.int8("root_id") == campaign)
+            #expect(evidence.int8("job_id") == job.key.jobID)
+        }
+    }
+
     @Test func `deactivates a device that no app has registered, however long ago its token died`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

@@ -38,8 +38,8 @@ import Transport
                 """
                 update pushq.device d set registered_at = now() + interval '1 minute'
                 from (select token from pushq.feedback_record order by id limit 1) r where d.token = r.token;
-                insert into pushq.feedback_record (queue_id, token, reported_at)
-                select pushq.queue_id('\(queue)'), '\\x0badcafe', now();
+                insert into pushq.feedback_record (queue_id, token, reason, reported_at)
+                select pushq.queue_id('\(queue)'), '\\x0badcafe', \(Reason.unregistered.code), now();
                 """)
 
             // The list is empty by now: what the next worker acts on is what was kept.
