@@ -2,11 +2,13 @@
 -- whether the caller may act for the tenant: its login was granted to it (`pushq.tenant_login`), or has the rights of
 -- the schema's owner. The error is the same for a queue of another tenant and for one that does not exist.
 --
+-- A login that was granted the tenant `--read-only` finds it only where nothing is changed (`reads`).
+--
 -- Beside the queue, what decides whether it takes anything: whether its tenant is suspended and has quotas, and
 -- whether nobody has counted for 30 seconds what it has of them.
 create or replace function pushq.find_queue(
-  name text, out queue_id int, out tenant_id int, out suspended_at timestamptz, out has_quota boolean,
-  out is_stale boolean, out max_calls int
+  name text, reads boolean default false, out queue_id int, out tenant_id int, out suspended_at timestamptz,
+  out has_quota boolean, out is_stale boolean, out max_calls int
 )
 language plpgsql stable as $$
 declare
@@ -24,7 +26,9 @@ begin
     and split_part($1, '/', 4) = '' and right($1, 1) <> '/'
     -- The owner's rights, since the functions that call this one have `security definer`.
     and (exists (
-          select from pushq.tenant_login l where l.login = who and l.tenant_id = n.tenant_id and not l.read_only)
+          select
+          from pushq.tenant_login l
+          where l.login = who and l.tenant_id = n.tenant_id and (reads or not l.read_only))
         or pg_has_role(who::name, current_user, 'usage'));
   if queue_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),

@@ -3,8 +3,9 @@
 --
 -- Nothing may be executed by everybody. Producers may execute the functions that are made for them, which are those
 -- with `security definer`, and the rules for messages, which read no table. Producers and readers may read the views
--- of their own tenants. Workers may use the tables that sending needs, as far as it needs them, and the functions that
--- are listed here: what else they do is done by functions with the owner's rights.
+-- of their own tenants, and readers execute the functions that show counts and no tokens. Workers may use the tables
+-- that sending needs, as far as it needs them, and the functions that are listed here: what else they do is done by
+-- functions with the owner's rights.
 do $$
 declare
   for_workers text[] := array[
@@ -16,15 +17,19 @@ declare
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'tenants_to_count'];
+  for_readers text[] := array[
+    'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end', 'show_queues', 'show_refusals',
+    'show_send', 'show_standstill', 'show_statistics', 'show_stuck_jobs'];
   thing record;
 begin
   for thing in
     select p.oid::regprocedure as name,
            p.prosecdef and p.prorettype <> 'trigger'::regtype and p.proname <> all (for_workers)
              or p.provolatile = 'i'
-             or p.proname in ('message_problem', 'broadcast_problem') as is_for_producers,
+             or p.proname in ('message_problem', 'broadcast_problem', 'csv_field') as is_for_producers,
            p.proname = any (for_workers) as is_for_workers,
            p.proname = 'caller' as is_for_views,
+           p.proname = 'caller' or p.proname = any (for_readers) as is_for_readers,
            has_function_privilege('public', p.oid, 'execute') as is_public, p.oid
     from pg_proc p
     where p.pronamespace = 'pushq'::regnamespace and p.proowner = current_user::regrole
@@ -45,8 +50,8 @@ begin
                           else 'revoke execute on routine %s from pushq_worker' end, thing.name);
     end if;
     if to_regrole('pushq_reader') is not null
-      and thing.is_for_views <> has_function_privilege('pushq_reader', thing.oid, 'execute') then
-      execute format(case when thing.is_for_views then 'grant execute on routine %s to pushq_reader'
+      and thing.is_for_readers <> has_function_privilege('pushq_reader', thing.oid, 'execute') then
+      execute format(case when thing.is_for_readers then 'grant execute on routine %s to pushq_reader'
                           else 'revoke execute on routine %s from pushq_reader' end, thing.name);
     end if;
   end loop;

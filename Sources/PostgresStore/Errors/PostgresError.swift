@@ -53,6 +53,11 @@ package enum PostgresError: Error, Equatable {
         if case .refused = self { true } else { false }
     }
 
+    /// Whether the login lacks a right.
+    package var isNotAllowed: Bool {
+        if case .notAllowed = self { true } else { false }
+    }
+
     /// Whether a statement may be refused because of the rows that it is about, and not because of the schema, a
     /// missing right, or a damaged database (class XX), which concern all of them.
     package var mayBlameRows: Bool {

@@ -7,40 +7,10 @@ extension Statement {
     static let campaigns = Statement(
         "campaigns",
         #"""
-        select n.tenant, n.app, n.environment, c.key, c.campaign_id,
-               case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
-                    when c.paused_at is not null then 'paused' else 'running' end as state,
-               c.total, c.waiting,
-               c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried,
-               c.finished, c.created_at, c.fanned_out_at, c.max_rate,
-               c.stop_at_errors::float8, c.paused_reason,
-               c.cancelled_at is not null and exists (
-                 select from pushq.fan_out f
-                 where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
-                   and f.done_at = c.cancelled_at) as cut_short
-        from (
-          (select queue_id, id
-           from pushq.campaign
-           where $queue::text is null and $key::text is null
-           order by id desc
-           limit $limit)
-          union all
-          -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as
-          -- good.
-          (select c.queue_id, c.id
-           from (select case when $queue is not null and $key is null then pushq.queue_id($queue) end as id) q
-           cross join lateral (
-             select queue_id, id from pushq.campaign
-             where queue_id between q.id and q.id
-             order by queue_id desc, id desc
-             limit $limit) c)
-          union all
-          (select c.queue_id, c.id
-           from (select case when $queue is not null and $key is not null then pushq.queue_id($queue) end as id) q
-           join pushq.campaign c on c.queue_id = q.id and c.key = $key)) k
-        join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
-        join pushq.queue_name n on n.queue_id = c.queue_id
-        order by c.campaign_id desc
+        select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
+               failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
+               max_rate, stop_at_errors, paused_reason
+        from pushq.show_campaigns($queue, $key, $limit)
         """#)
 
     static let pauseCampaign = Statement("pause_campaign", "select pushq.pause_campaign($queue, $key)")
@@ -54,24 +24,14 @@ extension Statement {
     static let refusals = Statement(
         "refusals",
         #"""
-        select get_byte(r.outcomes, i) & 63 as code, count(*)
-        from pushq.result r
-        cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
-        where r.queue_id = pushq.queue_id($queue) and r.root_id = $root and r.rejected + r.failed > 0
-          and get_byte(r.outcomes, i)
-            between \#(Outcome.rejections.lowerBound)
-            and case when r.retried_at is null then \#(Outcome.failures.upperBound)
-                     else \#(Outcome.rejections.upperBound) end
-        group by 1
+        select code, count
+        from pushq.show_refusals(
+          $queue, $root, \#(Outcome.rejections.lowerBound), \#(Outcome.rejections.upperBound),
+          \#(Outcome.failures.upperBound))
         """#)
 
     /// When the last job of a root ended.
-    static let lastEnd = Statement(
-        "last_end",
-        #"""
-        select max(r.ended_at) as ended_at
-        from pushq.result r where r.queue_id = pushq.queue_id($queue) and r.root_id = $root
-        """#)
+    static let lastEnd = Statement("last_end", "select pushq.show_last_end($queue, $root) as ended_at")
 }
 
 /// A campaign as an operator sees it: `total` is the sum of the outcomes and of what waits, at every instant.

@@ -10,19 +10,15 @@ extension Statement {
         from (
           select d.id,
                  concat(
-                   encode(d.token, 'hex'), ',', pushq.csv_field(d.user_key), ',', d.active::text, ',', d.kind, ',',
-                   p.locale, ',', p.time_zone, ',', p.app_version, ',',
-                   pushq.csv_field(case when array_to_string(p.tags, '') ~ '[|[]' then to_json(p.tags)::text
-                                        else array_to_string(p.tags, '|') end), ',',
-                   pushq.csv_field(nullif(p.attributes, '{}')::text), ',', pushq.csv_field(p.installation), ',',
-                   pushq.csv_field(p.activity_type), ',', pushq.csv_field(p.activity), ',',
-                   to_char(p.first_seen_at at time zone 'UTC', $form), ',',
-                   to_char(greatest(d.registered_at, p.seen_at) at time zone 'UTC', $form)) as line
-          from pushq.device d
-          left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-          where d.queue_id = pushq.queue_id($queue) and d.id > $last and (d.active or $inactive)
-          order by d.id
-          limit $limit) e
+                   encode(d.token, 'hex'), ',', pushq.csv_field(d.device_user), ',', d.active::text, ',', d.kind, ',',
+                   d.locale, ',', d.time_zone, ',', d.app_version, ',',
+                   pushq.csv_field(case when array_to_string(d.tags, '') ~ '[|[]' then to_json(d.tags)::text
+                                        else array_to_string(d.tags, '|') end), ',',
+                   pushq.csv_field(nullif(d.attributes, '{}')::text), ',', pushq.csv_field(d.installation), ',',
+                   pushq.csv_field(d.activity_type), ',', pushq.csv_field(d.activity), ',',
+                   to_char(d.first_seen_at at time zone 'UTC', $form), ',',
+                   to_char(d.seen_at at time zone 'UTC', $form)) as line
+          from pushq.show_devices($queue, $last, null, $inactive, $limit) d) e
         """#)
 
     /// The same as lines of NDJSON. What is not known is left out.
@@ -33,17 +29,13 @@ extension Statement {
         from (
           select d.id,
                  json_strip_nulls(json_build_object(
-                   'token', encode(d.token, 'hex'), 'user_key', d.user_key, 'active', d.active, 'kind', d.kind,
-                   'locale', p.locale, 'time_zone', p.time_zone, 'app_version', p.app_version,
-                   'tags', nullif(p.tags, '{}'), 'attributes', nullif(p.attributes, '{}'),
-                   'installation', p.installation, 'activity_type', p.activity_type, 'activity', p.activity,
-                   'first_seen_at', to_char(p.first_seen_at at time zone 'UTC', $form),
-                   'seen_at', to_char(greatest(d.registered_at, p.seen_at) at time zone 'UTC', $form)))::text as line
-          from pushq.device d
-          left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-          where d.queue_id = pushq.queue_id($queue) and d.id > $last and (d.active or $inactive)
-          order by d.id
-          limit $limit) e
+                   'token', encode(d.token, 'hex'), 'user_key', d.device_user, 'active', d.active, 'kind', d.kind,
+                   'locale', d.locale, 'time_zone', d.time_zone, 'app_version', d.app_version,
+                   'tags', nullif(d.tags, '{}'), 'attributes', nullif(d.attributes, '{}'),
+                   'installation', d.installation, 'activity_type', d.activity_type, 'activity', d.activity,
+                   'first_seen_at', to_char(d.first_seen_at at time zone 'UTC', $form),
+                   'seen_at', to_char(d.seen_at at time zone 'UTC', $form)))::text as line
+          from pushq.show_devices($queue, $last, null, $inactive, $limit) d) e
         """#)
 }
 

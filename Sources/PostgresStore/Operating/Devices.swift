@@ -6,28 +6,19 @@ extension Statement {
     static let devices = Statement(
         "devices",
         #"""
-        select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
-               d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
-               coalesce(p.tags, '{}') as tags, nullif(p.attributes, '{}')::text as attributes, p.first_seen_at,
-               greatest(d.registered_at, p.seen_at) as seen_at
-        from pushq.device d
-        left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-        where d.queue_id = pushq.queue_id($queue) and d.id > $last
-          and ($user_key::text is null or d.user_key = $user_key) and (d.active or $inactive)
-        order by d.id
-        limit $limit
+        select id, token, device_user as user_key, kind, active, registered_at, inactive_since,
+               inactive_reason, reactivated_at, installation, activity_type, activity, locale, time_zone, app_version,
+               tags, attributes::text, first_seen_at, seen_at
+        from pushq.show_devices($queue, $last, $user_key, $inactive, $limit)
         """#)
 
     static let device = Statement(
         "device",
         #"""
-        select d.id, d.token, d.user_key, d.kind, d.active, d.registered_at, d.inactive_since, d.inactive_reason,
-               d.reactivated_at, p.installation, p.activity_type, p.activity, p.locale, p.time_zone, p.app_version,
-               coalesce(p.tags, '{}') as tags, nullif(p.attributes, '{}')::text as attributes, p.first_seen_at,
-               greatest(d.registered_at, p.seen_at) as seen_at
-        from pushq.device d
-        left join pushq.profile p on p.queue_id = d.queue_id and p.device_id = d.id
-        where d.queue_id = pushq.queue_id($queue) and d.token = $token
+        select id, token_bytes as token, device_user as user_key, kind, active, registered_at, inactive_since,
+               inactive_reason, reactivated_at, installation, activity_type, activity, locale, time_zone, app_version,
+               tags, attributes::text, first_seen_at, seen_at
+        from pushq.show_device($queue, $token)
         """#)
 
     static let setDevice = Statement(

@@ -7,24 +7,9 @@ extension Statement {
     static let failedJobs = Statement(
         "failed_jobs",
         #"""
-        select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed,
-               why.codes, why.counts
-        from (
-          select queue_id, job_id, root_id, attempt, ended_at, failed, outcomes
-          from pushq.result
-          where failed > 0 and retried_at is null and ($queue::text is null or queue_id = pushq.queue_id($queue))
-          order by job_id desc
-          limit $limit) r
-        cross join lateral (
-          select array_agg(code order by n desc, code) as codes, array_agg(n order by n desc, code) as counts
-          from (
-            select get_byte(r.outcomes, i) & 63 as code, count(*)::int as n
-            from generate_series(0, octet_length(r.outcomes) - 1) i
-            where get_byte(r.outcomes, i) between \#(Outcome.failures.lowerBound) and \#(Outcome.failures.upperBound)
-            group by 1) w) why
-        left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
-        join pushq.queue_name n on n.queue_id = r.queue_id
-        order by r.job_id desc
+        select tenant, app, environment, job_id, root_id, campaign_key as key, attempt, ended_at, failed, codes, counts
+        from pushq.show_failed_jobs(
+          $queue, $limit, \#(Outcome.failures.lowerBound), \#(Outcome.failures.upperBound))
         """#)
 
     static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($queue, $job)")

@@ -6,20 +6,9 @@ extension Statement {
     static let feedback = Statement(
         "feedback",
         #"""
-        select f.device_id, d.token, d.user_key, f.reason, f.reported_at, f.recorded_at, f.verdict, f.root_id, f.job_id,
-               (select c.key from pushq.campaign c where c.queue_id = f.queue_id and c.id = f.root_id) as key
-        from (
-          select pushq.queue_id($queue) as id) q
-        cross join lateral (
-          select f.*
-          from (select to_date(right(relname, 8), 'YYYYMMDD') as day
-                from pg_inherits join pg_class c on c.oid = inhrelid where inhparent = 'pushq.feedback'::regclass) k
-          cross join lateral (
-            select * from pushq.feedback f where f.day = k.day and f.queue_id = q.id order by f.id desc limit $limit) f
-          order by f.id desc
-          limit $limit) f
-        left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
-        order by f.id desc
+        select device_id, token, user_key, reason, reported_at, recorded_at, verdict, root_id, job_id,
+               campaign_key as key
+        from pushq.show_feedback($queue, $limit)
         """#)
 }
 

@@ -9,46 +9,17 @@ extension Statement {
     static let jobs = Statement(
         "jobs",
         #"""
-        select n.tenant, n.app, n.environment, j.id,
-               case when s.job_id is not null then 'set aside' else j.state end as state,
-               j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt,
-               j.rescues, j.campaign_id, j.root_id, w.name as worker
-        from (
-          (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues,
-                  campaign_id, root_id, null::bigint as worker_id
-           from pushq.job
-           where $queue::text is null
-           order by queue_id, lane, run_at, id
-           limit $limit)
-          union all
-          (select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues,
-                  campaign_id, root_id, null
-           from pushq.job
-           where queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
-           order by queue_id, lane, run_at, id
-           limit $limit)
-          union all
-          (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues,
-                  campaign_id, root_id, worker_id
-           from pushq.lease
-           where $queue is null or queue_id = (select case when $queue is not null then pushq.queue_id($queue) end)
-           order by queue_id, lane, run_at, job_id
-           limit $limit)
-          order by queue_id, lane, run_at, id
-          limit $limit) j
-        join pushq.queue_name n on n.queue_id = j.queue_id
-        left join pushq.worker w on w.id = j.worker_id
-        left join pushq.stuck_job s on s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null
-        order by j.queue_id, j.lane, j.run_at, j.id
+        select tenant, app, environment, id, state, lane, run_at, send_by, recipient_count, attempt, rescues,
+               campaign_id, root_id, worker
+        from pushq.show_jobs($queue, $limit)
         """#)
 
     /// What is left of a job when it has ended.
     static let jobResult = Statement(
         "job_result",
         #"""
-        select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint,
-               r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
-        from pushq.result r where r.queue_id = pushq.queue_id($queue) and r.job_id = $job
+        select root_id, attempt, ended_at, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
+        from pushq.show_job($queue, $job)
         """#)
 }
 

@@ -23,21 +23,9 @@ extension Statement {
     static let queues = Statement(
         "queues",
         #"""
-        select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts,
-               c.name as credential,
-               q.gateway,
-               case when q.paused_at is not null then q.paused_reason
-                    when t.suspended_at is not null then 'the tenant is suspended' end as paused_reason,
-               (select count(*) from pushq.job j where j.queue_id = q.id) as jobs,
-               (select coalesce(sum(j.recipient_count), 0) from pushq.job j where j.queue_id = q.id)::bigint
-                 as recipients
-        from pushq.queue q
-        join pushq.tenant t on t.id = q.tenant_id
-        join pushq.queue_name n on n.queue_id = q.id
-        left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
-        left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
-        where $tenant::text is null or t.name = $tenant
-        order by n.tenant, n.app, n.environment
+        select tenant_name as tenant, app, environment, rate, burst, weight, connections, max_attempts, credential,
+               gateway, paused_reason, jobs, recipients
+        from pushq.show_queues($tenant)
         """#)
 
     static let queueNames = Statement("queue_names", "select name from pushq.queue_name")

@@ -7,45 +7,9 @@ extension Statement {
     static let standstill = Statement(
         "standstill",
         #"""
-        select q.paused_reason, t.name as tenant, t.suspended_at is not null as tenant_is_suspended,
-               q.credential_id is null as lacks_credential, c.key,
-               c.paused_at is not null as campaign_is_paused, c.paused_reason as campaign_paused_reason,
-               w.alive, w.serving, w.cut_off, x.set_aside, case when s.due > now() then s.due end as due_at
-        from pushq.queue q
-        join pushq.tenant t on t.id = q.tenant_id
-        join pushq.app a on a.tenant_id = q.tenant_id and a.id = q.app_id
-        left join pushq.campaign c on c.queue_id = q.id and c.id = $root
-        cross join lateral (
-          select count(*) > 0 as alive,
-                 coalesce(bool_or(
-                   t.name || '/' || a.bundle_id || '/' || q.environment like
-                   replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
-                 ), false) as serving,
-                 coalesce(array_agg(w.name order by w.name) filter (where q.id = any (w.unreachable)), '{}') as cut_off
-          from pushq.worker w
-          where w.seen_at > now() - interval '20 seconds' and not w.draining) w
-        cross join lateral (
-          select min(due) as due
-          from (
-            select f.start_at as due
-            from pushq.fan_out f
-            where f.queue_id = q.id and f.campaign_id = $root and not f.done
-            union all
-            select j.run_at
-            from (
-              select b.job_id
-              from pushq.body b
-              where b.queue_id = q.id and b.root_id = $root
-              order by b.slice, b.first_device_id
-              limit 1000) b
-            join pushq.job j on j.queue_id = q.id and j.id = b.job_id
-            where j.run_at < 'infinity') d) s
-        cross join lateral (
-          select count(*) as set_aside
-          from pushq.stuck_job k
-          join pushq.job j on j.queue_id = k.queue_id and j.id = k.job_id
-          where k.queue_id = q.id and k.set_aside_at is not null and j.root_id = $root) x
-        where q.id = pushq.queue_id($queue)
+        select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
+               campaign_paused_reason, alive, serving, cut_off, set_aside, due_at
+        from pushq.show_standstill($queue, $root)
         """#)
 }
 

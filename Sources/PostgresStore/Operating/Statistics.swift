@@ -8,58 +8,10 @@ extension Statement {
     static let statistics = Statement(
         "statistics",
         #"""
-        with shown as materialized (
-          select * from pushq.queue_name n where $tenant::text is null or n.tenant = $tenant),
-        bound as materialized (
-          select greatest($limit::bigint / greatest(count(*), 1), case when $limit is not null then 100 end) as rows
-          from shown)
-        select n.tenant, n.app, n.environment, d.active, d.inactive,
-               j.jobs as waiting_jobs, j.recipients as waiting_recipients,
-               l.jobs as held_jobs, l.recipients as held_recipients,
-               r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried,
-               coalesce(d.seen >= b.rows, false) as has_more_devices,
-               coalesce(j.jobs >= b.rows, false) as has_more_jobs,
-               coalesce(r.seen >= b.rows, false) as has_more_outcomes
-        from shown n
-        cross join bound b
-        cross join lateral (
-          select count(*) as seen, count(*) filter (where active) as active,
-                 count(*) filter (where not active) as inactive
-          from (select active from pushq.device where queue_id = n.queue_id order by id limit b.rows) d) d
-        cross join lateral (
-          select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
-          from (select recipient_count from pushq.job where queue_id = n.queue_id order by id limit b.rows) j) j
-        cross join lateral (
-          select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
-          from pushq.lease where queue_id = n.queue_id) l
-        cross join lateral (
-          select count(*) as seen,
-                 coalesce(sum(delivered), 0)::bigint as delivered,
-                 coalesce(sum(rejected), 0)::bigint as rejected,
-                 coalesce(sum(failed) filter (where retried_at is null), 0)::bigint as failed,
-                 coalesce(sum(suppressed), 0)::bigint as suppressed,
-                 coalesce(sum(expired), 0)::bigint as expired,
-                 coalesce(sum(cancelled), 0)::bigint as cancelled,
-                 coalesce(sum(unknown), 0)::bigint as unknown,
-                 coalesce(sum(retried + case when retried_at is null then 0 else failed end), 0)::bigint as retried
-          from (
-            select *
-            from (
-              (select *
-               from pushq.result
-               where day = pushq.today() and queue_id = n.queue_id
-               order by job_id desc
-               limit b.rows)
-              union all
-              (select *
-               from pushq.result
-               where day = pushq.today() - 1 and queue_id = n.queue_id
-               order by job_id desc
-               limit b.rows)) r
-            order by day desc
-            limit b.rows) r
-          where ended_at > now() - interval '24 hours') r
-        order by n.tenant, n.app, n.environment
+        select tenant_name as tenant, app, environment, active, inactive, waiting_jobs, waiting_recipients, held_jobs,
+               held_recipients, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
+               has_more_devices, has_more_jobs, has_more_outcomes
+        from pushq.show_statistics($tenant, $limit)
         """#)
 }
 

@@ -6,15 +6,9 @@ extension Statement {
     static let stuckJobs = Statement(
         "stuck_jobs",
         #"""
-        select n.tenant, n.app, n.environment, s.job_id, j.root_id, c.key, j.recipient_count, j.send_by, s.tries,
-               s.set_aside_at, s.problem
-        from pushq.stuck_job s
-        join pushq.job j on j.queue_id = s.queue_id and j.id = s.job_id
-        join pushq.queue_name n on n.queue_id = s.queue_id
-        left join pushq.campaign c on c.queue_id = j.queue_id and c.id = j.campaign_id
-        where s.set_aside_at is not null and ($queue::text is null or s.queue_id = pushq.queue_id($queue))
-        order by s.set_aside_at desc, s.job_id desc
-        limit $limit
+        select tenant, app, environment, job_id, root_id, campaign_key as key, recipient_count, send_by, tries,
+               set_aside_at, problem
+        from pushq.show_stuck_jobs($queue, $limit)
         """#)
 
     /// In the place that it had: one that is cancelled or too late ends as that.

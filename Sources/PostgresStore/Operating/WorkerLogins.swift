@@ -32,7 +32,8 @@ extension PostgresConnection {
         let rows = try await execute(.changeWorkerLogin, ["login": .text(login), "is_granted": .bool(isGranted)])
         guard let row = rows.first else { throw WorkerGrantError.noLogin }
         guard row.bool("has_role") else { throw WorkerGrantError.noRole }
-        guard isGranted || row.bool("is_member") else { throw WorkerGrantError.noWorker }
+        // Without the right to do so it fails here, whether or not there is something to revoke.
         try await runScript(row.text("statement"))
+        guard isGranted || row.bool("is_member") else { throw WorkerGrantError.noWorker }
     }
 }

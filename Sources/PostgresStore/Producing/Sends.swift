@@ -40,24 +40,9 @@ extension Statement {
     static let rootProgress = Statement(
         "root_progress",
         #"""
-        select (select coalesce(sum(cardinality(b.device_ids)), 0) from pushq.body b
-                where b.queue_id = q.id and b.root_id = $root and b.slice = 0)::bigint as total,
-               (select b.device_ids[1] from pushq.body b
-                where b.queue_id = q.id and b.root_id = $root and b.slice = 0
-                order by b.first_device_id
-                limit 1) as first_device_id,
-               coalesce(sum(r.delivered), 0)::bigint as delivered, coalesce(sum(r.rejected), 0)::bigint as rejected,
-               coalesce(sum(r.failed) filter (where r.retried_at is null), 0)::bigint as failed,
-               coalesce(sum(r.suppressed), 0)::bigint as suppressed, coalesce(sum(r.expired), 0)::bigint as expired,
-               coalesce(sum(r.cancelled), 0)::bigint as cancelled, coalesce(sum(r.unknown), 0)::bigint as unknown,
-               coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)::bigint as retried,
-               (select e.why from pushq.empty_send e where e.queue_id = q.id and e.root_id = $root) as why_nobody,
-               exists (select from pushq.cancelled x where x.queue_id = q.id and x.id = $root) as is_cancelled,
-               exists (select from pushq.body b where b.queue_id = q.id and b.root_id = $root and b.device_ids = '{}')
-                 as awaits_recipients
-        from (select pushq.queue_id($queue) as id) q
-        left join pushq.result r on r.queue_id = q.id and r.root_id = $root
-        group by q.id
+        select total, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
+               why_nobody, is_cancelled, awaits_recipients
+        from pushq.show_send($queue, $root)
         """#)
 
     static let cancelSend = Statement("cancel_send", "select stopped, held from pushq.cancel($queue, $root)")

@@ -10,13 +10,10 @@ extension Statement {
         """#)
 
     /// Puts a new token in the place of one that is old enough. `$issued_at` is in seconds since 1970, `$age` is what
-    /// the present one must have. A worker that comes second reads the other's. What no APNs would take any more is
-    /// cleared away: its signer is no longer in use.
+    /// the present one must have. A worker that comes second reads the other's.
     static let replaceProviderToken = Statement(
         "replace_provider_token",
         #"""
-        with dead as (
-          delete from pushq.provider_token where issued_at < now() - interval '2 hours' and signer <> $signer)
         insert into pushq.provider_token as t (signer, sealed, issued_at)
         values ($signer, $sealed, to_timestamp($issued_at))
         on conflict on constraint provider_token_pkey do update

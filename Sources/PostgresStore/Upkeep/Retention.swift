@@ -1,6 +1,13 @@
 extension Statement {
     static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000)")
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
+    /// What no APNs would take any more: its signer is no longer in use, or its credential was removed.
+    static let forgetProviderTokens = Statement(
+        "forget_provider_tokens",
+        #"""
+        delete from pushq.provider_token
+        where issued_at < now() - interval '2 hours' and (keep_until is null or keep_until <= now())
+        """#)
     static let listsToForget = Statement("lists_to_forget", "select queue_id, list_id from pushq.lists_to_forget()")
     static let forgetList = Statement("forget_list", "select pushq.forget_list($queue_id, $list, $after, 5000)")
 }
@@ -20,7 +27,8 @@ package struct Retention: Sendable {
 extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
     /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
-    /// fanned out or was never started, old entries of the audit, and what queues hold that are gone.
+    /// fanned out or was never started, old entries of the audit, provider tokens of no use, and what queues hold that
+    /// are gone.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
@@ -32,6 +40,7 @@ extension PostgresConnection {
             while try await goesOn(), try await execute(.forgetOld, parameters).one().count("forget_old") == 5000 {}
         }
         while try await goesOn(), try await execute(.forgetAudit).one().count("forget_audit") == 5000 {}
+        _ = try await execute(.forgetProviderTokens)
         for (queueID, list) in try await execute(.listsToForget).map({ ($0.int4("queue_id"), $0.int8("list_id")) }) {
             guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
         }

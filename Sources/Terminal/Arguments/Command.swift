@@ -9,6 +9,9 @@ package protocol Command: Sendable {
     /// One sentence for the list of commands.
     static var summary: String { get }
 
+    /// Who may use it. Without a default: every command needs a decision.
+    static var users: CommandUsers { get }
+
     /// What a user must know beyond that; paragraphs are divided by an empty line.
     static var discussion: String { get }
 

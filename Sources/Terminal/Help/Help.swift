@@ -34,6 +34,7 @@ struct Help {
             TextLayout.wrap(type.summary),
             usage(fields),
             TextLayout.wrap(type.discussion),
+            TextLayout.wrap(type.users.help),
             section(Messages.argumentsTitle, fields.positionals.map { ($0.name, $0.help) }),
             section(Messages.optionsTitle, fields.options.map { ($0.usage, explanation(of: $0)) }),
             section(Messages.everywhereTitle, Messages.everywhere),

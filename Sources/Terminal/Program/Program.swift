@@ -76,6 +76,9 @@ package struct Program: Sendable {
             let error = error.suggesting("\(path) --help")
             console.complain(path, error.problem, remedy: error.remedy, code: .usage)
             return .usage
+        } catch let error as Refusal {
+            console.complain(path, error.description(for: type(of: command).users), code: .failed)
+            return .failed
         } catch let error as Unsuccessful {
             return error.code
         } catch {

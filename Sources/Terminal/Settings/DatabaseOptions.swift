@@ -29,6 +29,9 @@ package struct DatabaseOptions: ParameterGroup {
             defer { connection.close() }
             do {
                 return try await body(connection)
+            } catch let error as PostgresError where error.isNotAllowed {
+                guard let standing = try? await connection.loginStanding() else { throw error }
+                throw Refusal(standing: standing, reason: error)
             } catch PostgresError.server(let error) where Self.ownRefusals.contains(error.state) {
                 throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))
             }

@@ -6,6 +6,8 @@ enum AppCommands {
 
     struct Create: Command {
         static let name = "create"
+        static let users = CommandUsers.operators(
+            because: "apps are made and removed for tenants; see yours with pushq-admin queue list")
         static let summary = "Creates an app of a tenant."
         static let examples = ["app create acme com.acme.shop"]
 
@@ -25,6 +27,8 @@ enum AppCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.operators(
+            because: "apps are made and removed for tenants; see yours with pushq-admin queue list")
         static let summary = "Lists apps."
         static let examples = ["app list", "app list acme"]
 
@@ -46,6 +50,8 @@ enum AppCommands {
 
     struct Remove: Command {
         static let name = "remove"
+        static let users = CommandUsers.operators(
+            because: "apps are made and removed for tenants; see yours with pushq-admin queue list")
         static let summary = "Removes an app with its queues."
         static let discussion = """
             This also deletes the devices, campaigns, jobs and history of its queues; if there are any, --force is needed. \
@@ -66,8 +72,8 @@ enum AppCommands {
                 }
                 guard force || contents.deviceCount + contents.jobCount == 0 else {
                     throw Failure(
-                        "\(app) has \(AppContents.text(contents.deviceCount)) devices and "
-                            + "\(AppContents.text(contents.jobCount)) jobs; pass --force to delete them too")
+                        "\(app) has \(AppContents.text(contents.deviceCount, "device")) and "
+                            + "\(AppContents.text(contents.jobCount, "job")); pass --force to delete them too")
                 }
                 let bar = ProgressBar("deleting rows", total: nil, on: console)
                 defer { bar.finish() }

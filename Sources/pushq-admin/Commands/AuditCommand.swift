@@ -3,6 +3,7 @@ import Terminal
 
 struct AuditCommand: Command {
     static let name = "audit"
+    static let users = CommandUsers.operators(because: "the audit names operators and their machines")
     static let summary = "Shows who changed what when, the latest first."
     static let discussion = """
         Every change of a tenant, its logins, quotas, apps, credentials, queues and rates is there, no matter whether it \

@@ -11,6 +11,7 @@ enum CampaignCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.readers
         static let summary = "Lists campaigns, the latest first."
         static let examples = ["campaign list", "campaign list acme/com.acme.shop/production --limit 100"]
 
@@ -34,6 +35,7 @@ enum CampaignCommands {
 
     struct Show: Command {
         static let name = "show"
+        static let users = CommandUsers.readers
         static let summary = "Shows the progress of a campaign, and why recipients were refused."
         static let examples = ["campaign show acme/com.acme.shop/production spring-sale"]
 
@@ -66,6 +68,7 @@ enum CampaignCommands {
 
     struct Set: Command {
         static let name = "set"
+        static let users = CommandUsers.tenants
         static let summary = "Changes the rate of a campaign; workers apply it within seconds."
         static let discussion = """
             The rate is over all workers. The campaign keeps to the rates of its queue and its tenant, too. What waits \
@@ -92,6 +95,7 @@ enum CampaignCommands {
 
     struct Pause: Command {
         static let name = "pause"
+        static let users = CommandUsers.tenants
         static let summary = "Pauses a campaign; pushes that were sent are not affected."
         static let examples = ["campaign pause acme/com.acme.shop/production spring-sale"]
 
@@ -104,6 +108,7 @@ enum CampaignCommands {
 
     struct Resume: Command {
         static let name = "resume"
+        static let users = CommandUsers.tenants
         static let summary = "Resumes a paused campaign."
         static let discussion = """
             If the campaign's time to send ended while it was paused, give it a new one with --send-by.
@@ -120,6 +125,7 @@ enum CampaignCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
+        static let users = CommandUsers.tenants
         static let summary = "Cancels a campaign permanently; recipients not sent to yet are recorded as cancelled."
         static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
 
@@ -132,6 +138,7 @@ enum CampaignCommands {
 
     struct RetryFailed: Command {
         static let name = "retry-failed"
+        static let users = CommandUsers.tenants
         static let summary = "Sends again, once, to the recipients of a campaign that have failed so far."
         static let discussion = """
             The failed recipients go into new jobs, which are sent within 24 hours with a new count of attempts. They \

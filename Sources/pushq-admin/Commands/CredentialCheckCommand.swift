@@ -7,6 +7,8 @@ import Terminal
 
 struct CredentialCheckCommand: Command {
     static let name = "check"
+    static let users = CommandUsers.operators(
+        because: "credentials are opened with the master key, which tenants do not have")
     static let summary = "Opens a credential with the master key and checks that it is valid for its queues."
     static let examples = ["credential check acme main"]
 

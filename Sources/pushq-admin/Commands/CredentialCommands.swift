@@ -10,6 +10,8 @@ enum CredentialCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.operators(
+            because: "credentials are opened with the master key, which tenants do not have")
         static let summary = "Lists credentials, without their secrets."
         static let examples = ["credential list", "credential list acme"]
 
@@ -38,6 +40,8 @@ enum CredentialCommands {
 
     struct Remove: Command {
         static let name = "remove"
+        static let users = CommandUsers.operators(
+            because: "credentials are opened with the master key, which tenants do not have")
         static let summary = "Removes a credential that no queue uses."
         static let examples = ["credential remove acme old-certificate"]
 

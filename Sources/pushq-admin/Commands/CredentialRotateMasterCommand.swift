@@ -3,6 +3,8 @@ import Terminal
 
 struct CredentialRotateMasterCommand: Command {
     static let name = "rotate-master"
+    static let users = CommandUsers.operators(
+        because: "credentials are opened with the master key, which tenants do not have")
     static let summary = "Seals all credentials and provider tokens under the first master key."
     static let discussion = """
         PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, all of them open. Workers run \

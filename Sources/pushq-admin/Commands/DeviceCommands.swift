@@ -11,6 +11,7 @@ enum DeviceCommands {
 
     struct Register: Command {
         static let name = "register"
+        static let users = CommandUsers.tenants
         static let summary = "Registers a device token, as if its app reported it."
         static let discussion = """
             Options that are not there leave what is known of the device; an empty text, such as --locale "", removes \
@@ -70,6 +71,7 @@ enum DeviceCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.tenants
         static let summary = "Lists devices of a queue; 'export' writes all of them with their complete tokens."
         static let examples = [
             "device list acme/com.acme.shop/production", "device list acme/com.acme.shop/production --user-key 4711",
@@ -103,6 +105,7 @@ enum DeviceCommands {
 
     struct Show: Command {
         static let name = "show"
+        static let users = CommandUsers.tenants
         static let summary = "Shows the device of a token."
         static let examples = ["device show acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
 
@@ -133,6 +136,7 @@ enum DeviceCommands {
 
     struct Deactivate: Command {
         static let name = "deactivate"
+        static let users = CommandUsers.tenants
         static let summary = "Deactivates devices: nothing more is sent to them."
         static let examples = ["device deactivate acme/com.acme.shop/production \(DeviceChanges.exampleToken)"]
 
@@ -147,6 +151,7 @@ enum DeviceCommands {
 
     struct Forget: Command {
         static let name = "forget"
+        static let users = CommandUsers.tenants
         static let summary = "Deletes a device and its history."
         static let discussion = """
             This deletes the device with its token, its user and what APNs reported about it, and the sends that were \

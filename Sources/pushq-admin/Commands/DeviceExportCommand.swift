@@ -4,6 +4,7 @@ import Terminal
 
 struct DeviceExportCommand: Command {
     static let name = "export"
+    static let users = CommandUsers.tenants
     static let summary = "Writes the devices of a queue as a CSV file, or with --json as NDJSON; 'import' reads both."
     static let examples = [
         "device export acme/com.acme.shop/production --all", "device export acme/com.acme.shop/production --json",
@@ -19,11 +20,12 @@ struct DeviceExportCommand: Command {
     func run(_ console: Console) async throws {
         let (queue, format) = (queue, console.speaksJSON ? DeviceFormat.ndjson : .csv)
         try await database.session { store in
-            if let header = format.header { console.print(header) }
             var last: Int64 = 0
             while let page = try await store.exportDevices(
                 ofQueue: queue, as: format, after: last, includesInactive: all, limit: Self.pageSize)
             {
+                // Not before the first page: a queue that is not there has no heading either.
+                if last == 0, let header = format.header { console.print(header) }
                 console.print(page.lines)
                 try console.checkOutput()
                 last = page.last

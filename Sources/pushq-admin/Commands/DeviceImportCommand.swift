@@ -4,6 +4,8 @@ import Terminal
 
 struct DeviceImportCommand: Command {
     static let name = "import"
+    static let users = CommandUsers.operators(
+        because: "an import writes to the table of devices; register yours with pushq.register_device")
     static let summary = "Adds the devices of a CSV or NDJSON file, all or none."
     static let discussion = """
         A CSV file has a header with a column 'token' and any of the columns user_key, active, kind, locale, \

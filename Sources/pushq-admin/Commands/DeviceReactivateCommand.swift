@@ -4,6 +4,8 @@ import Terminal
 
 struct DeviceReactivateCommand: Command {
     static let name = "reactivate"
+    static let users = CommandUsers.operators(
+        because: "it overrules what APNs said about many devices at once; register those that are in use")
     static let summary = "Reactivates devices: given tokens, or all that certain answers of APNs have deactivated."
     static let discussion = """
         Reports of APNs about pushes that were sent before no longer deactivate these devices. This is not a \

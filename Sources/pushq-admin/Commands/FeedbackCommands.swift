@@ -7,6 +7,7 @@ enum FeedbackCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.tenants
         static let summary = "Lists what APNs reported about devices of a queue, the latest first."
         static let examples = ["feedback list acme/com.acme.shop/production --limit 1000 --json"]
 

@@ -9,6 +9,7 @@ enum JobCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.readers
         static let summary = "Lists jobs that wait or that a worker holds, in the order of sending."
         static let discussion = """
             With --failed, it lists jobs that ended with recipients whose attempts were used up, the latest first, \
@@ -54,6 +55,7 @@ enum JobCommands {
 
     struct Retry: Command {
         static let name = "retry"
+        static let users = CommandUsers.tenants
         static let summary = "Sends again, once, to the recipients of a job that have failed."
         static let discussion = """
             The failed recipients go into a new job, which is sent within 24 hours with a new count of attempts. They \
@@ -74,6 +76,7 @@ enum JobCommands {
 
     struct Resume: Command {
         static let name = "resume"
+        static let users = CommandUsers.operators(because: "what PostgreSQL refuses has to be mended first")
         static let summary = "Has jobs that were set aside tried again: one, or all of a queue."
         static let discussion = """
             A job is set aside when PostgreSQL has refused its end three times, though it took the ends of others. First mend what \
@@ -103,6 +106,7 @@ enum JobCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
+        static let users = CommandUsers.tenants
         static let summary = "Cancels a job; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
             If a worker holds the job, it stops within moments, and some recipients may have been sent to. Recipients \
@@ -124,6 +128,7 @@ enum JobCommands {
 
     struct Show: Command {
         static let name = "show"
+        static let users = CommandUsers.readers
         static let summary = "Shows how a job ended."
         static let examples = ["job show acme/com.acme.shop/production 12345"]
 

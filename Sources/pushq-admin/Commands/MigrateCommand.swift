@@ -3,6 +3,7 @@ import Terminal
 
 struct MigrateCommand: Command {
     static let name = "migrate"
+    static let users = CommandUsers.operators(because: "the schema is shared by all tenants")
     static let summary = "Brings the database's schema to this program's version."
     static let discussion = """
         It applies the migrations that are missing, then the files of functions and views whose text has changed. It is \

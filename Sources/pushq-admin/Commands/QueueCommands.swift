@@ -10,6 +10,10 @@ enum QueueCommands {
 
     struct Create: Command {
         static let name = "create"
+        static let users = CommandUsers.operators(
+            because:
+                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+        )
         static let summary = "Creates the queue of an app in one environment."
         static let discussion = """
             If the tenant has exactly one valid credential, the queue uses it.
@@ -45,6 +49,7 @@ enum QueueCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.readers
         static let summary = "Lists queues with their settings and what waits in them."
         static let examples = ["queue list", "queue list acme"]
 
@@ -73,6 +78,10 @@ enum QueueCommands {
 
     struct Pause: Command {
         static let name = "pause"
+        static let users = CommandUsers.operators(
+            because:
+                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+        )
         static let summary = "Pauses a queue; what waits keeps waiting."
         static let examples = ["queue pause acme/com.acme.shop/production --reason 'wrong badge'"]
 
@@ -88,6 +97,10 @@ enum QueueCommands {
 
     struct Resume: Command {
         static let name = "resume"
+        static let users = CommandUsers.operators(
+            because:
+                "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+        )
         static let summary = "Resumes a paused queue, no matter who paused it."
         static let examples = ["queue resume acme/com.acme.shop/production"]
 

@@ -4,6 +4,10 @@ import Terminal
 
 struct QueueSetCommand: Command {
     static let name = "set"
+    static let users = CommandUsers.operators(
+        because:
+            "how fast a queue sends, and whether, concerns all; stop a campaign of yours with pushq-admin campaign pause"
+    )
     static let summary = "Changes settings of a queue; workers apply them within seconds."
     static let examples = [
         "queue set acme/com.acme.shop/production --rate 250 --burst 50",

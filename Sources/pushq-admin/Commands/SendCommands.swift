@@ -7,6 +7,7 @@ enum SendCommands {
 
     struct Show: Command {
         static let name = "show"
+        static let users = CommandUsers.readers
         static let summary = "Shows how far a send or a broadcast is, whom it reached, and why it does not move."
         static let examples = ["send show acme/com.acme.shop/production 12345"]
 
@@ -41,6 +42,7 @@ enum SendCommands {
 
     struct Cancel: Command {
         static let name = "cancel"
+        static let users = CommandUsers.tenants
         static let summary = "Stops a send or a broadcast; recipients not sent to yet are recorded as cancelled."
         static let discussion = """
             Workers that hold jobs of it stop within moments, and some recipients may have been sent to. Repeating the \

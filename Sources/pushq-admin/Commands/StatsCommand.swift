@@ -3,6 +3,7 @@ import Terminal
 
 struct StatsCommand: Command {
     static let name = "stats"
+    static let users = CommandUsers.readers
     static let summary = "Shows what waits in queues, and the outcomes of the last 24 hours."
     static let discussion = """
         If a queue has very many devices, waiting jobs or results, only a part of them is counted, so that the command \

@@ -10,6 +10,8 @@ enum TenantCommands {
 
     struct Create: Command {
         static let name = "create"
+        static let users = CommandUsers.operators(
+            because: "tenants, their limits and their logins are the installation's")
         static let summary = "Creates a tenant."
         static let examples = ["tenant create acme"]
 
@@ -27,6 +29,8 @@ enum TenantCommands {
 
     struct List: Command {
         static let name = "list"
+        static let users = CommandUsers.operators(
+            because: "tenants, their limits and their logins are the installation's")
         static let summary = "Lists all tenants."
         static let examples = ["tenant list"]
 
@@ -54,6 +58,8 @@ enum TenantCommands {
 
     struct Suspend: Command {
         static let name = "suspend"
+        static let users = CommandUsers.operators(
+            because: "tenants, their limits and their logins are the installation's")
         static let summary = "Stops all sending for a tenant; nothing is lost."
         static let discussion = """
             Workers stop within seconds. What waits keeps waiting. If its time to send passes, it is recorded as \
@@ -73,6 +79,8 @@ enum TenantCommands {
 
     struct Resume: Command {
         static let name = "resume"
+        static let users = CommandUsers.operators(
+            because: "tenants, their limits and their logins are the installation's")
         static let summary = "Resumes a suspended tenant."
         static let examples = ["tenant resume acme"]
 

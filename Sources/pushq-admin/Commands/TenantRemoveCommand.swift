@@ -3,6 +3,7 @@ import Terminal
 
 struct TenantRemoveCommand: Command {
     static let name = "remove"
+    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
     static let summary = "Removes a tenant with all that it has."
     static let discussion = """
         Its apps, queues, credentials, logins, devices, campaigns, jobs, results and messages are deleted; what 'pushq-admin audit' says \
@@ -23,8 +24,8 @@ struct TenantRemoveCommand: Command {
             if !yes, let summary = try await store.tenants(named: name).first {
                 let contents = try await store.contents(ofApp: nil, of: name)
                 throw Failure(
-                    "\(name) has \(NumberText.counted(summary.queueCount, "queue")), \(AppContents.text(contents?.deviceCount)) devices "
-                        + "and \(AppContents.text(contents?.jobCount)) jobs; pass --yes to remove all of it")
+                    "\(name) has \(NumberText.counted(summary.queueCount, "queue")), \(AppContents.text(contents?.deviceCount, "device")) "
+                        + "and \(AppContents.text(contents?.jobCount, "job")); pass --yes to remove all of it")
             }
             let bar = ProgressBar("deleting rows", total: nil, on: console)
             defer { bar.finish() }
@@ -44,8 +45,8 @@ struct TenantRemoveCommand: Command {
 
 extension AppContents {
     /// A number of devices or jobs, which were counted to a limit.
-    static func text(_ count: Int?) -> String {
+    static func text(_ count: Int?, _ noun: String) -> String {
         let count = count ?? 0
-        return (count < countedTo ? "" : "at least ") + NumberText.grouped(count)
+        return (count < countedTo ? "" : "at least ") + NumberText.counted(count, noun)
     }
 }

@@ -3,6 +3,7 @@ import Terminal
 
 struct TenantSetCommand: Command {
     static let name = "set"
+    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
     static let summary = "Changes settings of a tenant; workers apply them within seconds."
     static let discussion = """
         The rate limits all queues of the tenant together; its queues may have rates of their own beside it. The \

@@ -5,6 +5,7 @@ import Terminal
 
 struct BroadcastCommand: Command {
     static let name = "broadcast"
+    static let users = CommandUsers.tenants
     static let summary = "Sends an update or the end of a Live Activity to everybody who follows a channel."
     static let discussion = """
         Channels are created by 'pushq-admin channel create'. If several updates wait for a channel, only the newest \

@@ -4,6 +4,7 @@ import Terminal
 
 struct CampaignCommand: Command {
     static let name = "campaign"
+    static let users = CommandUsers.tenants
     static let summary = "Starts a campaign: one message to a list of tokens, or to all active devices of a queue."
     static let discussion = """
         A key starts one campaign only. Repeating the command, after a time-out or from a cron job that ran twice, \

@@ -3,6 +3,7 @@ import Terminal
 
 struct DemoCommand: Terminal.Command {
     static let name = "demo"
+    static let users = CommandUsers.anybody
     static let summary = "Shows a whole campaign on an empty machine: a private PostgreSQL, a local APNs, workers."
     static let discussion = """
         The demo starts everything in processes of its own, as on servers, and removes it all when it ends. Some \

@@ -4,6 +4,7 @@ import Terminal
 
 struct LintCommand: Command {
     static let name = "lint"
+    static let users = CommandUsers.anybody
     static let summary = "Checks a payload against the rules of APNs and devices, without sending anything."
     static let discussion = """
         'send', 'campaign' and the SQL functions refuse a payload with errors. Warnings only inform. The exit code is \

@@ -4,6 +4,7 @@ import Terminal
 
 struct SendCommand: Command {
     static let name = "send"
+    static let users = CommandUsers.tenants
     static let summary = "Sends one push to some devices, or to all devices of a user."
     static let discussion = """
         If the user has no active device, that is not an error: the send is recorded without recipients, with the \

@@ -6,6 +6,7 @@ import Terminal
 
 struct SimulateCommand: Command {
     static let name = "simulate"
+    static let users = CommandUsers.anybody
     static let summary =
         "Runs a local APNs simulator: takes pushes, checks them by Apple's rules, answers and counts."
     static let discussion = """

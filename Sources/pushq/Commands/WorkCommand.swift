@@ -8,6 +8,7 @@ import Workers
 
 struct WorkCommand: Terminal.Command {
     static let name = "work"
+    static let users = CommandUsers.workers
     static let summary =
         "Runs a worker: leases jobs, sends them to APNs and records the outcomes, until it is told to stop."
     static let discussion = """

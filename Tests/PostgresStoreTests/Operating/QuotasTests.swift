@@ -296,6 +296,12 @@ import Transport
         "pushq.set_campaign_rate(QUEUE, 'k', 5)", "pushq.pause_campaign(QUEUE, 'k')",
         "pushq.cancel_campaign(QUEUE, 'k')", "pushq.cancel(QUEUE, (select max(root_id) from pushq.job))",
         "pushq.cancel_job(QUEUE, (select max(id) from pushq.job))",
+        "pushq.show_campaigns(QUEUE, null, 1)", "pushq.show_refusals(QUEUE, 1, 64, 127, 191)",
+        "pushq.show_last_end(QUEUE, 1)", "pushq.show_send(QUEUE, 1)", "pushq.show_standstill(QUEUE, 1)",
+        "pushq.show_jobs(QUEUE, 1)", "pushq.show_job(QUEUE, 1)", "pushq.show_failed_jobs(QUEUE, 1, 128, 191)",
+        "pushq.show_stuck_jobs(QUEUE, 1)", "pushq.show_devices(QUEUE, 0, null, true, 1)",
+        "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null)",
+        "pushq.show_statistics(null, 1)",
     ]
 
     @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()

@@ -111,7 +111,8 @@ struct `A login of one tenant` {
 
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
-        "broadcast_problem", "caller", "check_key", "content", "device_kind", "has_readable_escapes", "members_problem",
+        "broadcast_problem", "caller", "check_key", "content", "csv_field", "device_kind", "has_readable_escapes",
+        "members_problem",
         "message_kind", "message_problem", "nesting", "payload_json", "payload_kind", "payload_problem",
         "push_type_problem",
         "repetition",
@@ -128,9 +129,10 @@ struct `A login of one tenant` {
                     })
             }
             let views: Set = ["view my_queues", "view my_campaigns"]
-            let functions = Set(Self.probes(1, 1, 1, 1).map(\.function)).union(Self.pure).map { "function \($0)" }
-            #expect(try await usable("producer") == views.union(functions))
-            #expect(try await usable("reader") == views.union(["function caller"]))
+            let functions = Set(Self.probes(1, 1, 1, 1).map(\.function)).union(Self.pure).union(Self.listings.keys)
+            #expect(try await usable("producer") == views.union(functions.map { "function \($0)" }))
+            let counts = Set(Self.readersProbes.map(\.function)).union(Self.listings.keys).union(["caller"])
+            #expect(try await usable("reader") == views.union(counts.map { "function \($0)" }))
             #expect(try await usable("stranger") == [])
         }
     }
@@ -213,7 +215,91 @@ struct `A login of one tenant` {
             Probe(function: "register_channel", query: "pushq.register_channel('QUEUE', '\(channel)', 0)"),
             Probe(function: "retry_failed", query: "pushq.retry_failed('QUEUE', \(job))"),
             Probe(function: "retry_failed_campaign", query: "pushq.retry_failed_campaign('QUEUE', '\(key)')"),
+            shown("show_devices", "'QUEUE', 0, 'anna', true, 9"),
+            shown("show_device", "'QUEUE', '\\x\(token)'"),
+            shown("show_feedback", "'QUEUE', 9"),
+            shown("show_campaigns", "'QUEUE', '\(key)', 9"),
+            shown("show_refusals", "'QUEUE', \(send), 64, 127, 191"),
+            Probe(function: "show_last_end", query: "pushq.show_last_end('QUEUE', \(send))"),
+            Probe(function: "show_send", query: "pushq.show_send('QUEUE', \(send))"),
+            shown("show_standstill", "'QUEUE', \(campaign)"),
+            shown("show_jobs", "'QUEUE', 9"),
+            shown("show_job", "'QUEUE', \(job)"),
+            shown("show_failed_jobs", "'QUEUE', 9, 128, 191"),
+            shown("show_stuck_jobs", "'QUEUE', 9"),
         ]
+    }
+
+    /// Rows that a function shows, as one text.
+    private static func shown(_ function: String, _ arguments: String) -> Probe {
+        Probe(function: function, query: "string_agg(s::text, ' ') from pushq.\(function)(\(arguments)) s")
+    }
+
+    /// Of these, what a login that may only read may call, too.
+    private static let readersProbes = probes(1, 1, 1, 1).filter {
+        $0.function.hasPrefix("show_") && !["show_devices", "show_device", "show_feedback"].contains($0.function)
+    }
+
+    /// What lists over several queues: calls for all of the caller's, and for those of `TENANT`.
+    private static let listings: [String: [String]] = [
+        "show_queues": ["null", "'TENANT'"], "show_statistics": ["null, 100", "'TENANT', 100"],
+        "show_campaigns": ["null, null, 9"], "show_jobs": ["null, 9"], "show_failed_jobs": ["null, 9, 128, 191"],
+        "show_stuck_jobs": ["null, 9"],
+    ]
+
+    @Test func `is shown nothing of a neighbour where it names no queue`() async throws {
+        try await withNeighbours { _, _, neighbours in
+            // Both tenants have what each of the functions shows.
+            for tenant in ["acme", "beta"] {
+                let queue = "'\(tenant)/com.\(tenant)/production'"
+                try await neighbours.admin.runScript(
+                    """
+                    select pushq.send(\(queue), \(Self.payload), tokens => array['aa']);
+                    select pushq.start_campaign(\(queue), 'another', \(Self.payload));
+                    insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
+                    select queue_id, id, 'a problem', now() from pushq.job where queue_id = pushq.queue_id(\(queue));
+                    insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
+                                              outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+                                              retried)
+                    select pushq.today(), pushq.queue_id(\(queue)), nextval('pushq.id'), 1, pushq.today(), 0, 1, 1, now(), '\\x81',
+                           0, 0, 1, 0, 0, 0, 0, 0
+                    """)
+            }
+            for (function, calls) in Self.listings {
+                for arguments in calls {
+                    func seen(_ login: PostgresConnection, of tenant: String) async -> String {
+                        let call = arguments.replacing("TENANT", with: tenant)
+                        return await answer(login, "string_agg(s::text, ' ') from pushq.\(function)(\(call)) s")
+                    }
+                    for login in [neighbours.producer, neighbours.reader] {
+                        let own = await seen(login, of: "acme")
+                        #expect(own.contains("com.acme") && !own.contains("beta"), "\(function): \(own)")
+                        if arguments.contains("TENANT") {
+                            #expect(await seen(login, of: "beta") == "null", "\(function)")
+                            #expect(await seen(login, of: "none") == "null", "\(function)")
+                        }
+                    }
+                    #expect(await seen(neighbours.stranger, of: "acme").contains("permission denied"))
+                    // The operator sees them all, if no tenant is named.
+                    let all = await seen(neighbours.admin, of: "beta")
+                    #expect(
+                        all.contains("com.beta") && all.contains("com.acme") != arguments.contains("TENANT"), "\(all)")
+                }
+            }
+        }
+    }
+
+    @Test func `that may only read is shown counts, and no tokens`() async throws {
+        try await withNeighbours { _, _, neighbours in
+            for probe in Self.probes(1, 1, 1, 1) {
+                let query = probe.query.replacing("QUEUE", with: "acme/com.acme/production")
+                let result = await answer(neighbours.reader, query)
+                let may = Self.readersProbes.contains { $0.function == probe.function }
+                #expect(result.contains("permission denied for function") != may, "\(probe.function): \(result)")
+            }
+            let theirs = await answer(neighbours.reader, "count(*) from pushq.show_jobs('beta/com.beta/production', 9)")
+            #expect(theirs.contains("there is no queue"))
+        }
     }
 
     @Test func `gets the same error for a neighbour's queue as for one that does not exist`() async throws {

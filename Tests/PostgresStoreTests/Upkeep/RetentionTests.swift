@@ -264,6 +264,25 @@ import Transport
         }
     }
 
+    @Test func `a provider token goes soon after the credential that it was for, though no other is made`() async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.provider_token (signer, sealed, issued_at)
+                select sha256(int8send(hours)), '', now() - make_interval(hours => hours)
+                from unnest(array[0, 1, 3]) hours
+                """)
+            try await Self.upkeep(queue)
+            #expect(try await queue.number("select count(*) from pushq.provider_token") == 2)
+            #expect(
+                try await queue.number(
+                    "select count(*) from pushq.provider_token where issued_at < now() - interval '2 h'")
+                    == 0)
+        }
+    }
+
     private func setRetention(
         _ tenant: String, _ history: RetentionDays?, _ feedback: RetentionDays?, in store: PostgresConnection
     ) async throws -> Bool {

@@ -20,6 +20,7 @@ struct OvenOptions: ParameterGroup {
 
 struct BakeCommand: Command {
     static let name = "bake"
+    static let users = CommandUsers.anybody
     static let summary = "Bakes loaves, one after the other or all at once, as many as there is flour for."
     static let discussion = """
         The oven is heated first.
@@ -45,6 +46,7 @@ struct BakeCommand: Command {
 
 struct ShopListCommand: Command {
     static let name = "list"
+    static let users = CommandUsers.anybody
     static let summary = "Lists what is there."
 
     func run(_ console: Console) {
@@ -60,6 +62,7 @@ struct ShopListCommand: Command {
 
 struct ShopFailCommand: Command {
     static let name = "close"
+    static let users = CommandUsers.anybody
     static let summary = "Closes the shop."
 
     @Option("When.") var at: Moment?

@@ -1,0 +1,25 @@
+import PostgresStore
+
+/// Thrown when PostgreSQL lets a login not do what a command needs. The program says why, by whom the command is for.
+struct Refusal: Error {
+    let standing: LoginStanding
+    /// What PostgreSQL said.
+    let reason: PostgresError
+
+    /// What to say to whoever used a command for `users`.
+    func description(for users: CommandUsers) -> String {
+        let login = standing.login
+        switch (standing.kind, users) {
+        case (.stranger, .operators(let reason)): return "\(login) may not do this, which is for operators: \(reason)"
+        case (.stranger, _):
+            return "\(login) has no rights in this database; an operator can grant it a tenant with: "
+                + "pushq-admin tenant grant TENANT \(login)"
+        case (.producer, .operators(let reason)), (.reader, .operators(let reason)):
+            return "\(login) acts for a tenant, and this is for operators: \(reason)"
+        case (.reader, .tenants):
+            return "\(login) may only read, and not tokens of devices; an operator can let it do more with: "
+                + "pushq-admin tenant grant TENANT \(login)"
+        default: return reason.description
+        }
+    }
+}

@@ -1,0 +1,38 @@
+-- The queues that a caller may look at: the one that it names, or those of one tenant, or of all its tenants. Null
+-- stands for all queues, when somebody with the owner's rights names none. Every function that shows something
+-- (`show_…`) and tells no token finds its queues here, so here it is decided what the caller sees: what is of
+-- the tenants that its login was granted, also with `--read-only`. Calls that read count against a tenant's quota, too.
+create or replace function pushq.readable_queues(queue text, tenant text default null) returns int[]
+language plpgsql as $$
+declare
+  who      text    := pushq.caller();
+  -- The owner's rights, since the functions that call this one have `security definer`.
+  sees_all boolean := pg_has_role(who::name, current_user, 'usage');
+  door     record;
+begin
+  if queue is not null then
+    door := pushq.find_queue(queue, reads => true);
+    if door.max_calls is not null then
+      perform pushq.count_call(door.tenant_id, split_part(queue, '/', 1), door.max_calls);
+    end if;
+    return array[door.queue_id];
+  end if;
+  if sees_all then
+    return case when tenant is not null then array(
+      select n.queue_id from pushq.queue_name n where n.tenant = readable_queues.tenant) end;
+  end if;
+  for door in
+    select t.id, t.name, o.max_calls
+    from pushq.tenant_login l
+    join pushq.tenant t on t.id = l.tenant_id
+    join pushq.tenant_quota o on o.tenant_id = t.id and o.max_calls is not null
+    where l.login = who and (readable_queues.tenant is null or t.name = readable_queues.tenant)
+  loop
+    perform pushq.count_call(door.id, door.name, door.max_calls);
+  end loop;
+  return array(
+    select n.queue_id
+    from pushq.tenant_login l
+    join pushq.queue_name n on n.tenant_id = l.tenant_id
+    where l.login = who and (readable_queues.tenant is null or n.tenant = readable_queues.tenant));
+end $$;

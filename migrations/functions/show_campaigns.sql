@@ -1,0 +1,167 @@
+-- What there is to see of campaigns and sends: how far they are, what became of their recipients, and why they stand.
+
+-- The latest campaigns first, `most` of them: of all queues, of `queue`, or the one under `key`. Campaigns are kept for
+-- years: each of the branches reads no more than `most` of a queue, or of all, from an index, and only one of them
+-- runs.
+create or replace function pushq.show_campaigns(queue text, key text, most bigint)
+returns table (tenant text, app text, environment text, campaign_key text, campaign_id bigint, state text, total bigint,
+               waiting bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
+               cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
+               fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
+               paused_reason text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select n.tenant, n.app, n.environment, c.key, c.campaign_id,
+         case when c.cancelled_at is not null then 'cancelled' when c.finished then 'finished'
+              when c.paused_at is not null then 'paused' else 'running' end,
+         c.total, c.waiting, c.delivered, c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown,
+         c.retried, c.finished, c.created_at, c.fanned_out_at,
+         c.cancelled_at is not null and exists (
+           select from pushq.fan_out f
+           where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
+             and f.done_at = c.cancelled_at),
+         c.max_rate, c.stop_at_errors::float8, c.paused_reason
+  from (
+    (select queue_id, id
+     from pushq.campaign
+     where ids is null and show_campaigns.key is null
+     order by id desc
+     limit most)
+    union all
+    -- Between, and in the order of both: with the queue given as equal, the index of all campaigns would look as good.
+    (select c.queue_id, c.id
+     from unnest(case when show_campaigns.key is null then ids end) q(id)
+     cross join lateral (
+       select queue_id, id
+       from pushq.campaign
+       where queue_id between q.id and q.id
+       order by queue_id desc, id desc
+       limit most) c
+     order by c.id desc
+     limit most)
+    union all
+    (select c.queue_id, c.id
+     from unnest(case when show_campaigns.key is not null then ids end) q(id)
+     join pushq.campaign c on c.queue_id = q.id and c.key = show_campaigns.key)) k
+  join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
+  join pushq.queue_name n on n.queue_id = c.queue_id
+  order by c.campaign_id desc;
+end $$;
+
+-- The reasons of a root's refusals that were an end, as codes, and how often each: without the failures that were sent
+-- again by hand. The other arguments are the outcomes from `first` to `last_rejection` and from there to
+-- `last_failure` (QueueCore/Outcome/Outcome.swift).
+create or replace function pushq.show_refusals(
+  queue text, root bigint, first int, last_rejection int, last_failure int
+) returns table (code int, count bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select get_byte(r.outcomes, i) & 63, count(*)
+  from pushq.result r
+  cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
+  where r.queue_id = ids[1] and r.root_id = root and r.rejected + r.failed > 0
+    and get_byte(r.outcomes, i)
+      between first and case when r.retried_at is null then last_failure else last_rejection end
+  group by 1;
+end $$;
+
+-- When the last job of a root ended.
+create or replace function pushq.show_last_end(queue text, root bigint) returns timestamptz
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return (select max(r.ended_at) from pushq.result r where r.queue_id = ids[1] and r.root_id = root);
+end $$;
+
+-- The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
+-- cancelled.
+create or replace function pushq.show_send(
+  queue text, root bigint, out total bigint, out first_device_id bigint, out delivered bigint, out rejected bigint,
+  out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint, out unknown bigint,
+  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean
+)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  select coalesce(sum(r.delivered), 0), coalesce(sum(r.rejected), 0),
+         coalesce(sum(r.failed) filter (where r.retried_at is null), 0),
+         coalesce(sum(r.suppressed), 0), coalesce(sum(r.expired), 0), coalesce(sum(r.cancelled), 0),
+         coalesce(sum(r.unknown), 0),
+         coalesce(sum(r.retried + case when r.retried_at is null then 0 else r.failed end), 0)
+  into delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
+  from pushq.result r
+  where r.queue_id = ids[1] and r.root_id = root;
+  select (select coalesce(sum(cardinality(b.device_ids)), 0)
+          from pushq.body b
+          where b.queue_id = ids[1] and b.root_id = root and b.slice = 0),
+         (select b.device_ids[1]
+          from pushq.body b
+          where b.queue_id = ids[1] and b.root_id = root and b.slice = 0
+          order by b.first_device_id
+          limit 1),
+         (select e.why from pushq.empty_send e where e.queue_id = ids[1] and e.root_id = root),
+         exists (select from pushq.cancelled x where x.queue_id = ids[1] and x.id = root),
+         exists (select from pushq.body b where b.queue_id = ids[1] and b.root_id = root and b.device_ids = '{}')
+  into total, first_device_id, why_nobody, is_cancelled, awaits_recipients;
+end $$;
+
+-- What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first
+-- thousand jobs are looked at.
+create or replace function pushq.show_standstill(queue text, root bigint)
+returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lacks_credential boolean,
+               campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
+               serving boolean, cut_off text[], set_aside bigint, due_at timestamptz)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select q.paused_reason, n.tenant, n.suspended_at is not null, q.credential_id is null, c.key,
+         c.paused_at is not null, c.paused_reason, w.alive, w.serving, w.cut_off, x.set_aside,
+         case when s.due > now() then s.due end
+  from pushq.queue q
+  join pushq.queue_name n on n.queue_id = q.id
+  left join pushq.campaign c on c.queue_id = q.id and c.id = root
+  cross join lateral (
+    select count(*) > 0 as alive,
+           coalesce(bool_or(
+             n.name like replace(replace(replace(replace(w.queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+           ), false) as serving,
+           coalesce(array_agg(w.name order by w.name) filter (where q.id = any (w.unreachable)), '{}') as cut_off
+    from pushq.worker w
+    where w.seen_at > now() - interval '20 seconds' and not w.draining) w
+  cross join lateral (
+    select min(due) as due
+    from (
+      select f.start_at as due
+      from pushq.fan_out f
+      where f.queue_id = q.id and f.campaign_id = root and not f.done
+      union all
+      select j.run_at
+      from (
+        select b.job_id
+        from pushq.body b
+        where b.queue_id = q.id and b.root_id = root
+        order by b.slice, b.first_device_id
+        limit 1000) b
+      join pushq.job j on j.queue_id = q.id and j.id = b.job_id
+      where j.run_at < 'infinity') d) s
+  cross join lateral (
+    select count(*) as set_aside
+    from pushq.stuck_job k
+    join pushq.job j on j.queue_id = k.queue_id and j.id = k.job_id
+    where k.queue_id = q.id and k.set_aside_at is not null and j.root_id = root) x
+  where q.id = ids[1];
+end $$;

@@ -1,0 +1,116 @@
+-- What there is to see of jobs: what waits and is held, how one ended, and which need somebody's attention.
+
+-- Waiting and held jobs, in the order in which they are claimed, `most` of them: of `queue`, or of all that the caller
+-- may look at. Waiting ones are read in the order of their index, no more than `most` of a queue, or of all, however
+-- many there are.
+create or replace function pushq.show_jobs(queue text, most bigint)
+returns table (tenant text, app text, environment text, id bigint, state text, lane int, run_at timestamptz,
+               send_by timestamptz, recipient_count smallint, attempt smallint, rescues smallint, campaign_id bigint,
+               root_id bigint, worker text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select n.tenant, n.app, n.environment, j.id, case when s.job_id is not null then 'set aside' else j.state end,
+         j.lane, j.run_at, j.send_by, j.recipient_count, j.attempt, j.rescues, j.campaign_id, j.root_id, w.name
+  from (
+    (select queue_id, id, 'waiting' as state, lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id,
+            root_id, null::bigint as worker_id
+     from pushq.job
+     where ids is null
+     order by queue_id, lane, run_at, id
+     limit most)
+    union all
+    (select j.*
+     from unnest(ids) q(id)
+     cross join lateral (
+       select queue_id, id, 'waiting', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
+              null::bigint
+       from pushq.job
+       where queue_id = q.id
+       order by queue_id, lane, run_at, id
+       limit most) j)
+    union all
+    (select queue_id, job_id, 'held', lane, run_at, send_by, recipient_count, attempt, rescues, campaign_id, root_id,
+            worker_id
+     from pushq.lease
+     where ids is null or queue_id = any (ids)
+     order by queue_id, lane, run_at, job_id
+     limit most)
+    order by queue_id, lane, run_at, id
+    limit most) j
+  join pushq.queue_name n on n.queue_id = j.queue_id
+  left join pushq.worker w on w.id = j.worker_id
+  left join pushq.stuck_job s on s.queue_id = j.queue_id and s.job_id = j.id and s.set_aside_at is not null
+  order by j.queue_id, j.lane, j.run_at, j.id;
+end $$;
+
+-- What is left of a job when it has ended.
+create or replace function pushq.show_job(queue text, job bigint)
+returns table (root_id bigint, attempt smallint, ended_at timestamptz, delivered bigint, rejected bigint, failed bigint,
+               suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint,
+         r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
+  from pushq.result r
+  where r.queue_id = ids[1] and r.job_id = job;
+end $$;
+
+-- Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the
+-- most frequent first. Failures are the outcomes from `first` to `last` (QueueCore/Outcome/Outcome.swift).
+create or replace function pushq.show_failed_jobs(queue text, most bigint, first int, last int)
+returns table (tenant text, app text, environment text, job_id bigint, root_id bigint, campaign_key text,
+               attempt smallint, ended_at timestamptz, failed smallint, codes int[], counts int[])
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed, why.codes,
+         why.counts
+  from (
+    select queue_id, job_id, root_id, attempt, ended_at, failed, outcomes
+    from pushq.result
+    where failed > 0 and retried_at is null and (ids is null or queue_id = any (ids))
+    order by job_id desc
+    limit most) r
+  cross join lateral (
+    select array_agg(code order by n desc, code) as codes, array_agg(n order by n desc, code) as counts
+    from (
+      select get_byte(r.outcomes, i) & 63 as code, count(*)::int as n
+      from generate_series(0, octet_length(r.outcomes) - 1) i
+      where get_byte(r.outcomes, i) between first and last
+      group by 1) w) why
+  left join pushq.campaign c on c.queue_id = r.queue_id and c.id = r.root_id
+  join pushq.queue_name n on n.queue_id = r.queue_id
+  order by r.job_id desc;
+end $$;
+
+-- Jobs whose end PostgreSQL refuses, and that were set aside for it: the latest first.
+create or replace function pushq.show_stuck_jobs(queue text, most bigint)
+returns table (tenant text, app text, environment text, job_id bigint, root_id bigint, campaign_key text,
+               recipient_count smallint, send_by timestamptz, tries smallint, set_aside_at timestamptz, problem text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select n.tenant, n.app, n.environment, s.job_id, j.root_id, c.key, j.recipient_count, j.send_by, s.tries,
+         s.set_aside_at, s.problem
+  from pushq.stuck_job s
+  join pushq.job j on j.queue_id = s.queue_id and j.id = s.job_id
+  join pushq.queue_name n on n.queue_id = s.queue_id
+  left join pushq.campaign c on c.queue_id = j.queue_id and c.id = j.campaign_id
+  where s.set_aside_at is not null and (ids is null or s.queue_id = any (ids))
+  order by s.set_aside_at desc, s.job_id desc
+  limit most;
+end $$;

@@ -1,0 +1,91 @@
+-- What there is to see of queues: their settings, and how much waits and was sent.
+
+-- Queues with their settings and what waits in them: of one tenant, or of all that the caller may look at.
+create or replace function pushq.show_queues(tenant text)
+returns table (tenant_name text, app text, environment text, rate float8, burst float8, weight float8,
+               connections smallint, max_attempts smallint, credential text, gateway text, paused_reason text,
+               jobs bigint, recipients bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(null, show_queues.tenant);
+begin
+  return query
+  select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
+         q.gateway,
+         case when q.paused_at is not null then q.paused_reason
+              when n.suspended_at is not null then 'the tenant is suspended' end,
+         j.jobs, j.recipients
+  from pushq.queue q
+  join pushq.queue_name n on n.queue_id = q.id
+  left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
+  left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+  cross join lateral (
+    select count(*) as jobs, coalesce(sum(j.recipient_count), 0)::bigint as recipients
+    from pushq.job j
+    where j.queue_id = q.id) j
+  where ids is null or q.id = any (ids)
+  order by n.tenant, n.app, n.environment;
+end $$;
+
+-- What waits and is held in each queue, its devices, and the outcomes of 24 hours. Of each kind of row so many are read
+-- (`most` is shared by the queues; null: all), and told whether there are more. Jobs by their key: the order of what is
+-- due first is no part of it. Results newest first: those that are left out are the oldest.
+create or replace function pushq.show_statistics(tenant text, most bigint)
+returns table (tenant_name text, app text, environment text, active bigint, inactive bigint, waiting_jobs bigint,
+               waiting_recipients bigint, held_jobs bigint, held_recipients bigint, delivered bigint, rejected bigint,
+               failed bigint, suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint,
+               has_more_devices boolean, has_more_jobs boolean, has_more_outcomes boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(null, show_statistics.tenant);
+begin
+  return query
+  with shown as materialized (
+    select * from pushq.queue_name n where ids is null or n.queue_id = any (ids)),
+  bound as materialized (
+    select greatest(most / greatest(count(*), 1), case when most is not null then 100 end) as rows from shown)
+  select n.tenant, n.app, n.environment, d.active, d.inactive, j.jobs, j.recipients, l.jobs, l.recipients,
+         r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.retried,
+         coalesce(d.seen >= b.rows, false), coalesce(j.jobs >= b.rows, false), coalesce(r.seen >= b.rows, false)
+  from shown n
+  cross join bound b
+  cross join lateral (
+    select count(*) as seen, count(*) filter (where active) as active, count(*) filter (where not active) as inactive
+    from (select active from pushq.device where queue_id = n.queue_id order by id limit b.rows) d) d
+  cross join lateral (
+    select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
+    from (select recipient_count from pushq.job where queue_id = n.queue_id order by id limit b.rows) j) j
+  cross join lateral (
+    select count(*) as jobs, coalesce(sum(recipient_count), 0)::bigint as recipients
+    from pushq.lease where queue_id = n.queue_id) l
+  cross join lateral (
+    select count(*) as seen,
+           coalesce(sum(delivered), 0)::bigint as delivered,
+           coalesce(sum(rejected), 0)::bigint as rejected,
+           coalesce(sum(failed) filter (where retried_at is null), 0)::bigint as failed,
+           coalesce(sum(suppressed), 0)::bigint as suppressed,
+           coalesce(sum(expired), 0)::bigint as expired,
+           coalesce(sum(cancelled), 0)::bigint as cancelled,
+           coalesce(sum(unknown), 0)::bigint as unknown,
+           coalesce(sum(retried + case when retried_at is null then 0 else failed end), 0)::bigint as retried
+    from (
+      select *
+      from (
+        (select *
+         from pushq.result
+         where day = pushq.today() and queue_id = n.queue_id
+         order by job_id desc
+         limit b.rows)
+        union all
+        (select *
+         from pushq.result
+         where day = pushq.today() - 1 and queue_id = n.queue_id
+         order by job_id desc
+         limit b.rows)) r
+      order by day desc
+      limit b.rows) r
+    where ended_at > now() - interval '24 hours') r
+  order by n.tenant, n.app, n.environment;
+end $$;
