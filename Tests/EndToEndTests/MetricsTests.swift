@@ -119,7 +119,7 @@ extension `Real processes` {
                 let place = try await first.metricsAddress()
                 let second = try rig.startWorker(["--metrics", "\(place)"])
                 #expect(await second.process.waitForExit(within: .seconds(60)) == .code(1))
-                #expect(second.log.contains("cannot listen on \(place): Address already in use; choose another port\n"))
+                #expect(second.log.contains("cannot listen on \(place): Address already in use; choose another port\""))
                 #expect(second.log.split(separator: "\n").count == 1)
             }
         }
@@ -130,7 +130,7 @@ extension WorkerProcess {
     /// Where it serves its metrics, as its log says.
     func metricsAddress() async throws -> ListenAddress {
         try await says("metrics are served at")
-        let port = log.firstMatch(of: /metrics are served at 127\.0\.0\.1:(\d+)\n/).flatMap { UInt16($0.output.1) }
+        let port = log.firstMatch(of: /metrics are served at 127\.0\.0\.1:(\d+)"/).flatMap { UInt16($0.output.1) }
         return .tcp(host: "127.0.0.1", port: try #require(port))
     }
 }

@@ -34,10 +34,14 @@ import Testing
     }
 
     @Test func `agree on the options of a worker and their defaults`() throws {
-        let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
+        let command =
+            try text(of: "Sources/pushq/Commands/WorkCommand.swift")
+            + text(of: "Sources/pushq/Logging/LogOptions.swift")
         let settings = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`--") && $0.count == 3 }
         let options = command.matches(
-            of: /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|ListenAddress|InputFile)\??(?: = (.+))?\n/)
+            of:
+                /\bvar (\w+):\s*(?:String|Duration|Int|HostAndPort|ListenAddress|InputFile|LogFormat|LogLevel)\??(?: = (.+))?\n/
+        )
         #expect(options.count >= 10)
         for option in options {
             let name = "--" + option.output.1.map { $0.isUppercase ? "-\($0.lowercased())" : "\($0)" }.joined()
@@ -48,26 +52,66 @@ import Testing
         }
     }
 
-    /// A default as users write it: `.seconds(25)` is `25s`, `"*"` is `*`.
+    /// A default as users write it: `.seconds(25)` is `25s`, `"*"` is `*`, `.info` is `info`.
     private func shown(_ value: String) -> String {
         if let match = value.wholeMatch(of: /\.seconds\((\d+)\)/) { return "\(match.output.1)s" }
-        return value.filter { $0 != "\"" }
+        return value.drop { $0 == "." }.filter { $0 != "\"" }
+    }
+
+    /// The rows of `docs/logs.md` that show a line.
+    private func logLines() throws -> [(event: String, level: String, keys: Set<String>, line: String)] {
+        try rows(of: "docs/logs.md").filter { $0.count == 5 && $0[0] != "event" && !$0[0].hasPrefix("---") }.map {
+            row in
+            let keys = row[2].matches(of: /`(\w+)`/).map { String($0.output.1) }
+            return (row[0].filter { $0 != "`" }, row[1], Set(keys), row[3])
+        }
     }
 
     @Test func `agree on the lines of a worker's log`() throws {
         // A text that is divided between two lines of code is one again.
-        let code = try ["Sources/Workers", "Sources/PostgresStore", "Sources/QueueCore"]
-            .flatMap { try repository.files(in: $0, endings: [".swift"]) }
-            .map { $0.text.replacing(/"\s*\+ "/, with: "") }.joined()
-        let lines = try rows(of: "docs/operating.md").filter { $0[0].hasPrefix("`") && $0.count == 2 }.map { $0[0] }
-        #expect(lines.count >= 15)
+        let code = try [
+            "Sources/Workers", "Sources/PostgresStore", "Sources/QueueCore", "Sources/pushq", "Sources/Terminal",
+        ]
+        .flatMap { try repository.files(in: $0, endings: [".swift"]) }
+        .map { $0.text.replacing(/"\s*\+ "/, with: "") }.joined()
+        let lines = try logLines().map(\.line).filter { $0.hasPrefix("`") }
+        #expect(lines.count >= 35)
         for line in lines {
             // An ellipsis or a number N stands for a value, and behind a colon a reason from another place may follow.
             let parts = line.filter { $0 != "`" }.replacing(/\bN\b|:\s/, with: "…").split(separator: "…")
             for part in parts.map({ $0.trimmingCharacters(in: .whitespaces) }) where !part.isEmpty {
-                #expect(code.contains(part), "docs/operating.md has a line with “\(part)”, which no worker writes")
+                #expect(code.contains(part), "docs/logs.md has a line with “\(part)”, which no worker writes")
             }
         }
+    }
+
+    @Test func `agree on the events of a worker's log, their levels and their keys`() throws {
+        let code = try text(of: "Sources/pushq/Logging/EngineEvent+Entry.swift")
+        // `case .storeBack: ("store_back", [])`, and what stands behind it up to the next case.
+        let facts = code.matches(
+            of: /case \.(\w+)(?:\([^)]*\))?:\s*\(\s*"(\w+)",((?:(?!case \.|private func)[\s\S])*)/)
+        #expect(facts.count >= 35)
+        let documented = try Dictionary(grouping: logLines().filter { !$0.event.isEmpty }, by: \.event)
+        for fact in facts {
+            let (name, event, values) = (fact.output.1, String(fact.output.2), fact.output.3)
+            let row = try #require(documented[event]?.first, "docs/logs.md has no event \(event)")
+            #expect(documented[event]?.count == 1)
+            var keys = Set(values.matches(of: /\("(\w+)",/).map { String($0.output.1) })
+            if values.contains("on(queue") { keys.insert("queue") }
+            if values.contains("on(queue, reason)") { keys.insert("reason") }
+            #expect(row.keys == keys, "docs/logs.md: the keys of \(event)")
+            let level = try #require(
+                code.firstMatch(of: try Regex(#"\.\#(name)\b[^:]*:\s*\.(\w+)"#, as: (Substring, Substring).self)))
+            #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
+        }
+        // What the command says by itself.
+        let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
+        let own = command.matches(of: /LogEntry\(\s*\.(\w+), "(\w+)"/)
+        for entry in own {
+            #expect(documented[String(entry.output.2)]?.first?.level == String(entry.output.1), "\(entry.output.2)")
+        }
+        let written = Set(facts.map { String($0.output.2) } + own.map { String($0.output.2) })
+        #expect(Set(documented.keys) == written)
     }
 
     @Test(arguments: [

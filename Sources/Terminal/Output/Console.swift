@@ -118,6 +118,18 @@ package struct Console: Sendable {
         errors(line.printable(upTo: Self.maximumLineBytes) + "\n")
     }
 
+    /// A line of a log, which holds nothing that controls a terminal.
+    func log(_ line: String) {
+        errors(line + "\n")
+    }
+
+    /// The same console, whose notes go to a log instead.
+    package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
+        Console(
+            speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
+            output: output, errors: { note($0.trimmingCharacters(in: .newlines)) }, failure: failure)
+    }
+
     /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.
     package func remark(_ text: String) {
         note(speaksJSON ? JSON.object([("note", .string(text))]).text : text)

@@ -43,6 +43,15 @@ package enum StandardStream: Sendable {
         return Int(size.ws_col)
     }
 
+    /// Whether systemd's journal reads what is written to it: the environment names the device and the inode of the
+    /// journal's socket, and they are this stream's (`JOURNAL_STREAM` in systemd.exec(5)). A program that a service
+    /// starts inherits the variable, also if its output goes elsewhere.
+    package func isReadByJournal(_ environment: [String: String]) -> Bool {
+        var status = stat()
+        guard let stream = environment["JOURNAL_STREAM"], unsafe fstat(descriptor, &status) == 0 else { return false }
+        return stream == "\(status.st_dev):\(status.st_ino)"
+    }
+
     /// Ends this process as a broken pipe ends others: by the signal, which event loops block in their threads, and
     /// without a message.
     package static func endByBrokenPipe() -> Never {

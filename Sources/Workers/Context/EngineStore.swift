@@ -10,8 +10,6 @@ final class EngineStore {
     private let store: StoreConnection
     private let loop: EventLoop
     private let report: (EngineEvent) -> Void
-    /// Refusals that were reported: each is said once, however often what was refused is tried again.
-    private var reported: Set<String> = []
     private var generator = SystemRandomNumberGenerator()
     /// Past this, what could not be written is left to the lease's end.
     private var lastTry: ContinuousClock.Instant?
@@ -67,13 +65,13 @@ final class EngineStore {
     /// Whether the end of a drain has passed.
     var hasGivenUp: Bool { lastTry.map { ContinuousClock.now >= $0 } ?? false }
 
-    /// Reports a refusal, once: a full disk among them, which the operator has to know of. That PostgreSQL is out of
-    /// reach is its connection's to report.
+    /// Reports a refusal: a full disk among them, which the operator has to know of. What is tried again is refused
+    /// again, and the log says the same once. That PostgreSQL is out of reach is its connection's to report.
     func note(_ error: any Error) {
         if let error = error as? PostgresError, error.isPassing {
             guard case .server = error else { return }
         }
-        if reported.count < 100, reported.insert("\(error)").inserted { report(.storeRefused("\(error)")) }
+        report(.storeRefused("\(error)"))
     }
 
     /// From `deadline` on, writes are no longer repeated.

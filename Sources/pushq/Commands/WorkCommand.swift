@@ -56,6 +56,7 @@ struct WorkCommand: Terminal.Command {
     var metricsQueues: Int = 200
     @Option("The name that operators see; by default host and process.") var name: String?
     var database = DatabaseOptions()
+    var logging = LogOptions()
 
     func run(_ console: Console) async throws {
         guard (1...64).contains(engines) else { throw UsageError("--engines \(engines) is not between 1 and 64") }
@@ -65,22 +66,39 @@ struct WorkCommand: Terminal.Command {
         }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
         let (settings, address) = (try settings(), try database.address)
-        let masterKeys = try MasterKeySetting().keys(console)
+        let log = logging.log(on: console)
+        let writing = Task { await log.run() }
+        let result: Result<Void, any Error>
+        do { result = .success(try await work(settings, on: address, log, console)) } catch { result = .failure(error) }
+        if case .failure(let error) = result {
+            log.note(LogEntry(.error, "failed", "\(error)"))
+        }
+        writing.cancel()
+        await writing.value
+        if case .failure = result { throw Unsuccessful() }
+    }
+
+    private func work(
+        _ settings: EngineSettings, on address: DatabaseAddress, _ log: Log, _ console: Console
+    ) async throws {
+        let masterKeys = try MasterKeySetting().keys(
+            console.noting { log.note(LogEntry(.warning, "secret_exposed", $0)) })
         let admission = QueueAdmission(limit: metricsQueues)
         let engines = (0..<engines).map { _ in
             Engine(settings: settings, database: address, masterKeys: masterKeys, admission: admission) { event in
-                console.note(LogLine.text(event.description))
+                if log.says(event.level) { log.note(event.entry) }
             }
         }
         let crew = EngineCrew(engines)
         let monitoring = Monitoring(of: engines, admission: admission, version: Version.current)
         if let metrics {
             let place = try await monitoring.start(at: metrics)
-            console.note(LogLine.text("metrics are served at \(place)"))
+            log.note(
+                LogEntry(.info, "metrics_served", "metrics are served at \(place)", [("address", .string("\(place)"))]))
         }
         let manager = ServiceManager(ProcessInfo.processInfo.environment)
         let telling = manager.map { manager in Task { await Supervision(of: engines, for: manager).run() } }
-        let stopping = Task { await Self.stop(crew, of: manager, on: console) }
+        let stopping = Task { await Self.stop(crew, of: manager, log) }
         defer {
             telling?.cancel()
             stopping.cancel()
@@ -126,11 +144,13 @@ struct WorkCommand: Terminal.Command {
     }
 
     /// The first signal drains, the second ends.
-    private static func stop(_ crew: EngineCrew, of manager: ServiceManager?, on console: Console) async {
+    private static func stop(_ crew: EngineCrew, of manager: ServiceManager?, _ log: Log) async {
         var isDraining = false
         for await _ in Signals.stream() {
             guard !isDraining else {
-                console.note(LogLine.text("ended at once: what was in flight is uncertain"))
+                log.note(
+                    LogEntry(.warning, "ended_at_once", "ended at once: what was in flight is uncertain"))
+                log.end()
                 // Without what `exit` does at the end, which would take from the engines what they are using.
                 _exit(ExitCode.failed.rawValue)
             }
@@ -138,12 +158,5 @@ struct WorkCommand: Terminal.Command {
             manager?.stopping()
             await crew.drain()
         }
-    }
-}
-
-/// A line of the log: the time in UTC, then what happened.
-enum LogLine {
-    static func text(_ event: String) -> String {
-        "\(Date.now.formatted(.iso8601.time(includingFractionalSeconds: true))) \(event)"
     }
 }

@@ -77,8 +77,8 @@ struct DemoStack: Sendable {
     func startWorkers(_ count: Int, gateway: SimulatorReady) throws -> [ChildProcess] {
         try (0..<count).map { _ in
             try start(
-                ["work", "--gateway", gateway.address, "--ca", gateway.ca], output: .discarded, errors: .file(workerLog)
-            )
+                ["work", "--gateway", gateway.address, "--ca", gateway.ca, "--log-format", "text"], output: .discarded,
+                errors: .file(workerLog))
         }
     }
 

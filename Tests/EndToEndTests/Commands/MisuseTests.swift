@@ -124,7 +124,7 @@ import Testing
             var environment = shop.environment
             environment["PUSHQ_DATABASE_URL"]? += " password=hush"
             let worker = try Executable.pushq.start(
-                ["work", "--queues", "nosuch", "--name", "w1"], environment: environment,
+                ["work", "--queues", "nosuch", "--name", "w1", "--log-format", "text"], environment: environment,
                 output: shop.folder.path("out"), errors: shop.folder.path("log"))
             let log = try await eventually("it says that no queue matches", within: .seconds(60)) {
                 shop.folder.read("log")

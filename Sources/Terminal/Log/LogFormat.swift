@@ -1,0 +1,59 @@
+package import Foundation
+import QueueCore
+
+/// How a log is written: one line an entry.
+package enum LogFormat: String, ArgumentChoice {
+    /// Time, level and sentence, for people.
+    case text
+    /// A JSON object, for programs that collect logs.
+    case json
+
+    /// The most bytes of one text in a line.
+    private static let maximumTextBytes = 2048
+
+    /// The line of an entry.
+    /// - Parameter forJournal: whether systemd's journal reads it: the line begins with its priority, and a text says
+    ///   neither time nor level, which the journal shows by itself.
+    package func line(of entry: LogEntry, at date: Date, forJournal: Bool = false) -> String {
+        let priority = forJournal ? "<\(entry.level.priority)>" : ""
+        let time = date.formatted(
+            .iso8601.year().month().day().time(includingFractionalSeconds: true).timeZone(separator: .omitted))
+        switch self {
+        case .text: return priority + (forJournal ? "" : "\(time) ") + text(of: entry, saysLevel: !forJournal)
+        case .json: return priority + json(of: entry, time: time).text
+        }
+    }
+
+    private func text(of entry: LogEntry, saysLevel: Bool) -> String {
+        let level = saysLevel && entry.level >= .warning ? "\(entry.level): " : ""
+        return level + (entry.repetition.map(sentence) ?? "") + entry.message.printable(upTo: Self.maximumTextBytes)
+    }
+
+    /// What stands before the last of several entries.
+    private func sentence(_ repetition: LogEntry.Repetition) -> String {
+        let (count, seconds) = (repetition.count, seconds(of: repetition))
+        guard repetition.goesOn else { return "\(count) more like this in \(seconds) s, the last: " }
+        let time = repetition.time >= LogBursts.quiet ? "minute" : "\(seconds) s"
+        return "still, \(count == 1 ? "once" : "\(count) times") in the last \(time): "
+    }
+
+    private func json(of entry: LogEntry, time: String) -> JSON {
+        let repetition = entry.repetition.map {
+            [("repeated", JSON.integer($0.count)), ("seconds", .integer(seconds(of: $0)))]
+        }
+        return .object(
+            [
+                ("time", .string(time)), ("level", .string("\(entry.level)")), ("event", .string(entry.event)),
+                ("message", cut(.string(entry.message))),
+            ] + entry.details.map { ($0.key, cut($0.value)) } + (repetition ?? []))
+    }
+
+    private func cut(_ value: JSON) -> JSON {
+        guard case .string(let text) = value else { return value }
+        return .string(text.printable(upTo: Self.maximumTextBytes))
+    }
+
+    private func seconds(of repetition: LogEntry.Repetition) -> Int {
+        Int((repetition.time / .seconds(1)).rounded(.up))
+    }
+}

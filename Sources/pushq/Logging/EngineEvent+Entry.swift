@@ -1,0 +1,130 @@
+import PostgresStore
+import Terminal
+import Workers
+
+/// What a worker's log says of an event. `docs/logs.md` lists them; a test compares the two.
+extension EngineEvent {
+    /// How much it matters.
+    var level: LogLevel {
+        switch self {
+        case .storeLost, .storeRefused, .queuePaused, .queueWithoutCredential, .credentialUnreadable,
+            .gatewayUnreachable, .outageBegun, .jobQuarantined, .jobSetAside, .campaignStopped, .queuePausedForTokens,
+            .dutyFailed, .clockInDoubt:
+            .error
+        case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
+            .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable:
+            .warning
+        case .started, .storeBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver, .leasesFound,
+            .devicesDeactivated, .draining, .stopped:
+            .notice
+        case .feedbackRead, .feedbackActedOn, .partitionsChanged: .info
+        }
+    }
+
+    /// Its line.
+    var entry: LogEntry {
+        let (event, details) = facts
+        return LogEntry(level, event, description, details, cause: cause, opposite: opposite)
+    }
+
+    /// Its name, which stays the same, and its values by keys that mean the same in every event.
+    private var facts: (event: String, details: [(key: String, value: JSON)]) {
+        switch self {
+        case .started(let name, let version, let database, let queues):
+            (
+                "started",
+                [
+                    ("worker", .string(name)), ("version", .string(version)), ("database", .string(database)),
+                    ("queues", .string(queues)),
+                ]
+            )
+        case .noQueueMatches(let pattern): ("no_queue_matches", [("queues", .string(pattern))])
+        case .storeLost(let reason): ("store_lost", [("reason", .string(reason))])
+        case .storeBack: ("store_back", [])
+        case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
+        case .sessionLacks(let lack):
+            ("session_lacks", [("role", .string(lack.role)), ("settings", .array(lack.settings.map(JSON.string)))])
+        case .queuePaused(let queue, let reason): ("queue_paused", on(queue, reason))
+        case .queueIsPaused(let queue): ("queue_is_paused", on(queue))
+        case .queueResumed(let queue): ("queue_resumed", on(queue))
+        case .queueWithoutCredential(let queue): ("queue_without_credential", on(queue))
+        case .credentialUnreadable(let queue, let reason): ("credential_unreadable", on(queue, reason))
+        case .credentialExpires(let name, let warning, let queues):
+            (
+                "credential_expires",
+                [("credential", .string(name)), ("reason", .string(warning)), ("count", .integer(queues))]
+            )
+        case .clockInDoubt(let keyID, let minutes):
+            ("clock_in_doubt", [("key_id", .string(keyID)), ("minutes", .integer(minutes))])
+        case .gatewayUnreachable(let queue, let reason): ("gateway_unreachable", on(queue, reason))
+        case .gatewayReachable(let queue): ("gateway_reachable", on(queue))
+        case .outageBegun(let queue, let reason): ("outage_begun", on(queue, reason))
+        case .outageOver(let queue): ("outage_over", on(queue))
+        case .pushesUncertain(let queue, let count, let reason):
+            ("pushes_uncertain", on(queue, reason) + [("count", .integer(count))])
+        case .tokenMintedAnew(let keyID): ("token_minted_anew", [("key_id", .string(keyID))])
+        case .deliveredTooSoon(let queue, let count, _):
+            ("delivered_too_soon", on(queue) + [("count", .integer(count))])
+        case .drainTooShort: ("drain_too_short", [])
+        case .leftInFlight(let count, _): ("left_in_flight", [("count", .integer(count))])
+        case .jobsRescued(let count): ("jobs_rescued", [("count", .integer(count))])
+        case .leasesLost(let count): ("leases_lost", [("count", .integer(count))])
+        case .jobQuarantined(let queue, let job, let reason):
+            ("job_quarantined", on(queue, reason) + [("job", .integer(Int(job)))])
+        case .leasesFound(let count): ("leases_found", [("count", .integer(count))])
+        case .jobSetAside(let queue, let job, let reason):
+            ("job_set_aside", on(queue, reason) + [("job", .integer(Int(job)))])
+        case .campaignStopped(let queue, let key, let reason):
+            ("campaign_stopped", on(queue, reason) + [("campaign", .string(key))])
+        case .devicesDeactivated(let count): ("devices_deactivated", [("count", .integer(count))])
+        case .queuePausedForTokens(let queue, let reason): ("queue_paused_for_tokens", on(queue, reason))
+        case .feedbackRead(let queue, let count): ("feedback_read", on(queue) + [("count", .integer(count))])
+        case .feedbackActedOn(let records, let deactivated):
+            ("feedback_acted_on", [("count", .integer(records)), ("deactivated", .integer(deactivated))])
+        case .feedbackUnreachable(let queue, let reason): ("feedback_unreachable", on(queue, reason))
+        case .partitionsChanged(let statements):
+            ("partitions_changed", [("statements", .array(statements.map(JSON.string)))])
+        case .dutyFailed(let name, let reason):
+            ("duty_failed", [("duty", .string(name)), ("reason", .string(reason))])
+        case .draining: ("draining", [])
+        case .stopped(let sent): ("stopped", [("count", .integer(sent))])
+        }
+    }
+
+    private func on(_ queue: String, _ reason: String? = nil) -> [(key: String, value: JSON)] {
+        [("queue", .string(queue))] + (reason.map { [("reason", .string($0))] } ?? [])
+    }
+
+    /// What many queues, jobs or engines have in common that say it at once.
+    private var cause: String? {
+        switch self {
+        case .storeLost(let reason), .storeRefused(let reason), .queuePaused(_, let reason),
+            .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
+            .pushesUncertain(_, _, let reason), .jobQuarantined(_, _, let reason), .jobSetAside(_, _, let reason),
+            .feedbackUnreachable(_, let reason):
+            reason
+        case .dutyFailed(let name, let reason): "\(name): \(reason)"
+        case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
+            .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead:
+            ""
+        case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
+        case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,
+            .devicesDeactivated, .queuePausedForTokens, .feedbackActedOn, .partitionsChanged, .draining, .stopped:
+            nil
+        }
+    }
+
+    private var opposite: String? {
+        switch self {
+        case .storeLost: "store_back"
+        case .storeBack: "store_lost"
+        case .gatewayUnreachable: "gateway_reachable"
+        case .gatewayReachable: "gateway_unreachable"
+        case .outageBegun: "outage_over"
+        case .outageOver: "outage_begun"
+        case .queueIsPaused: "queue_resumed"
+        case .queueResumed: "queue_is_paused"
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,220 @@
+import Foundation
+import Testing
+import Transport
+
+@testable import Terminal
+
+@Suite struct `A burst of the same in a log` {
+    private let start = ContinuousClock.now
+
+    private func unreachable(_ queue: Int, _ reason: String = "refused by 10.0.0.1") -> LogEntry {
+        LogEntry(.error, "unreachable", "no APNs for \(queue)", cause: reason, opposite: "reachable")
+    }
+
+    private func reachable(_ queue: Int) -> LogEntry {
+        LogEntry(.notice, "reachable", "APNs is back for \(queue)", cause: "", opposite: "unreachable")
+    }
+
+    /// What bursts say: the message, with how many it stands for.
+    private func texts(_ entries: [LogEntry]) -> [String] {
+        entries.map { entry in entry.message + (entry.repetition.map { " (\($0.count))" } ?? "") }
+    }
+
+    @Test func `is said once, and after five seconds how many there were`() {
+        var bursts = LogBursts()
+        let said = (0..<1000).flatMap { bursts.take(unreachable($0), at: start + .milliseconds($0)) }
+        #expect(texts(said) == ["no APNs for 0"])
+        #expect(bursts.due(at: start + .milliseconds(4999)).isEmpty)
+        #expect(texts(bursts.due(at: start + .seconds(5))) == ["no APNs for 999 (999)"])
+        #expect(bursts.due(at: start + .seconds(6)).isEmpty)
+    }
+
+    @Test func `is said once a minute while it goes on, and is news again after a minute without it`() {
+        var bursts = LogBursts()
+        var lines: [String] = []
+        // Every ten seconds for three minutes: at 0, 10, … 180.
+        for second in 0...240 {
+            if second % 10 == 0, second <= 180 {
+                lines += texts(bursts.take(unreachable(second), at: start + .seconds(second)))
+            }
+            lines += texts(bursts.due(at: start + .seconds(second)))
+        }
+        // The first minute begins five seconds after the first entry.
+        #expect(
+            lines == ["no APNs for 0", "no APNs for 60 (6)", "no APNs for 120 (6)", "no APNs for 180 (6)"])
+        #expect(bursts.due(at: start + .seconds(245)).isEmpty)
+        #expect(texts(bursts.take(unreachable(300), at: start + .seconds(300))) == ["no APNs for 300"])
+    }
+
+    @Test func `tells one minute that goes on from the first seconds`() {
+        var bursts = LogBursts()
+        for count in 0..<3 { _ = bursts.take(unreachable(count), at: start) }
+        let first = bursts.due(at: start + .seconds(5)).first?.repetition
+        #expect(first == .init(count: 2, time: .seconds(5), goesOn: false))
+        _ = bursts.take(unreachable(3), at: start + .seconds(10))
+        let second = bursts.due(at: start + .seconds(65)).first?.repetition
+        #expect(second == .init(count: 1, time: .seconds(60), goesOn: true))
+    }
+
+    @Test func `has causes that differ in numbers only, such as addresses, and hides no other`() {
+        var bursts = LogBursts()
+        #expect(bursts.take(unreachable(1), at: start).count == 1)
+        #expect(bursts.take(unreachable(2, "refused by 10.0.0.27"), at: start).isEmpty)
+        #expect(bursts.take(unreachable(3, "timed out"), at: start).count == 1)
+        #expect(bursts.take(LogEntry(.error, "other", "x", cause: "timed out"), at: start).count == 1)
+        for _ in 0..<3 { #expect(bursts.take(LogEntry(.info, "draining", "draining"), at: start).count == 1) }
+    }
+
+    @Test func `ends when the opposite is said, so that the last line is what holds now`() {
+        var bursts = LogBursts()
+        var lines: [String] = []
+        lines += texts(bursts.take(unreachable(1), at: start))
+        lines += texts(bursts.take(reachable(1), at: start + .seconds(1)))
+        lines += texts(bursts.take(unreachable(1), at: start + .seconds(2)))
+        lines += texts(bursts.take(reachable(1), at: start + .seconds(3)))
+        #expect(lines == ["no APNs for 1", "APNs is back for 1", "no APNs for 1", "APNs is back for 1"])
+    }
+
+    @Test func `says before the opposite what it has held back`() {
+        var bursts = LogBursts()
+        for queue in 0..<10 { _ = bursts.take(unreachable(queue), at: start) }
+        let back = (0..<10).flatMap { bursts.take(reachable($0), at: start + .seconds(1)) }
+        #expect(texts(back) == ["no APNs for 9 (9)", "APNs is back for 0"])
+        #expect(texts(bursts.due(at: start + .seconds(6))) == ["APNs is back for 9 (9)"])
+        #expect(texts(bursts.take(unreachable(1), at: start + .seconds(7))) == ["no APNs for 1"])
+    }
+
+    @Test func `stays short when a thousand queues lose and get back APNs by turns`() {
+        var bursts = LogBursts()
+        var lines = 0
+        for step in 0..<6000 {
+            let now = start + .milliseconds(10 * step)
+            let entry = step.isMultiple(of: 2) ? unreachable(step % 1000) : reachable(step % 1000)
+            lines += bursts.take(entry, at: now).count + bursts.due(at: now).count
+        }
+        #expect(lines < 30)
+    }
+
+    @Test func `is not remembered by the thousand: beyond a hundred causes those of an event are one`() {
+        var bursts = LogBursts()
+        let name = { (number: Int) in String(repeating: "x", count: number) }
+        let said = (0..<500).flatMap { bursts.take(unreachable($0, name($0)), at: start) }
+        #expect(said.count == 101)
+        #expect(texts(bursts.rest(at: start)) == ["no APNs for 499 (399)"])
+    }
+
+    @Test func `is said to its end when the program ends`() async throws {
+        let transcript = Transcript()
+        let log = Log(.json, on: transcript.console())
+        let running = Task { await log.run() }
+        for queue in 0..<3 { log.note(unreachable(queue)) }
+        running.cancel()
+        await running.value
+        let lines = transcript.errors.split(separator: "\n")
+        #expect(lines.count == 2)
+        #expect(
+            lines.last?.contains(#/"message":"no APNs for 2","repeated":2,"seconds":\d+}/#) == true, "\(lines)")
+    }
+}
+
+@Suite struct `A line of a log` {
+    private let date = Date(timeIntervalSince1970: 1_800_000_000.25)
+    private let entry = LogEntry(.warning, "leases_lost", "lost 3 \"leases\"", [("count", 3)])
+
+    private func repeated(_ count: Int, _ time: Duration, goesOn: Bool) -> LogEntry {
+        var entry = entry
+        entry.repetition = .init(count: count, time: time, goesOn: goesOn)
+        return entry
+    }
+
+    @Test func `is the time, what matters and a sentence`() {
+        #expect(LogFormat.text.line(of: entry, at: date) == "2027-01-15T08:00:00.250Z warning: lost 3 \"leases\"")
+        #expect(
+            LogFormat.text.line(of: LogEntry(.info, "x", "it is so"), at: date) == "2027-01-15T08:00:00.250Z it is so")
+    }
+
+    @Test func `says how many like it there were`() {
+        let time = "2027-01-15T08:00:00.250Z warning: "
+        #expect(
+            LogFormat.text.line(of: repeated(999, .seconds(5), goesOn: false), at: date)
+                == time + "999 more like this in 5 s, the last: lost 3 \"leases\"")
+        #expect(
+            LogFormat.text.line(of: repeated(7, .seconds(60), goesOn: true), at: date)
+                == time + "still, 7 times in the last minute: lost 3 \"leases\"")
+        #expect(
+            LogFormat.text.line(of: repeated(1, .seconds(11), goesOn: true), at: date)
+                == time + "still, once in the last 11 s: lost 3 \"leases\"")
+        #expect(
+            LogFormat.json.line(of: repeated(7, .seconds(60), goesOn: true), at: date).hasSuffix(
+                #""count":3,"repeated":7,"seconds":60}"#))
+    }
+
+    @Test func `begins with its priority where systemd's journal reads it, which knows the time`() {
+        #expect(LogFormat.text.line(of: entry, at: date, forJournal: true) == "<4>lost 3 \"leases\"")
+        #expect(LogFormat.json.line(of: entry, at: date, forJournal: true).hasPrefix(#"<4>{"time":"#))
+        for (level, priority) in [(LogLevel.error, 3), (.warning, 4), (.notice, 5), (.info, 6)] {
+            let line = LogFormat.text.line(of: LogEntry(level, "x", "x"), at: date, forJournal: true)
+            #expect(line == "<\(priority)>x")
+        }
+    }
+
+    @Test func `is an object with the same keys first`() {
+        #expect(
+            LogFormat.json.line(of: entry, at: date)
+                == #"{"time":"2027-01-15T08:00:00.250Z","level":"warning","event":"leases_lost","#
+                + #""message":"lost 3 \"leases\"","count":3}"#)
+    }
+
+    @Test(arguments: [LogFormat.text, .json])
+    func `stays one line whatever others have written into it, and a program can read it`(format: LogFormat) throws {
+        let text = String(repeating: "\"\\ü\n\u{1B}[2J", count: 10_000)
+        let line = format.line(of: LogEntry(.error, "x", text, [("reason", .string(text))]), at: date)
+        #expect(line.utf8.count < 20_000)
+        #expect(!line.unicodeScalars.contains { $0.value < 0x20 })
+        guard format == .json else { return }
+        let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+        #expect((object?["message"] as? String)?.hasPrefix(#""\ü \u{1B}[2J"#) == true)
+        #expect((object?["reason"] as? String)?.hasSuffix("…") == true)
+    }
+}
+
+@Suite struct `A log` {
+    private let entry = LogEntry(.notice, "store_back", "PostgreSQL is back")
+
+    private func said(_ format: LogFormat?, json: Bool = false, isWatched: Bool) -> String {
+        let transcript = Transcript()
+        Log(format, on: transcript.console(speaksJSON: json, isWatched: isWatched)).note(entry)
+        return transcript.errors
+    }
+
+    @Test func `is text on a terminal, and JSON elsewhere, if nothing else is asked for`() {
+        #expect(said(nil, isWatched: true).hasSuffix("Z PostgreSQL is back\n"))
+        #expect(said(nil, isWatched: false).hasPrefix("{"))
+        #expect(said(nil, json: true, isWatched: true).hasPrefix("{"))
+        #expect(said(.json, isWatched: true).hasPrefix("{"))
+        #expect(said(.text, isWatched: false).hasSuffix("Z PostgreSQL is back\n"))
+    }
+
+    @Test func `holds what matters as much as its level, or more`() {
+        let levels = [LogLevel.error, .warning, .notice, .info]
+        for level in levels {
+            let transcript = Transcript()
+            let log = Log(.text, level, on: transcript.console())
+            for other in levels {
+                #expect(log.says(other) == (other >= level))
+                log.note(LogEntry(other, "x", "\(other)!"))
+            }
+            let expected = levels.prefix { $0 >= level }.map { "\($0)!" }
+            #expect(transcript.errors.matches(of: /\w+!/).map { String($0.output) } == expected)
+        }
+    }
+
+    @Test func `is for systemd's journal only if that reads the same stream`() {
+        #expect(!StandardStream.errors.isReadByJournal([:]))
+        #expect(!StandardStream.errors.isReadByJournal(["JOURNAL_STREAM": "1:2"]))
+        #expect(!StandardStream.errors.isReadByJournal(["JOURNAL_STREAM": "nonsense"]))
+        var status = stat()
+        #expect(unsafe fstat(STDERR_FILENO, &status) == 0)
+        #expect(StandardStream.errors.isReadByJournal(["JOURNAL_STREAM": "\(status.st_dev):\(status.st_ino)"]))
+    }
+}
