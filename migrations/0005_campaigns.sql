@@ -14,8 +14,9 @@ create table pushq.campaign (
   -- It pauses itself when a larger share of its answers is bad; null: never. Those of before it was resumed do not
   -- count.
   stop_at_errors real,
-  forgiven     bigint      not null default 0,            -- answers, and the bad ones of them
-  forgiven_bad bigint      not null default 0,
+  forgiven_at  timestamptz,                               -- when it was last resumed
+  forgiven     bigint      not null default 0,            -- the answers until then, and the bad ones of them: without
+  forgiven_bad bigint      not null default 0,            -- those that were taken back since, to be sent again
   cancelled_at timestamptz,                               -- workers end its jobs
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),

@@ -162,7 +162,7 @@ create or replace trigger audit_delete after delete on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
 -- Starting a campaign is a producer's work; stopping it is somebody's decision.
 create or replace trigger audit after update of paused_at, cancelled_at, stop_at_errors on pushq.campaign
-  for each row execute function pushq.write_audit('forgiven', 'forgiven_bad');
+  for each row execute function pushq.write_audit('forgiven_at', 'forgiven', 'forgiven_bad');
 
 create or replace trigger audit_truncate after truncate on pushq.tenant
   for each statement execute function pushq.write_audit();

@@ -48,7 +48,8 @@ begin
   returning * into f;
   -- What made it pause itself would do so again at once.
   update pushq.campaign k
-  set (forgiven, forgiven_bad) = (select a.answers, a.bad from pushq.campaign_answers(q, c) a)
+  set (forgiven_at, forgiven, forgiven_bad)
+    = (select clock_timestamp(), a.answers, a.bad from pushq.campaign_answers(q, c) a)
   where k.queue_id = q and k.id = c and k.stop_at_errors is not null;
   perform pushq.check_times(f.start_at, 'start_at', send_by);
   if exists (select from pushq.campaign_progress p where p.queue_id = q and p.campaign_id = c and not p.finished) then

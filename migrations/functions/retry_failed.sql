@@ -15,6 +15,7 @@ declare
   failed   record;                                        -- the recipients of one message, in one lane
   once     boolean;                                       -- whether that is sent at most once
   again    bigint := 0;
+  pardoned bigint := 0;                                   -- those of them that failed before the campaign was resumed
 begin
   if until <= now() or not isfinite(until) then
     raise exception using errcode = 'PQ400', message = format('send_by %s has passed or never comes', send_by);
@@ -42,9 +43,10 @@ begin
       where r.queue_id = q and r.root_id = root and (only_job is null or r.job_id = only_job)
         and r.failed > 0 and r.retried_at is null
         and exists (select from pushq.body b where b.day = r.body_day and b.queue_id = q and b.job_id = r.job_id)
-      returning r.job_id, r.body_day, r.message_id, r.lane, r.outcomes)
+      returning r.job_id, r.body_day, r.message_id, r.lane, r.ended_at, r.outcomes)
     select t.message_id, t.lane, min(t.body_day) as body_day,
-           array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids
+           array_agg(b.device_ids[n + 1] order by b.device_ids[n + 1]) as ids,
+           count(*) filter (where t.ended_at <= campaign.forgiven_at) as pardoned
     from taken t
     cross join lateral (
       select device_ids from pushq.body b where b.day = t.body_day and b.queue_id = q and b.job_id = t.job_id limit 1) b
@@ -63,11 +65,18 @@ begin
       case when campaign.paused_at is null then now() else 'infinity' end,
       until, once, campaign => campaign.id, slice => (-1)::smallint);
     again := again + cardinality(failed.ids);
+    pardoned := pardoned + failed.pardoned;
   end loop;
 
   if campaign.id is not null and again > 0 then
     insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried, bad)
     values (q, campaign.id, nextval('pushq.id'), -again, again, -again);
+  end if;
+  -- They are no answers any more, so there is nothing of them to forgive either.
+  if pardoned > 0 then
+    update pushq.campaign c
+    set forgiven = c.forgiven - pardoned, forgiven_bad = c.forgiven_bad - pardoned
+    where c.queue_id = q and c.id = campaign.id;
   end if;
   perform pushq.check_quota(q, recipients => again);
   perform pushq.wake(q);

@@ -47,7 +47,7 @@ import Transport
         app: bundle_id created_at id tenant_id
         audit: acting_as action address application changed_at changes id login name object tenant
         call: called_at tenant_id
-        campaign: created_at digest forgiven forgiven_bad key message_id paused_reason
+        campaign: created_at digest forgiven forgiven_at forgiven_bad key message_id paused_reason
         campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
         finished key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total unknown \
         waiting

@@ -85,11 +85,34 @@ import Testing
             #expect(try await judge(campaign, queue) == [])
             // Those that had failed are no answers any more.
             try await queue.run("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')")
-            // Of 25 that failed before and are sent again, all had been forgiven: 25 less count as bad.
             try await end(7, bad: 0, queue)
             #expect(try await judge(campaign, queue) == [])
             try await end(3, bad: 20, queue)
-            #expect(try await judge(campaign, queue) == ["35 of 175 answers were bad, which is more than 10 %"])
+            #expect(try await judge(campaign, queue) == ["60 of 200 answers were bad, which is more than 10 %"])
+        }
+    }
+
+    @Test func `counts none twice that failed, was forgiven and is sent again, beside others that were not forgiven`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 400)
+            let failed = Outcome.failed(.named("ServiceUnavailable"))
+            let campaign = try await start("0.1", queue)
+            try await end(5, bad: 5, as: failed, queue)
+            #expect(try await judge(campaign, queue).count == 1)
+            try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")
+            // Five failures that nobody has forgiven, of a hundred answers.
+            try await end(5, bad: 1, as: failed, queue)
+            #expect(try await judge(campaign, queue) == [])
+            #expect(
+                try await queue.number("select pushq.retry_failed_campaign('\(QueueFixture.name)', 'k')") == 30)
+            // What remains of each: 95 answers, none of them bad; and before that 75, all forgiven.
+            try await end(1, bad: 20, queue)
+            #expect(try await judge(campaign, queue) == ["20 of 115 answers were bad, which is more than 10 %"])
+            try await queue.run("select pushq.resume_campaign('\(QueueFixture.name)', 'k')")
+            #expect(
+                try await queue.number("select forgiven * 1000 + forgiven_bad from pushq.campaign") == 190_020)
         }
     }
 
