@@ -1,6 +1,7 @@
 -- Reads `tenant/app/environment`. Every function that producers call finds its queue here, so here it is decided
 -- whether the caller may act for the tenant: its login was granted to it (`pushq.tenant_login`), or has the rights of
--- the schema's owner. The error is the same for a queue of another tenant and for one that does not exist.
+-- the schema's owner. The error is the same for a queue of another tenant and for one that does not exist, and takes as
+-- long: a tenant's login begins with the tenants that it was granted, so that no row of another one is read.
 --
 -- A login that was granted the tenant `--read-only` finds it only where nothing is changed (`reads`).
 --
@@ -22,14 +23,18 @@ begin
   from pushq.queue_name n
   left join pushq.tenant_quota o on o.tenant_id = n.tenant_id
   left join pushq.tenant_usage u on u.tenant_id = o.tenant_id
-  where n.tenant = split_part($1, '/', 1) and n.app = split_part($1, '/', 2) and n.environment = split_part($1, '/', 3)
+  where n.app = split_part($1, '/', 2) and n.environment = split_part($1, '/', 3)
     and split_part($1, '/', 4) = '' and right($1, 1) <> '/'
-    -- The owner's rights, since the functions that call this one have `security definer`.
-    and (exists (
-          select
-          from pushq.tenant_login l
-          where l.login = who and l.tenant_id = n.tenant_id and (reads or not l.read_only))
-        or pg_has_role(who::name, current_user, 'usage'));
+    and n.tenant_id = case
+      -- The owner's rights, since the functions that call this one have `security definer`.
+      when pg_has_role(who::name, current_user, 'usage') then (
+        select t.id from pushq.tenant t where t.name = split_part($1, '/', 1))
+      else (
+        select t.id
+        from pushq.tenant_login l
+        -- With `offset`, or the tenant of that name would be read first, whoever's it is.
+        cross join lateral (select t.id, t.name from pushq.tenant t where t.id = l.tenant_id offset 0) t
+        where l.login = who and (reads or not l.read_only) and t.name = split_part($1, '/', 1)) end;
   if queue_id is null then
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
       hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';

@@ -24,15 +24,17 @@ begin
   for door in
     select t.id, t.name, o.max_calls
     from pushq.tenant_login l
-    join pushq.tenant t on t.id = l.tenant_id
+    cross join lateral (select t.id, t.name from pushq.tenant t where t.id = l.tenant_id offset 0) t
     join pushq.tenant_quota o on o.tenant_id = t.id and o.max_calls is not null
     where l.login = who and (readable_queues.tenant is null or t.name = readable_queues.tenant)
   loop
     perform pushq.count_call(door.id, door.name, door.max_calls);
   end loop;
+  -- With `offset`, or the tenant of a name would be read first, whoever's it is.
   return array(
     select n.queue_id
     from pushq.tenant_login l
-    join pushq.queue_name n on n.tenant_id = l.tenant_id
+    cross join lateral (
+      select n.queue_id, n.tenant from pushq.queue_name n where n.tenant_id = l.tenant_id offset 0) n
     where l.login = who and (readable_queues.tenant is null or n.tenant = readable_queues.tenant));
 end $$;

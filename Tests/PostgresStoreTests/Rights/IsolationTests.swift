@@ -21,7 +21,7 @@ struct `A login of one tenant` {
         let campaign: Int64
     }
 
-    private static let token = String(repeating: "b1", count: 32)
+    static let token = String(repeating: "b1", count: 32)
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
     /// Calls `body` with two tenants, acme with logins of each kind, and beta with something of everything.
@@ -160,14 +160,14 @@ struct `A login of one tenant` {
 
     // MARK: Probes
 
-    private struct Probe {
+    struct Probe {
         let function: String
         /// With `QUEUE` for a queue's name.
         let query: String
     }
 
     /// A call of each function with what exists at the neighbour's, or with other ids.
-    private static func probes(
+    static func probes(
         _ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64, key: String = "sale",
         channel: String = "dGhlaXJz"
     ) -> [Probe] {
@@ -232,16 +232,16 @@ struct `A login of one tenant` {
 
     /// Rows that a function shows, as one text.
     private static func shown(_ function: String, _ arguments: String) -> Probe {
-        Probe(function: function, query: "string_agg(s::text, ' ') from pushq.\(function)(\(arguments)) s")
+        Probe(function: function, query: "jsonb_agg(to_jsonb(s)) from pushq.\(function)(\(arguments)) s")
     }
 
     /// Of these, what a login that may only read may call, too.
-    private static let readersProbes = probes(1, 1, 1, 1).filter {
+    static let readersProbes = probes(1, 1, 1, 1).filter {
         $0.function.hasPrefix("show_") && !["show_devices", "show_device", "show_feedback"].contains($0.function)
     }
 
     /// What lists over several queues: calls for all of the caller's, and for those of `TENANT`.
-    private static let listings: [String: [String]] = [
+    static let listings: [String: [String]] = [
         "show_queues": ["null", "'TENANT'"], "show_statistics": ["null, 100", "'TENANT', 100"],
         "show_campaigns": ["null, null, 9"], "show_jobs": ["null, 9"], "show_failed_jobs": ["null, 9, 128, 191"],
         "show_stuck_jobs": ["null, 9"],
