@@ -119,7 +119,7 @@ let package = Package(
             ],
             as: "WorkersTests"),
         tests(of: ["Metrics"], as: "MetricsTests"),
-        tests(of: ["HTTP1", "TestSupport", "Transport"], as: "HTTP1Tests"),
+        tests(of: ["HTTP1", "LocalStack", "TestSupport", "Transport"], as: "HTTP1Tests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(

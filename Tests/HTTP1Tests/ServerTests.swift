@@ -1,5 +1,6 @@
 import Foundation
 import HTTP1
+import LocalStack
 import TestSupport
 import Testing
 import Transport
@@ -129,10 +130,9 @@ import Transport
             #expect(answer.status == 200)
         }
         // As a process leaves it that was killed.
-        let left = try Process.run(
-            URL(fileURLWithPath: "/usr/bin/python3"),
-            arguments: ["-c", "import socket; socket.socket(socket.AF_UNIX).bind('\(path)')"])
-        left.waitUntilExit()
+        try await ProcessCommand(
+            "/usr/bin/python3", ["-c", "import socket; socket.socket(socket.AF_UNIX).bind('\(path)')"]
+        ).run()
         #expect(FileManager.default.fileExists(atPath: path))
         try await withServer(at: .unix(path: path)) { place in
             let answer = try await PlainClient.get("/", from: place)
