@@ -20,15 +20,15 @@ struct DeviceExportCommand: Command {
     func run(_ console: Console) async throws {
         let (queue, format) = (queue, console.speaksJSON ? DeviceFormat.ndjson : .csv)
         try await database.session { store in
-            var last: Int64 = 0
-            while let page = try await store.exportDevices(
-                ofQueue: queue, as: format, after: last, includesInactive: all, limit: Self.pageSize)
-            {
-                // Not before the first page: a queue that is not there has no heading either.
-                if last == 0, let header = format.header { console.print(header) }
-                console.print(page.lines)
+            // Read before the heading is written: a queue that is not there has none.
+            var page = try await store.exportDevices(
+                ofQueue: queue, as: format, after: 0, includesInactive: all, limit: Self.pageSize)
+            if let header = format.header { console.print(header) }
+            while let devices = page {
+                console.print(devices.lines)
                 try console.checkOutput()
-                last = page.last
+                page = try await store.exportDevices(
+                    ofQueue: queue, as: format, after: devices.last, includesInactive: all, limit: Self.pageSize)
             }
         }
     }
