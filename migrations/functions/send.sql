@@ -61,14 +61,23 @@ begin
   message := pushq.new_message(
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at);
   if tokens is not null then
-    -- An unknown token becomes a device of the message's kind. Sending never reactivates an inactive device.
-    select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
-    insert into pushq.device (queue_id, token, kind) select q, t, nullif(aim, 'alert') from unnest(parsed) t
-    on conflict do nothing;
-    get diagnostics fresh = row_count;
-    select array_agg(id order by id), bool_or(kind is not null and registered_at is null) and aim = 'alert'
-    into ids, strays
-    from pushq.device d where d.queue_id = q and d.token = any (parsed);
+    -- The usual case is one known token, and it takes a third of the time of what is below.
+    if cardinality(tokens) = 1 then
+      parsed := array[pushq.token(tokens[1])];
+      select array[id], kind is not null and registered_at is null and aim = 'alert' into ids, strays
+      from pushq.device d where d.queue_id = q and d.token = parsed[1];
+    else
+      select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
+    end if;
+    if ids is null then
+      -- An unknown token becomes a device of the message's kind. Sending never reactivates an inactive device.
+      insert into pushq.device (queue_id, token, kind) select q, t, nullif(aim, 'alert') from unnest(parsed) t
+      on conflict do nothing;
+      get diagnostics fresh = row_count;
+      select array_agg(id order by id), bool_or(kind is not null and registered_at is null) and aim = 'alert'
+      into ids, strays
+      from pushq.device d where d.queue_id = q and d.token = any (parsed);
+    end if;
     if strays then
       -- The app's own token after all, unless the app has said otherwise.
       update pushq.device d
