@@ -19,9 +19,13 @@ enum ManySingles {
 
     static func measure(sessions: Int, pushes: Int) async throws {
         for burden in Burden.allCases { try await measure(sessions: sessions, pushes: pushes, beside: burden) }
+        try await measure(sessions: sessions, pushes: pushes, perCall: 1000)
     }
 
-    private static func measure(sessions: Int, pushes: Int, beside burden: Burden) async throws {
+    /// - Parameter perCall: the pushes of a call: 1 for `pushq.send`, more for `pushq.send_many`.
+    private static func measure(sessions: Int, pushes: Int, perCall: Int = 1, beside burden: Burden = .none)
+        async throws
+    {
         let stack = try await BenchStack(latency: .milliseconds(5))
         try await stack.makeQueue(queue, devices: 10_000)
         try stack.startWorker()
@@ -39,7 +43,8 @@ enum ManySingles {
             let senders = (0..<sessions).map { session in
                 Task {
                     _ = actor
-                    try await enqueue(pushes / sessions, session: session, over: address, on: loop)
+                    try await enqueue(
+                        pushes / sessions, perCall: perCall, session: session, over: address, on: loop)
                 }
             }
             for sender in senders { try await sender.value }
@@ -52,23 +57,34 @@ enum ManySingles {
             let microseconds = (stack.postgres.backendCPU() - cpu) / .microseconds(1) / Double(pushes)
             print(
                 """
-                \(pushes) pushes by \(sessions) sessions, \(burden.rawValue): enqueued at \(Int(Double(pushes) / enqueued)) a second, \
+                \(pushes) pushes by \(sessions) sessions, \(perCall) a call, \(burden.rawValue): enqueued at \(Int(Double(pushes) / enqueued)) a second, \
                 delivered from end to end at \(Int(Double(pushes) / seconds)) a second, \(Int(microseconds)) µs of PostgreSQL's CPU each
                 """)
         }
         await stack.end()
     }
 
-    private static func enqueue(_ count: Int, session: Int, over address: DatabaseAddress, on loop: EventLoop)
-        async throws
-    {
+    private static func enqueue(
+        _ count: Int, perCall: Int, session: Int, over address: DatabaseAddress, on loop: EventLoop
+    ) async throws {
         let store = try await PostgresConnection.connect(to: address, as: "producer", on: loop)
         defer { store.close() }
         let push = Statement(
             "push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array[encode(sha256(int8send($2)), 'hex')])"#)
-        for number in 0..<count {
-            _ = try await store.execute(
-                push, [.text("\(queue)"), .int8(Int64(1 + (session * count + number) % 10_000))])
+        let pushes = Statement(
+            "pushes",
+            #"""
+            select pushq.send_many($1, array_agg(json_build_object('aps', json_build_object('alert', i::text))),
+                                   tokens => array_agg(encode(sha256(int8send(1 + i % 10000)), 'hex')))
+            from generate_series($2, $2 + $3 - 1) i
+            """#)
+        for number in stride(from: session * count, to: (session + 1) * count, by: perCall) {
+            if perCall == 1 {
+                _ = try await store.execute(push, [.text("\(queue)"), .int8(Int64(1 + number % 10_000))])
+            } else {
+                let some = min(perCall, (session + 1) * count - number)
+                _ = try await store.execute(pushes, [.text("\(queue)"), .int8(Int64(number)), .int8(Int64(some))])
+            }
         }
     }
 }

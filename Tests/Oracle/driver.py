@@ -212,6 +212,31 @@ class Driver:
             options += [name, moment(value)] if value is not None else []
         self.run_sender(event, "send", "send", operation.queue, *options)
 
+    def sendmany(self, operation, event):
+        """Each send is an event of its own; all of them are made by one call."""
+        inner = [Event(send, event.began) for send in operation.sends]
+        first = inner[0].operation
+        self.times(first, inner[0])
+        sends = operation.sends
+        values = {
+            "queue": first.queue,
+            "payloads": [send.message.payload for send in sends],
+            "tokens": [send.tokens[0] for send in sends] if first.user is None else None,
+            "user_keys": [send.user for send in sends] if first.user is not None else None,
+            "push_type": first.message.push_type,
+            "priority": first.message.priority,
+            "expiration": inner[0].expiration,
+            "collapse_ids": [send.message.collapse_id for send in sends],
+            "at_most_once": first.message.at_most_once,
+            "urgent": first.urgent,
+            "keys": [send.key for send in sends],
+        }
+        roots = self.sql(event, *call("pushq.send_many", values, inner[0], "run_at"))
+        for place, send in enumerate(inner):
+            send.expiration, send.run_at, send.send_by = inner[0].expiration, inner[0].run_at, inner[0].send_by
+            send.root, send.error, send.ended = roots[place] if roots else None, event.error, time.time()
+        self.history.events += inner
+
     def campaign(self, operation, event):
         self.times(operation, event)
         message = operation.message
@@ -422,7 +447,15 @@ def moment(time):
 
 def call(function, values, event, start):
     """A call with named arguments, those left out that are not given, as a producer writes it."""
-    casts = {"payload": "json", "tokens": "text[]", "expiration": "bigint"}
+    casts = {
+        "payload": "json",
+        "payloads": "json[]",
+        "tokens": "text[]",
+        "user_keys": "text[]",
+        "collapse_ids": "text[]",
+        "keys": "text[]",
+        "expiration": "bigint",
+    }
     parts, parameters = [], []
     for name, value in values.items():
         if value is not None:

@@ -93,8 +93,8 @@ MUTANTS = [
     ),
     Mutant(
         "deactivated, though registered again",
-        "coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at",
-        "true",
+        "coalesce(greatest(d.registered_at, d.reactivated_at), '-infinity') <= r.reported_at\n          for no key",
+        "true\n          for no key",
     ),
     Mutant(
         "dead devices kept",
@@ -160,8 +160,8 @@ MUTANTS = [
     ),
     Mutant(
         "rejections without feedback",
-        "left join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
-        "join dead d on d.queue_id = r.queue_id and d.id = r.device_id),",
+        "left join dead d on d.queue_id = r.queue_id and d.id = r.device_id\n          where r.suspect",
+        "join dead d on d.queue_id = r.queue_id and d.id = r.device_id\n          where r.suspect",
     ),
 ]
 

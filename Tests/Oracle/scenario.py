@@ -102,6 +102,13 @@ class Send:
 
 
 @dataclasses.dataclass(frozen=True)
+class SendMany:
+    """`pushq.send_many`: sends to a token or a user each, which differ in payload, collapse ID, recipient and key."""
+
+    sends: tuple
+
+
+@dataclasses.dataclass(frozen=True)
 class Campaign:
     """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or, without one, to all."""
 
@@ -240,9 +247,9 @@ class Episode:
 
     @property
     def messages(self):
-        """Every operation that sends something, those within transactions among them."""
+        """Every operation that sends something, those within transactions and calls for many among them."""
         for operation in self.operations:
             if isinstance(operation, (Send, Campaign, Broadcast)):
                 yield operation
-            elif isinstance(operation, Transaction):
+            elif isinstance(operation, (SendMany, Transaction)):
                 yield from operation.sends

@@ -1,4 +1,4 @@
--- The one place in SQL that makes jobs. Beside it, workers move jobs, and make those for retries
+-- The two functions in SQL that make jobs. Beside them, workers move jobs, and make those for retries
 -- (PostgresStore/Settling).
 
 -- The recipients of one job of this queue and lane: what its rate, its tenant's or that of the lane's campaign sends in
@@ -48,4 +48,25 @@ begin
   select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, campaign, root, pushq.today(),
          greatest(cardinality(part), 1), make_jobs.at_most_once, make_jobs.epoch
   from cut;
+end $$;
+
+-- Makes a job with one recipient for each of these messages: element n of each array is of the same one.
+create or replace function pushq.make_single_jobs(
+  q int, roots bigint[], messages bigint[], devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
+  at_most_once boolean
+) returns void
+language plpgsql as $$
+begin
+  with given as materialized (
+    select nextval('pushq.id') as job_id, u.*
+    from unnest(roots, messages, devices) u(root, message, device)),
+  bodies as (
+    insert into pushq.body (day, queue_id, job_id, root_id, slice, first_device_id, last_device_id, device_ids)
+    select pushq.today(), q, g.job_id, g.root, 0, g.device, g.device, array[g.device]
+    from given g)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                         recipient_count, at_most_once, epoch)
+  select q, g.job_id, make_single_jobs.lane, make_single_jobs.run_at, make_single_jobs.send_by, g.message, null, g.root,
+         pushq.today(), 1, make_single_jobs.at_most_once, 0
+  from given g;
 end $$;

@@ -47,3 +47,43 @@ begin
   end if;
   return known.root_id;
 end $$;
+
+-- The same for many sends at once: `proposed` with the roots of earlier sends in the places of those that repeat one,
+-- be it in the same call. A key of null is none.
+create or replace function pushq.earlier_sends(
+  queue_id int, keys text[], proposed bigint[], due_at timestamptz, digests bytea[]
+) returns bigint[]
+language plpgsql as $$
+declare
+  roots bigint[] := proposed;
+  known record;
+begin
+  perform pushq.check_key(k) from unnest(keys) k where k is not null;
+  insert into pushq.send_key (queue_id, key, root_id, digest, due_at)
+  select distinct on (u.key) $1, u.key, u.root, u.digest, $4
+  from unnest(keys, proposed, digests) with ordinality u(key, root, digest, n)
+  where u.key is not null
+  order by u.key, u.n
+  on conflict do nothing;
+  for known in
+    select u.n, u.key, k.root_id, k.digest = u.digest as is_same, c.id is not null as is_cancelled
+    from unnest(keys, proposed, digests) with ordinality u(key, root, digest, n)
+    cross join lateral (
+      select k.root_id, k.digest from pushq.send_key k where k.queue_id = $1 and k.key = u.key limit 1) k
+    left join lateral (
+      select x.id from pushq.cancelled x where x.queue_id = $1 and x.id = k.root_id limit 1) c on true
+    where k.root_id <> u.root
+    order by u.n
+  loop
+    if not known.is_same then
+      raise exception using errcode = 'PQ409',
+        message = format('message %s: key “%s” was used for another send', known.n, known.key),
+        hint = 'use a new key for what is not a repetition';
+    elsif known.is_cancelled then
+      raise warning 'send % of key “%” was cancelled: nothing is sent', known.root_id, known.key
+        using hint = 'send it under a new key';
+    end if;
+    roots[known.n] := known.root_id;
+  end loop;
+  return roots;
+end $$;

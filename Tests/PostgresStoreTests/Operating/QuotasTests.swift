@@ -281,6 +281,7 @@ import Transport
     /// Each function with what it would do.
     private static let refused = [
         #"pushq.send(QUEUE, PAYLOAD, tokens => array['aa'])"#, #"pushq.send(QUEUE, PAYLOAD, user_key => 'anna')"#,
+        "pushq.send_many(QUEUE, array[PAYLOAD], tokens => array['aa'])",
         #"pushq.start_campaign(QUEUE, 'new', PAYLOAD)"#,
         #"pushq.start_campaign(QUEUE, 'new', PAYLOAD, tokens => array['aa'])"#,
         #"pushq.start_campaign(QUEUE, 'new', PAYLOAD, list => 1)"#, "pushq.new_list(QUEUE)",

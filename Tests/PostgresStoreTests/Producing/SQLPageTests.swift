@@ -31,6 +31,7 @@ import Testing
         #"""
         select coalesce((select array_agg(
                  format('%s %s %s', a.name, case t.typname when '_text' then 'text[]' when 'anycompatible' then 'json'
+                                                       when 'anycompatiblearray' then 'json[]'
                                             else format_type(t.oid, null) end,
                         case when a.n > p.pronargs - p.pronargdefaults then 'optional' else 'required' end) order by a.n)
                from unnest(p.proargnames) with ordinality a(name, n)

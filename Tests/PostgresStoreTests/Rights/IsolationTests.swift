@@ -111,12 +111,10 @@ struct `A login of one tenant` {
 
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
-        "broadcast_problem", "caller", "check_key", "content", "csv_field", "device_kind", "has_readable_escapes",
-        "members_problem",
-        "message_kind", "message_problem", "nesting", "payload_json", "payload_kind", "payload_problem",
-        "push_type_problem",
-        "repetition",
-        "set_digest", "token", "unknown_push_type", "value_problem",
+        "broadcast_problem", "caller", "check_key", "check_lengths", "content", "csv_field", "device_kind",
+        "has_readable_escapes", "is_plain_alert", "members_problem", "message_kind", "message_problem", "nesting",
+        "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "repetition",
+        "set_digest", "token", "tokens", "unknown_push_type", "value_problem",
     ]
 
     @Test func `may use what the probes below try, and nothing else of the schema`() async throws {
@@ -176,6 +174,13 @@ struct `A login of one tenant` {
                 function: "send",
                 query: "pushq.send('QUEUE', \(payload), tokens => array['\(token)'], key => 'order-1')"),
             Probe(function: "send", query: "pushq.send('QUEUE', \(payload), user_key => 'anna')"),
+            Probe(
+                function: "send_many",
+                query:
+                    "pushq.send_many('QUEUE', array[\(payload)], tokens => array['\(token)'], keys => array['order-1'])"
+            ),
+            Probe(
+                function: "send_many", query: "pushq.send_many('QUEUE', array[\(payload)], user_keys => array['anna'])"),
             Probe(function: "start_campaign", query: "pushq.start_campaign('QUEUE', '\(key)', \(payload))"),
             Probe(
                 function: "start_campaign",

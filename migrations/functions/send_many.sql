@@ -1,0 +1,248 @@
+-- Sends many messages in one call, for a fraction of what as many calls of `pushq.send` cost: element n of `payloads`
+-- goes to element n of `tokens`, or to all devices of element n of `user_keys`. Returns their roots in this order. The
+-- other arguments are those of `pushq.send`; `collapse_ids` and `keys` have an element for each message, too, or null.
+--
+-- It is all or nothing: an error names the element, and nothing is sent.
+--
+-- Steps are statements for all messages, planned for any queue and any tokens (`pushq.add_members` says why). Rows that
+-- other calls write, too, are written in the order of their keys: so no two calls wait for each other in a circle.
+create or replace function pushq.send_many(
+  queue        text,
+  payloads     anycompatiblearray,
+  tokens       text[]      default null,
+  user_keys    text[]      default null,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_ids text[]      default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  run_at       timestamptz default now(),
+  send_by      timestamptz default null,
+  replace_waiting boolean  default false,
+  keys         text[]      default null
+) returns bigint[]
+language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+declare
+  door     record := pushq.enter(queue, sends => true);
+  q        int    := door.q;
+  bodies   json[];
+  bytes    bytea[];
+  roots    bigint[];  -- of every message; what is below is of those that repeat no earlier send
+  due_at   timestamptz;
+  fresh    bigint[];
+  messages bigint[];
+  aims     text[];
+  devices  bigint[];
+  unknown  bigint := 0;
+  one      record;
+  lane     int;
+begin
+  perform pushq.check_lengths(cardinality(payloads), tokens, user_keys, collapse_ids, keys);
+  run_at := coalesce(run_at, now());
+  due_at := greatest(run_at, clock_timestamp());
+  bodies := pushq.payloads_json(payloads);
+  bytes := pushq.tokens(tokens);
+  perform pushq.check_messages(q, bodies, push_type, priority, expiration, collapse_ids, replace_waiting);
+
+  roots := array(select nextval('pushq.id') from generate_series(1, cardinality(bodies)));
+  fresh := roots;
+  if keys is not null then
+    roots := pushq.earlier_sends(
+      q, keys, roots, due_at,
+      array(
+        select case when u.key is not null then sha256(convert_to(
+                 row(pushq.content(u.body), case when u.token is not null then array[u.token] end, u.user_key,
+                     push_type, priority, u.collapse_id, at_most_once, urgent, replace_waiting)::text,
+                 'UTF8')) end
+        from unnest(keys, bodies, tokens, user_keys, collapse_ids) with ordinality
+          as u(key, body, token, user_key, collapse_id, n)
+        order by u.n));
+    select array_agg(u.root order by u.n), array_agg(u.body order by u.n), array_agg(u.bytes order by u.n),
+           array_agg(u.user_key order by u.n), array_agg(u.collapse_id order by u.n)
+    into fresh, bodies, bytes, user_keys, collapse_ids
+    from unnest(fresh, roots, bodies, bytes, user_keys, collapse_ids) with ordinality
+      as u(proposed, root, body, bytes, user_key, collapse_id, n)
+    where u.root = u.proposed;
+  end if;
+  if coalesce(cardinality(fresh), 0) = 0 then
+    return roots;
+  end if;
+  perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+  send_by := coalesce(send_by, greatest(run_at, now()) + interval '24 hours');
+  lane := case when urgent then 0 else 1 end;
+
+  select array_agg(nextval('pushq.id') order by u.n), array_agg(pushq.message_kind(push_type, u.body) order by u.n)
+  into messages, aims
+  from unnest(bodies) with ordinality u(body, n);
+  insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
+                             at_most_once, replaces, due_at)
+  select q, u.message, u.root, u.body, push_type,
+         coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+         u.collapse_id, u.user_key, at_most_once, replace_waiting,
+         case when push_type = 'liveactivity' then due_at end
+  from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
+
+  if tokens is not null then
+    select d.ids, d.unknown into devices, unknown from pushq.devices_of_tokens(q, bytes, aims) d;
+    perform pushq.make_single_jobs(q, fresh, messages, devices, lane, run_at, send_by, at_most_once);
+    if replace_waiting then
+      perform pushq.supersede(q, array[u.device], u.message, due_at) from unnest(devices, messages) u(device, message);
+    end if;
+  else
+    for one in
+      select u.root, u.message, u.user_key,
+             case when run_at > now() then '{}' else pushq.devices_of_user(q, u.user_key, u.aim) end as ids
+      from unnest(fresh, messages, user_keys, aims) u(root, message, user_key, aim)
+    loop
+      if one.ids is null then
+        insert into pushq.empty_send (queue_id, root_id, why)
+        values (q, one.root, pushq.why_nobody(q, one.user_key));
+        continue;
+      end if;
+      perform pushq.make_jobs(q, one.root, one.message, one.ids, lane, run_at, send_by, at_most_once);
+      if replace_waiting then
+        perform pushq.supersede(q, one.ids, one.message, due_at);
+      end if;
+    end loop;
+  end if;
+  if door.has_quota then
+    perform pushq.check_quota(
+      q, recipients => cardinality(fresh), devices => unknown,
+      bytes => (select sum(octet_length(b::text)) from unnest(bodies) b));
+  end if;
+  perform pushq.wake(q);
+  return roots;
+end $$;
+
+-- Refuses arrays that do not fit each other, or are too long: of a million messages the caller would learn nothing for
+-- minutes, and an error in the last of them would take all of them back.
+create or replace function pushq.check_lengths(
+  count int, tokens text[], user_keys text[], collapse_ids text[], keys text[]
+) returns void
+language plpgsql immutable as $$
+declare
+  of_other record;
+begin
+  if (tokens is null) = (user_keys is null) then
+    raise exception using errcode = 'PQ400', message = 'sends need either tokens or user_keys';
+  elsif count > 10000 then
+    raise exception using errcode = 'PQ400', message = format('one call takes at most 10000 messages, not %s', count),
+      hint = 'make several calls; they may be in one transaction';
+  end if;
+  select * into of_other
+  from (
+    values ('tokens', tokens), ('user_keys', user_keys), ('collapse_ids', collapse_ids), ('keys', keys)) a(name, list)
+  where coalesce(cardinality(a.list), count) <> count
+  limit 1;
+  if found then
+    raise exception using errcode = 'PQ400',
+      message = format('payloads has %s elements, and %s has %s', coalesce(count, 0), of_other.name,
+                       cardinality(of_other.list)),
+      hint = 'element n of each is for message n';
+  elsif array_position(user_keys, null) is not null then
+    raise exception using errcode = 'PQ400',
+      message = format('message %s: its user_key is null', array_position(user_keys, null));
+  end if;
+end $$;
+
+-- Payloads that were given as json, jsonb or text, as `pushq.payload_json` reads one.
+create or replace function pushq.payloads_json(payloads anycompatiblearray) returns json[]
+language plpgsql immutable parallel safe as $$
+declare
+  texts  text[];
+  reason text;
+  lack   text;
+begin
+  if pg_typeof(payloads) <> all ('{json[],jsonb[],text[],varchar[],bpchar[]}'::regtype[]) then
+    raise exception using errcode = 'PQ400',
+      message = format('the payloads are of type %s: use json[], jsonb[] or text[]', pg_typeof(payloads));
+  end if;
+  texts := payloads::text[];
+  return array(select u.p::json from unnest(texts) with ordinality u(p, n) order by u.n);
+exception when invalid_text_representation then
+  -- Which it was.
+  for n in 1 .. cardinality(texts) loop
+    begin
+      perform texts[n]::json;
+    exception when invalid_text_representation then
+      get stacked diagnostics reason = message_text, lack = pg_exception_detail;
+      raise exception using errcode = '22P02', message = format('message %s: %s', n, reason), detail = lack;
+    end;
+  end loop;
+  raise;
+end $$;
+
+-- Reads hexadecimal tokens; null for null.
+create or replace function pushq.tokens(hex text[]) returns bytea[]
+language plpgsql immutable parallel safe as $$
+declare
+  reason text;
+  remedy text;
+begin
+  return (select array_agg(pushq.token(u.t) order by u.n) from unnest(hex) with ordinality u(t, n));
+exception when sqlstate 'PQ400' then
+  -- Which it was.
+  for n in 1 .. cardinality(hex) loop
+    begin
+      perform pushq.token(hex[n]);
+    exception when sqlstate 'PQ400' then
+      get stacked diagnostics reason = message_text, remedy = pg_exception_hint;
+      raise exception using errcode = 'PQ400', message = format('message %s: %s', n, reason), hint = remedy;
+    end;
+  end loop;
+  raise;
+end $$;
+
+-- Refuses the first message with a problem, as `pushq.new_message` refuses one.
+create or replace function pushq.check_messages(
+  q int, bodies json[], push_type text, priority int, expiration bigint, collapse_ids text[], replaces boolean
+) returns void
+language plpgsql stable as $$
+declare
+  for_passes boolean := pushq.is_for_wallet_passes(q);
+  of_topic   text    := pushq.topic_problem(q, push_type);
+  wrong      record;
+begin
+  select u.n, p.problem into wrong
+  from unnest(bodies, collapse_ids) with ordinality u(body, collapse_id, n)
+  cross join lateral (
+    select coalesce(
+      pushq.message_problem(u.body, push_type, priority, expiration, u.collapse_id, for_passes), of_topic,
+      pushq.gateway_problem(q, u.body, push_type, priority, u.collapse_id),
+      case when replaces and (push_type <> 'liveactivity' or u.body #>> '{aps,event}' = 'start')
+           then 'replace_waiting is for updates and ends of Live Activities' end) as problem) p
+  where p.problem is not null
+  order by u.n
+  limit 1;
+  if found then
+    raise exception using errcode = 'PQ400', message = format('message %s: %s', wrong.n, wrong.problem);
+  end if;
+end $$;
+
+-- The devices of these tokens, in their order, and how many of them were unknown: each becomes a device of the kind
+-- that its message is for. Sending never reactivates an inactive device. `pushq.send` does the same for one message.
+create or replace function pushq.devices_of_tokens(
+  q int, tokens bytea[], aims text[], out ids bigint[], out unknown bigint
+)
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+begin
+  insert into pushq.device (queue_id, token, kind)
+  select q, s.token, s.kind
+  from (
+    select distinct on (u.token) u.token, nullif(u.aim, 'alert') as kind
+    from unnest(tokens, aims) with ordinality u(token, aim, n)
+    order by u.token, u.n) s
+  where not exists (select from pushq.device d where d.queue_id = q and d.token = s.token)
+  on conflict do nothing;
+  get diagnostics unknown = row_count;
+  -- The app's own tokens after all, unless the app has said otherwise.
+  update pushq.device d
+  set kind = null
+  from (
+    select distinct u.token from unnest(tokens, aims) u(token, aim) where u.aim = 'alert' order by u.token) s
+  where d.queue_id = q and d.token = s.token and d.kind is not null and d.registered_at is null;
+  select array_agg(d.id order by u.n) into ids
+  from unnest(tokens) with ordinality u(token, n)
+  cross join lateral (select d.id from pushq.device d where d.queue_id = q and d.token = u.token limit 1) d;
+end $$;
