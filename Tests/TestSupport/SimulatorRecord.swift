@@ -11,9 +11,11 @@ package struct SimulatorRecord {
         package let topic: String?
         package let status: Int?
         package let reason: String?
+        /// The number of the connection.
+        package let connection: Int?
 
         enum CodingKeys: String, CodingKey {
-            case at, event, topic, status, reason
+            case at, event, topic, status, reason, connection
             case apnsID = "apns_id"
         }
     }

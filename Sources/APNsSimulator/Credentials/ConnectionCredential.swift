@@ -12,6 +12,8 @@ struct ConnectionCredential {
     }
 
     private var kind: Kind
+    /// The key of the provider tokens that the connection takes, and since when; seconds since 1970.
+    private var key: (id: String, since: Int)?
     /// The result for each topic, by its number.
     private var verdicts: [Int: DocumentedReason?] = [:]
     /// Bundle IDs a token may send for; nil for any.
@@ -63,8 +65,19 @@ struct ConnectionCredential {
             // A connection belongs to the team of its first push (Apple: "Establishing a token-based connection").
             guard team == nil || team == verdict.teamID else { return .invalidProviderToken }
             if team == nil { kind = .token(team: verdict.teamID) }
-            return nil
+            return refusalByKey(of: verdict, tokens, now: now)
         }
+    }
+
+    /// A connection counts updates by team: a token of another key of the team is an update of the one before, however
+    /// old the tokens of both are. Source: an engineer of Apple's, https://developer.apple.com/forums/thread/702056.
+    private mutating func refusalByKey(
+        of verdict: ProviderTokens.Verdict, _ tokens: ProviderTokens, now: Int
+    ) -> DocumentedReason? {
+        if let key, key.id == verdict.keyID { return nil }
+        if let key, now - key.since < tokens.updateIntervalSeconds { return .tooManyProviderTokenUpdates }
+        key = (verdict.keyID, now)
+        return nil
     }
 
     private mutating func verdict(

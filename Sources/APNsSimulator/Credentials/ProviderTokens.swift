@@ -11,6 +11,7 @@ final class ProviderTokens {
         /// `iat`, seconds since 1970.
         var issuedAt = 0
         var teamID = ""
+        var keyID = ""
         /// Whether the same token will be judged in the same way later: not if it only came too soon.
         var isLasting = true
     }
@@ -32,7 +33,7 @@ final class ProviderTokens {
 
     private let keys: [String: SigningKey]
     /// How much time must lie between two new tokens of one key; Apple's 20 minutes.
-    private let updateIntervalSeconds: Int
+    let updateIntervalSeconds: Int
     private var verdicts: [[UInt8]: Verdict] = [:]
     private var lastUpdates: [String: Int] = [:]
 
@@ -67,7 +68,7 @@ final class ProviderTokens {
             claims.iat.isFinite, abs(claims.iat) < 1e12,
             ES256.isValid(signature, of: Array(token.prefix(token.count - parts[2].count - 1)), by: key.publicKey)
         else { return Verdict(refusal: .invalidProviderToken) }
-        var verdict = Verdict(issuedAt: Int(claims.iat), teamID: claims.iss)
+        var verdict = Verdict(issuedAt: Int(claims.iat), teamID: claims.iss, keyID: key.keyID)
         guard refusalByAge(of: verdict, now: now) == nil else { return verdict }
         if let last = lastUpdates[key.keyID], now - last < updateIntervalSeconds {
             verdict.refusal = .tooManyProviderTokenUpdates

@@ -28,7 +28,8 @@ package struct SimulatorConfiguration: Sendable {
     package var bundleIDs: [String]?
     /// Signing keys to accept beside the folder's own.
     package var signingKeys: [SigningKey] = []
-    /// How much time must lie between two new tokens of one key; Apple's is 20 minutes, 0 switches the rule off.
+    /// How much time must lie between two new tokens of one key, and between those of two keys of a team on one
+    /// connection; Apple's is 20 minutes, 0 switches the rule off.
     package var tokenUpdateInterval = Duration.seconds(20 * 60)
     /// Whether `apns-id` comes back in upper case, as Apple has been seen to do.
     package var returnsUpperCaseIDs = false

@@ -81,6 +81,27 @@ import Transport
         }
     }
 
+    @Test func `a connection does not tell two keys of a team apart: a token of the second is one update too many`()
+        async throws
+    {
+        let other = try PrivateKey.makeP256()
+        let signingKey = SigningKey(
+            keyID: "OTHERKEY01", teamID: TestAuthority.teamID, publicKey: try other.publicKey())
+        try await withSimulator(configured { $0.signingKeys = [signingKey] }) { simulator in
+            let first = try simulator.token()
+            let second = try providerToken(key: other, keyID: "OTHERKEY01", teamID: TestAuthority.teamID)
+            try await PushClient.with(simulator) { client in
+                #expect(await client.push(fields: [("authorization", first)])?.status == 200)
+                #expect(
+                    await client.push(fields: [("authorization", second)])?.reason == "TooManyProviderTokenUpdates")
+                #expect(await client.push(fields: [("authorization", first)])?.status == 200)
+            }
+            try await PushClient.with(simulator) { client in
+                #expect(await client.push(fields: [("authorization", second)])?.status == 200)
+            }
+        }
+    }
+
     @Test func `a connection belongs to the team of its first push`() async throws {
         let other = try PrivateKey.makeP256()
         let signingKey = SigningKey(keyID: "OTHERKEY01", teamID: "OTHERTEAM1", publicKey: try other.publicKey())

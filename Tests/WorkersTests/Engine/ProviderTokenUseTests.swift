@@ -1,6 +1,7 @@
 import APNs
 import APNsSimulator
 import Cryptography
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -108,6 +109,31 @@ import Testing
         }
     }
 
+    @Test func `of two keys of one team never share a connection, which would not tell them apart`() async throws {
+        let otherKey = try PrivateKey.makeP256()
+        let publicKey = try otherKey.publicKey()
+        try await EngineFixture.run { configuration in
+            configuration.signingKeys = [
+                SigningKey(keyID: "OTHERKEY01", teamID: TestAuthority.teamID, publicKey: publicKey)
+            ]
+        } _: { _, fixture in
+            let first = try await fixture.makeQueue(devices: 300)
+            let second = try await fixture.makeQueue(app: "com.other", devices: 300)
+            try await fixture.addCredential(
+                second, named: "key", key: otherKey, keyID: "OTHERKEY01", teamID: TestAuthority.teamID)
+            try await fixture.connection.runScript("update pushq.queue set connections = 2")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(first, key: "first")
+                try await fixture.startCampaign(second, key: "second")
+                try await fixture.waitForCampaigns()
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.refused.isEmpty)
+            #expect(seen.accepted == 600)
+            #expect(2...4 ~= seen.connections, "at most two for each key")
+        }
+    }
+
     @Test func `of two tenants who hold the same key never share a connection`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.outcomes = [OutcomeRule(.silence, topic: "com.acme")]
@@ -126,6 +152,38 @@ import Testing
             }
             #expect(await fixture.simulator.snapshot().connections == 2)
             #expect(try await fixture.number("select count(*) from pushq.provider_token") == 1)
+        }
+    }
+
+    @Test func `are not needed with a certificate, and two tenants who hold the same one share no connection`()
+        async throws
+    {
+        let file = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString).ndjson").path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { configuration in
+            configuration.recordFile = file
+        } _: { _, fixture in
+            let ours = try await fixture.makeQueue(devices: 300, usesCertificate: true)
+            // The simulator's authority makes one certificate for an app.
+            let theirs = try await fixture.makeQueue(tenant: "other", devices: 300, usesCertificate: true)
+            try await fixture.connection.runScript("update pushq.queue set connections = 1")
+            try await fixture.withEngine { _ in
+                try await fixture.startCampaign(ours, key: "ours")
+                try await fixture.startCampaign(theirs, key: "theirs")
+                try await fixture.waitForCampaigns()
+            }
+            let seen = await fixture.simulator.snapshot()
+            #expect(seen.refused.isEmpty)
+            #expect(seen.accepted == 600)
+            #expect(seen.connections == 2)
+            await fixture.simulator.flushRecord()
+            var campaigns: [Int: Set<Substring>] = [:]
+            for event in try SimulatorRecord(path: file).events where event.event == "arrived" {
+                // The first digits of an apns-id are of the campaign.
+                campaigns[event.connection ?? 0, default: []].insert(event.apnsID?.prefix(18) ?? "")
+            }
+            #expect(campaigns.count == 2)
+            #expect(campaigns.values.allSatisfy { $0.count == 1 }, "\(campaigns)")
         }
     }
 }
