@@ -10,6 +10,7 @@ enum Main {
                 "Sets up and manages a pushq database: tenants, apps, queues, credentials, devices, campaigns.",
             commands: [
                 .command(MigrateCommand.self),
+                .command(DoctorCommand.self),
                 .command(StatsCommand.self),
                 .command(AuditCommand.self),
                 .group(

@@ -15,6 +15,11 @@ import COpenSSL
     /// itself, and a worker may have a thousand contexts. A bundle that changes counts from the next start on.
     package static func system() throws(CryptographyError) -> TrustStore { try shared.get() }
 
+    /// Where OpenSSL looks for the system's authorities: a file with all of them, and a folder with one in each file.
+    package static var systemPlaces: (file: String, folder: String) {
+        unsafe (String(cString: X509_get_default_cert_file()), String(cString: X509_get_default_cert_dir()))
+    }
+
     private init() throws(CryptographyError) {
         unsafe pointer = try OpenSSLErrors.unwrap(X509_STORE_new(), "X509_STORE_new")
         let result = unsafe X509_STORE_set_default_paths(pointer)

@@ -1,7 +1,7 @@
 import PostgresStore
 
 /// Thrown when PostgreSQL lets a login not do what a command needs. The program says why, by whom the command is for.
-struct Refusal: Error {
+package struct Refusal: Error {
     let standing: LoginStanding
     /// What PostgreSQL said.
     let reason: PostgresError

@@ -21,6 +21,11 @@ package struct MasterKeySetting: Sendable {
         self.environment = environment
     }
 
+    /// Whether there is one.
+    package var isGiven: Bool {
+        environment["PUSHQ_MASTER_KEY"] != nil || environment["PUSHQ_MASTER_KEY_FILE"] != nil
+    }
+
     /// The keys. Before they are read, this process is kept from leaving a core dump, in which they could be found.
     ///
     /// - Throws: ``Failure`` that says where they were looked for and how to make one.

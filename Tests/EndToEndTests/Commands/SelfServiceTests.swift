@@ -21,7 +21,7 @@ import Testing
         "pushq broadcast": (.tenants, "QUEUE --channel dGhlaXJz --payload ACTIVITY --expiration 0s"),
 
         "pushq-admin migrate": (.operators, ""), "pushq-admin stats": (.readers, ""),
-        "pushq-admin audit": (.operators, ""),
+        "pushq-admin audit": (.operators, ""), "pushq-admin doctor": (.operators, ""),
         "pushq-admin tenant create": (.operators, "other"), "pushq-admin tenant list": (.operators, ""),
         "pushq-admin tenant show": (.operators, "acme"), "pushq-admin tenant set": (.operators, "acme --weight 2"),
         "pushq-admin tenant suspend": (.operators, "acme"), "pushq-admin tenant resume": (.operators, "acme"),

@@ -1,0 +1,42 @@
+extension HealthCheck {
+    /// - Parameter age: from which on a transaction is old; it is an error from twelve times that on.
+    static func transactions(olderThan age: Duration = .seconds(300)) -> HealthCheck {
+        HealthCheck(
+            "transactions", "transactions that are open for minutes: no dead row that is younger can be removed",
+            needsSchema: false
+        ) { connection in
+            try await connection.execute(.oldTransactions, ["age": .interval(age)]).map { row in
+                let seconds = row.float8("seconds")
+                return HealthFinding(
+                    seconds > age / .seconds(1) * 12 ? .error : .warning, row.text("subject"),
+                    "its transaction has been open for \(Words.time(seconds: seconds)) (\(row.text("circumstances")))",
+                    .sql(row.text("remedy")))
+            }
+        }
+    }
+}
+
+extension Statement {
+    /// The five oldest of the database. Not their statements: they may hold tokens and payloads.
+    fileprivate static let oldTransactions = Statement(
+        "old_transactions",
+        #"""
+        with old as (
+          select 'session ' || pid as subject, extract(epoch from clock_timestamp() - xact_start)::float8 as seconds,
+                 concat_ws(', ', usename, nullif(application_name, ''), 'at ' || host(client_addr), state)
+                   as circumstances,
+                 format('select pg_terminate_backend(%s);', pid) as remedy
+          from pg_stat_activity
+          where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+            and xact_start < clock_timestamp() - $age::interval
+          union all
+          select 'prepared ' || gid, extract(epoch from clock_timestamp() - prepared)::float8,
+                 concat_ws(', ', owner, 'prepared for commit'), format('rollback prepared %L;', gid)
+          from pg_prepared_xacts
+          where database = current_database() and prepared < clock_timestamp() - $age::interval)
+        select subject, seconds, circumstances, remedy
+        from old
+        order by seconds desc
+        limit 5
+        """#)
+}

@@ -1,0 +1,35 @@
+extension HealthCheck {
+    /// - Parameter time: how long after its end a lease should have been put back by some worker.
+    static func leases(endedBefore time: Duration = .seconds(30)) -> HealthCheck {
+        HealthCheck("leases", "jobs that are leased to workers that are gone, and that nobody puts back") {
+            connection in
+            guard let row = try await connection.execute(.orphanedLeases, ["time": .interval(time)]).first else {
+                return []
+            }
+            let (jobs, orphans) = (row.count("jobs"), row.count("orphans"))
+            return [
+                HealthFinding(
+                    .error, "leases",
+                    "of \(Words.counted(jobs, "job")) ended up to \(Words.time(seconds: row.float8("seconds"))) ago, "
+                        + "\(orphans) of workers that are gone: no worker puts them back",
+                    .command("pushq work"))
+            ]
+        }
+    }
+}
+
+extension Statement {
+    /// Looks at ten thousand of them.
+    fileprivate static let orphanedLeases = Statement(
+        "orphaned_leases",
+        #"""
+        select count(*) as jobs, extract(epoch from clock_timestamp() - min(l.deadline))::float8 as seconds,
+               count(*) filter (where not exists (select from pushq.worker w where w.id = l.worker_id)) as orphans
+        from (
+          select worker_id, deadline
+          from pushq.lease
+          where deadline < clock_timestamp() - $time::interval
+          limit 10000) l
+        having count(*) > 0
+        """#)
+}

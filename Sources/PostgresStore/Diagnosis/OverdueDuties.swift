@@ -1,0 +1,25 @@
+extension HealthCheck {
+    /// - Parameter time: how long after it was due a duty is overdue.
+    static func duties(overdueAfter time: Duration = .seconds(900)) -> HealthCheck {
+        HealthCheck("duties", "work for the whole fleet, such as upkeep, that no worker does") { connection in
+            try await connection.execute(.overdueDuties, ["time": .interval(time)]).map { row in
+                HealthFinding(
+                    .warning, "duty \(row.text("name"))",
+                    "was due \(Words.time(seconds: row.float8("seconds"))) ago, and no worker does it",
+                    .advice("look for duty_failed in the workers' logs; without a worker: pushq work"))
+            }
+        }
+    }
+}
+
+extension Statement {
+    fileprivate static let overdueDuties = Statement(
+        "overdue_duties",
+        #"""
+        select name, extract(epoch from clock_timestamp() - next_at)::float8 as seconds
+        from pushq.duty
+        where next_at < clock_timestamp() - $time::interval and (deadline is null or deadline < clock_timestamp())
+          and exists (select from pushq.worker where seen_at > now() - interval '20 seconds')
+        order by name
+        """#)
+}

@@ -1,0 +1,27 @@
+extension HealthCheck {
+    static let pausedCampaigns = HealthCheck(
+        "paused_campaigns", "campaigns that have paused themselves because of bad answers"
+    ) { connection in
+        try await connection.execute(.pausedCampaigns).map { row in
+            HealthFinding(
+                .warning, "campaign \(row.text("key"))",
+                "of \(row.text("queue")) has paused itself: \(row.text("reason"))",
+                .command(row.text("remedy")))
+        }
+    }
+}
+
+extension Statement {
+    /// Of the latest ten thousand. A key may have blanks in it.
+    fileprivate static let pausedCampaigns = Statement(
+        "paused_campaigns",
+        #"""
+        select n.name as queue, c.key, c.paused_reason as reason,
+               format('pushq-admin campaign show %s ''%s''', n.name, replace(c.key, '''', '''\''''')) as remedy
+        from (select * from pushq.campaign order by id desc limit 10000) c
+        join pushq.queue_name n on n.queue_id = c.queue_id
+        where c.paused_reason is not null and c.cancelled_at is null
+        order by c.paused_at
+        limit 20
+        """#)
+}

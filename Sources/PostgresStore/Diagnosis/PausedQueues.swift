@@ -1,0 +1,37 @@
+extension HealthCheck {
+    static let pausedQueues = HealthCheck("paused_queues", "queues that are paused, and why") { connection in
+        try await connection.execute(.pausedByReason).map { row in
+            let (count, byWorker) = (row.count("queues"), row.bool("by_worker"))
+            let names = row.textArray("examples")
+            let queue = names.first ?? "QUEUE"
+            return HealthFinding(
+                byWorker ? .error : .note, count == 1 ? "queue \(queue)" : "queues",
+                "\(count == 1 ? "has" : "\(Words.names(names, of: count)) have") been paused for "
+                    + "\(Words.time(seconds: row.float8("seconds"))): \(row.text("reason"))",
+                .command(
+                    byWorker
+                        ? "pushq-admin credential replace \(row.text("credential")) \(row.text("option")) FILE"
+                        : "pushq-admin queue resume \(queue)"))
+        }
+    }
+}
+
+extension Statement {
+    /// Those with the same reason together. What a worker has paused ends with another credential.
+    fileprivate static let pausedByReason = Statement(
+        "paused_by_reason",
+        #"""
+        select q.paused_reason as reason, q.paused_credential_version is not null as by_worker, count(*) as queues,
+               (array_agg(n.name order by n.name))[1:3] as examples,
+               coalesce(min(n.tenant || ' ' || c.name), 'TENANT NAME') as credential,
+               case when bool_or(c.kind = 'certificate') then '--pkcs12' else '--p8' end as option,
+               extract(epoch from now() - min(q.paused_at))::float8 as seconds
+        from pushq.queue q
+        join pushq.queue_name n on n.queue_id = q.id
+        left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
+        where q.paused_at is not null
+        group by 1, 2
+        order by by_worker desc, queues desc, reason
+        limit 20
+        """#)
+}

@@ -1,0 +1,36 @@
+extension HealthCheck {
+    static let queuesWithoutCredential = HealthCheck(
+        "queues_without_credential", "queues that have no credential, so that nothing of them is sent"
+    ) { connection in
+        let row = try await connection.execute(.queuesWithoutCredential).one()
+        let count = row.count("queues")
+        guard count > 0 else { return [] }
+        let (names, tenant) = (row.textArray("examples"), row.text("tenant"))
+        let isWaiting = row.bool("has_work")
+        return [
+            HealthFinding(
+                isWaiting ? .error : .warning, "queues",
+                "\(Words.counted(count, "queue")) \(count == 1 ? "has" : "have") no credential"
+                    + "\(isWaiting ? ", and pushes wait" : ""): \(Words.names(names, of: count))",
+                .command("pushq-admin credential add \(tenant) NAME --p8 FILE --team-id TEAM"))
+        ]
+    }
+}
+
+extension Statement {
+    /// A probe of `job` for each of the first hundred.
+    fileprivate static let queuesWithoutCredential = Statement(
+        "queues_without_credential",
+        #"""
+        with bare as materialized (
+          select n.queue_id, n.name, n.tenant
+          from pushq.queue q join pushq.queue_name n on n.queue_id = q.id
+          where q.credential_id is null)
+        select (select count(*) from bare) as queues,
+               array(select name from bare order by name limit 3) as examples,
+               coalesce((select tenant from bare order by name limit 1), '') as tenant,
+               exists (
+                 select from (select queue_id from bare limit 100) b
+                 cross join lateral (select from pushq.job j where j.queue_id = b.queue_id limit 1) j) as has_work
+        """#)
+}

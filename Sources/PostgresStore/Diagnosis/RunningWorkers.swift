@@ -1,0 +1,42 @@
+extension HealthCheck {
+    static let workers = HealthCheck(
+        "workers", "work and no worker, or queues that no worker serves"
+    ) { connection in
+        let row = try await connection.execute(.runningWorkers).one()
+        guard row.count("alive") > 0 else {
+            let isWaiting = row.bool("has_work")
+            return [
+                HealthFinding(
+                    isWaiting ? .error : .warning, "workers",
+                    isWaiting ? "none is running, and pushes wait" : "none is running", .command("pushq work"))
+            ]
+        }
+        let count = row.count("unserved")
+        guard count > 0 else { return [] }
+        return [
+            HealthFinding(
+                .warning, "queues",
+                "\(Words.counted(count, "queue")) matches the pattern of no running worker: "
+                    + Words.names(row.textArray("examples"), of: count),
+                .command("pushq work --queues '\(row.textArray("examples").first ?? "*")'"))
+        ]
+    }
+}
+
+extension Statement {
+    fileprivate static let runningWorkers = Statement(
+        "running_workers",
+        #"""
+        with alive as materialized (
+          select replace(replace(replace(replace(queues, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%') as pattern
+          from pushq.worker
+          where seen_at > now() - interval '20 seconds' and not draining),
+        unserved as materialized (
+          select n.name
+          from pushq.queue_name n
+          where not exists (select from alive a where n.name like a.pattern))
+        select (select count(*) from alive) as alive, exists (select from pushq.job where run_at <= now()) as has_work,
+               (select count(*) from unserved) as unserved,
+               array(select name from unserved order by name limit 3) as examples
+        """#)
+}

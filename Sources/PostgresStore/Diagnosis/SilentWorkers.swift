@@ -1,0 +1,26 @@
+extension HealthCheck {
+    static let silentWorkers = HealthCheck(
+        "silent_workers", "workers that have shown no sign of life for 20 seconds"
+    ) { connection in
+        try await connection.execute(.silentWorkers).map { row in
+            HealthFinding(
+                .warning, "worker \(row.text("name"))",
+                "has shown no sign of life for \(Words.time(seconds: row.float8("seconds"))); others send its "
+                    + Words.counted(Int(row.int8("jobs")), "job"),
+                .advice("see its log: it was killed, it hangs, or it cannot reach PostgreSQL"))
+        }
+    }
+}
+
+extension Statement {
+    fileprivate static let silentWorkers = Statement(
+        "silent_workers",
+        #"""
+        select w.name, extract(epoch from now() - w.seen_at)::float8 as seconds,
+               (select count(*) from pushq.lease l where l.worker_id = w.id) as jobs
+        from pushq.worker w
+        where w.seen_at <= now() - interval '20 seconds'
+        order by w.seen_at
+        limit 20
+        """#)
+}

@@ -1,0 +1,24 @@
+extension HealthCheck {
+    static let suspendedTenants = HealthCheck(
+        "suspended_tenants", "tenants that are suspended, so that nothing of them is sent"
+    ) { connection in
+        try await connection.execute(.suspendedTenants).map { row in
+            HealthFinding(
+                .note, "tenant \(row.text("name"))",
+                "has been suspended for \(Words.time(seconds: row.float8("seconds")))",
+                .command("pushq-admin tenant resume \(row.text("name"))"))
+        }
+    }
+}
+
+extension Statement {
+    fileprivate static let suspendedTenants = Statement(
+        "suspended_tenants",
+        #"""
+        select name, extract(epoch from now() - suspended_at)::float8 as seconds
+        from pushq.tenant
+        where suspended_at is not null
+        order by suspended_at
+        limit 20
+        """#)
+}

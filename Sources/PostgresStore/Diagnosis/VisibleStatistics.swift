@@ -1,0 +1,23 @@
+extension HealthCheck {
+    static let statistics = HealthCheck(
+        "statistics", "a login that does not see what other sessions do, so that checks below see nothing",
+        needsSchema: false
+    ) { connection in
+        let row = try await connection.execute(.visibleStatistics).one()
+        guard !row.bool("sees_all") else { return [] }
+        let login = row.text("login")
+        return [
+            HealthFinding(
+                .note, login, "does not see transactions and replication of other logins",
+                .sql("grant pg_read_all_stats to \(login);"))
+        ]
+    }
+}
+
+extension Statement {
+    fileprivate static let visibleStatistics = Statement(
+        "visible_statistics",
+        #"""
+        select pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all, quote_ident(current_user) as login
+        """#)
+}

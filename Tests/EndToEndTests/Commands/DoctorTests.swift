@@ -1,0 +1,90 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct `The doctor` {
+    private func object(_ ended: Executable.Ended) throws -> [String: Any] {
+        try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any])
+    }
+
+    /// The findings of one check.
+    private func findings(_ ended: Executable.Ended, of check: String) throws -> [[String: String]] {
+        let findings = try #require(object(ended)["findings"] as? [[String: String]])
+        return findings.filter { $0["check"] == check }
+    }
+
+    @Test func `ends with 1 if it finds an error, and says what to do`() async throws {
+        try await Shop.open { shop in
+            // The server of the tests runs without fsync.
+            let said = try await shop.admin("doctor")
+            #expect(said.code == 1 && said.errors.isEmpty, "\(said.errors)")
+            #expect(
+                said.output.contains(
+                    """
+                    error: fsync: is off: a crash of the machine destroys the database
+                        in psql: alter system set fsync = on; select pg_reload_conf();
+
+                    """), "\(said.output)")
+            #expect(said.output.contains("warning: workers: none is running\n    pushq work\n"))
+            #expect(said.output.contains(#/\n\d+ checks: 2 errors, \d warnings, 0 notes\n$/#), "\(said.output)")
+
+            let ended = try await shop.admin("doctor", "--json")
+            #expect(ended.code == 1)
+            let report = try object(ended)
+            #expect(Set(report.keys) == ["checks", "errors", "warnings", "notes", "findings"])
+            #expect(report["errors"] as? Int == 2)
+            let finding = try #require(findings(ended, of: "workers").first)
+            #expect(
+                finding == [
+                    "check": "workers", "severity": "warning", "subject": "workers", "evidence": "none is running",
+                    "remedy": "pushq work", "remedy_kind": "command",
+                ])
+        }
+    }
+
+    @Test func `ends with 0 where there is no error`() async throws {
+        let server = try await PrivatePostgres.start(minder: Minder())
+        let environment = ["PUSHQ_DATABASE_URL": server.connectionString()]
+        let bare = try await Executable.admin.run(["doctor", "--json"], environment: environment)
+        #expect(bare.code == 1)
+        #expect(try findings(bare, of: "schema").map { $0["remedy"] } == ["pushq-admin migrate"])
+        #expect(try await Executable.admin.run(["migrate"], environment: environment).code == 0)
+        let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
+        #expect(ended.code == 0, "\(ended.output)")
+        #expect(try object(ended)["errors"] as? Int == 0)
+        #expect(try object(ended)["warnings"] as? Int == 1, "no worker runs: \(ended.output)")
+        try await server.stop(.immediate)
+    }
+
+    @Test func `finds a database that is not there, a machine without authorities, and a key that is none`()
+        async throws
+    {
+        let folder = try TemporaryFolder()
+        let environment = [
+            "PUSHQ_DATABASE_URL": "host='\(folder.path("nowhere"))' dbname=push password=hush",
+            "SSL_CERT_FILE": folder.path("none.pem"), "SSL_CERT_DIR": folder.path("none"), "PUSHQ_MASTER_KEY": "5c",
+        ]
+        let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
+        #expect(ended.code == 1 && ended.errors.isEmpty, "\(ended.errors)")
+        #expect(try object(ended)["errors"] as? Int == 3)
+        #expect(try findings(ended, of: "database").first?["evidence"]?.hasPrefix("cannot connect to ") == true)
+        #expect(try findings(ended, of: "trust_store").first?["remedy"] == "apt-get install ca-certificates")
+        #expect(try findings(ended, of: "master_key").first?["evidence"]?.contains("64 hexadecimal digits") == true)
+        #expect(!ended.output.contains("hush"))
+    }
+
+    @Test func `lists its checks, as the page about it does`() async throws {
+        let page = try String(
+            contentsOf: URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/doctor.md"),
+            encoding: .utf8)
+        let rows = page.matches(of: /\n\| `(\w+)` \| (.+?) \| (?:error|warning|note)/)
+        let ended = try await Executable.admin.run(["doctor", "--list", "--json"])
+        #expect(ended.code == 0)
+        let checks = try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [[String: String]])
+        #expect(checks.count >= 30)
+        #expect(checks.map { $0["check"]! } == rows.map { String($0.output.1) })
+        #expect(checks.map { $0["looks_for"]! } == rows.map { String($0.output.2) })
+    }
+}

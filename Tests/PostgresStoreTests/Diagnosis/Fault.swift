@@ -1,0 +1,256 @@
+import Testing
+
+@testable import PostgresStore
+
+/// Something that is wrong with an installation: how it comes about, and what a check has to say about it.
+struct Fault: Sendable, CustomTestStringConvertible {
+    let situation: String
+    let check: HealthCheck
+    /// Brings it about. `$database` stands for the database's name.
+    let sql: String
+    let severity: HealthFinding.Severity
+    let subject: String
+    /// A part of what is said.
+    let evidence: String
+    let remedy: HealthFinding.Remedy
+
+    init(
+        _ situation: String, _ check: HealthCheck, _ sql: String, _ severity: HealthFinding.Severity, _ subject: String,
+        _ evidence: String, _ remedy: HealthFinding.Remedy
+    ) {
+        self.situation = situation
+        self.check = check
+        self.sql = sql
+        self.severity = severity
+        self.subject = subject
+        self.evidence = evidence
+        self.remedy = remedy
+    }
+
+    var testDescription: String { situation }
+
+    /// The same fault, with the name of the database that it is brought about in.
+    func inDatabase(_ name: String) -> Fault {
+        let named = { (text: String) in text.replacing("$database", with: name) }
+        let remedy: HealthFinding.Remedy =
+            if case .sql(let text) = remedy { .sql(named(text)) } else { remedy }
+        return Fault(situation, check, named(sql), severity, named(subject), named(evidence), remedy)
+    }
+
+    /// What the check says about its subject. The server of the tests has settings that are findings by themselves.
+    func findings(in connection: PostgresConnection) async -> [HealthFinding] {
+        await check.findings(in: connection).filter { $0.subject == subject }
+    }
+
+    /// An installation without a fault: a queue with a credential, and a worker that serves it.
+    static let healthy = """
+        insert into pushq.tenant (name) values ('acme');
+        insert into pushq.app (tenant_id, bundle_id) select id, 'com.acme.shop' from pushq.tenant;
+        insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+          select id, 'main', 'token', 'TEAM123456', 'ABC123DEFG', '{production}', '\\x010203040506070809' from pushq.tenant;
+        insert into pushq.queue (tenant_id, app_id, environment, credential_id)
+          select c.tenant_id, a.id, 'production', c.id from pushq.credential c join pushq.app a using (tenant_id);
+        insert into pushq.worker (id, name, version) values (1, 'web-1:42', '1.0.0');
+        """
+
+    private static let job = """
+        insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+          select id, 7, 1, now() - interval '1 minute', now() + interval '1 hour', 7, 7, pushq.today(), 1 from pushq.queue;
+        """
+    private static let queue = "acme/com.acme.shop/production"
+    private static let replace = HealthFinding.Remedy.command("pushq-admin credential replace acme main --pkcs12 FILE")
+
+    private static func certificate(endingIn time: String) -> String {
+        "update pushq.credential set kind = 'certificate', fingerprint = '\\x00', not_after = now() + interval '\(time)'"
+    }
+
+    private static func setting(_ name: String, _ value: String) -> String {
+        "alter database $database set \(name) = '\(value)'"
+    }
+
+    /// Those that SQL alone brings about.
+    static let all = server + fleet + tenants
+
+    private static let server = [
+        Fault(
+            "commits that a crash forgets", .settings, setting("synchronous_commit", "off"), .warning,
+            "synchronous_commit", "is off: a crash forgets the last commits",
+            .sql("alter database $database set synchronous_commit = on;")),
+        Fault(
+            "another isolation of transactions", .settings, setting("default_transaction_isolation", "serializable"),
+            .warning, "default_transaction_isolation", "is serializable",
+            .sql("alter database $database set default_transaction_isolation = 'read committed';")),
+        Fault(
+            "a log of all statements", .settings, setting("log_statement", "all"), .warning, "log_statement",
+            "the server's log holds device tokens", .sql("alter database $database set log_statement = none;")),
+        Fault(
+            "a log of all statements by their time", .settings, setting("log_min_duration_statement", "0"), .warning,
+            "log_min_duration_statement", "is 0",
+            .sql("alter database $database set log_min_duration_statement = -1;")),
+        Fault(
+            "a database that is read only", .readOnly, setting("default_transaction_read_only", "on"), .error,
+            "session", "is read-only",
+            .sql(
+                "set default_transaction_read_only = off; alter database $database reset default_transaction_read_only;"
+            )
+        ),
+        Fault(
+            "a database with few connections left", .connections, "alter database $database connection limit 2", .error,
+            "database $database", "of 2 connections are in use", .sql("alter database $database connection limit -1;")),
+        Fault(
+            "a replication slot that nobody reads", .walKept,
+            "select pg_create_physical_replication_slot('nobody_reads_it', true)", .warning, "slot nobody_reads_it",
+            "nobody reads it",
+            .sql("select pg_drop_replication_slot('nobody_reads_it'); -- or start its reader")),
+        Fault(
+            "messages that may be sent once at most, and no standby", .standby,
+            """
+            insert into pushq.message (queue_id, id, root_id, payload, push_type, at_most_once)
+              select id, 7, 7, '{}', 'alert', true from pushq.queue
+            """, .note, "server", "has no standby",
+            .advice("run a synchronous standby: docs/operating.md, With a standby")),
+        Fault(
+            "a migration that is missing", .schema,
+            "delete from pushq.migration where version = (select max(version) from pushq.migration)", .error, "schema",
+            "lacks 0007_audit", .command("pushq-admin migrate")),
+        Fault(
+            "a function that is missing", .schema, "drop function pushq.fit_plans() cascade", .warning, "schema",
+            "has other versions of", .command("pushq-admin migrate")),
+        Fault(
+            "history without a partition for tomorrow", .partitions,
+            """
+            do $$ declare t text; begin
+              for t in select relname from pg_class
+                       where relname ~ '^body_[0-9]{8}$' and to_date(right(relname, 8), 'YYYYMMDD') > pushq.today()
+              loop execute 'drop table pushq.' || t; end loop;
+            end $$
+            """, .error, "body", "has partitions for 0 days ahead, 4 are wanted",
+            .sql("select pushq.make_partition(null, 4) from generate_series(1, 20);")),
+        Fault(
+            "a table full of dead rows", .deadRows,
+            """
+            alter table pushq.sleeper set (autovacuum_enabled = off);
+            insert into pushq.sleeper (worker_id) select generate_series(1, 60000);
+            delete from pushq.sleeper;
+            """, .warning, "sleeper", "has 60000 dead rows and 0 live ones; never vacuumed",
+            .sql("vacuum (analyze) pushq.sleeper;")),
+    ]
+
+    private static let fleet = [
+        Fault(
+            "a duty that nobody does", .duties(),
+            "update pushq.duty set next_at = now() - interval '1 hour' where name = 'upkeep'", .warning, "duty upkeep",
+            "was due 60 min ago", .advice("look for duty_failed in the workers' logs; without a worker: pushq work")),
+        Fault(
+            "no worker", .workers, "delete from pushq.worker", .warning, "workers", "none is running",
+            .command("pushq work")),
+        Fault(
+            "no worker, and work", .workers, "delete from pushq.worker; \(job)", .error, "workers",
+            "none is running, and pushes wait", .command("pushq work")),
+        Fault(
+            "a worker that drains, and no other", .workers, "update pushq.worker set draining = true", .warning,
+            "workers", "none is running", .command("pushq work")),
+        Fault(
+            "a queue that no worker serves", .workers, "update pushq.worker set queues = 'other/*'", .warning, "queues",
+            "1 queue matches the pattern of no running worker: \(queue)",
+            .command("pushq work --queues '\(queue)'")),
+        Fault(
+            "a worker without a sign of life", .silentWorkers,
+            "update pushq.worker set seen_at = now() - interval '40 seconds'", .warning, "worker web-1:42",
+            "has shown no sign of life for 40 s; others send its 0 jobs",
+            .advice("see its log: it was killed, it hangs, or it cannot reach PostgreSQL")),
+        Fault(
+            "a worker of another version", .versions(of: "1.0.0"), "update pushq.worker set version = '0.9.0'",
+            .warning, "version 0.9.0", "1 worker has it: web-1:42; this program is 1.0.0",
+            .advice("start workers of one version, then send SIGTERM to the others")),
+        Fault(
+            "a lease that nobody puts back", .leases(),
+            """
+            insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, lane, run_at,
+                                     send_by, message_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once)
+              select id, 7, 99, 1, now() - interval '5 minutes', 0, '\\x00', 1, now(), now(), 7, 7, pushq.today(), 1, 1, 0, false
+              from pushq.queue
+            """, .error, "leases", "of 1 job ended up to 5 min ago, 1 of workers that are gone",
+            .command("pushq work")),
+        Fault(
+            "APNs that no worker reaches", .apns,
+            "update pushq.worker set unreachable = array(select id from pushq.queue)", .error, "credential acme/main",
+            "1 of 1 worker cannot reach APNs with it, for 1 queue: web-1:42",
+            .advice(
+                "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status")
+        ),
+        Fault(
+            "APNs that one of two workers does not reach", .apns,
+            """
+            insert into pushq.worker (id, name, version, unreachable)
+              select 2, 'web-2:42', '1.0.0', array[id] from pushq.queue
+            """, .warning, "credential acme/main", "1 of 2 workers cannot reach APNs with it, for 1 queue: web-2:42",
+            .advice(
+                "look for gateway_unreachable in their logs; check the network and developer.apple.com/system-status")
+        ),
+    ]
+
+    private static let tenants = [
+        Fault(
+            "a certificate that has expired", .credentials, certificate(endingIn: "-3 days"), .error,
+            "credential acme/main", "its certificate expired; 1 queue is sent with it", replace),
+        Fault(
+            "a certificate that expires today", .credentials, certificate(endingIn: "5 hours 1 minute"), .error,
+            "credential acme/main", "its certificate expires in 5 hours", replace),
+        Fault(
+            "a certificate that expires soon", .credentials, certificate(endingIn: "12 days 1 hour"), .warning,
+            "credential acme/main", "its certificate expires in 12 days", replace),
+        Fault(
+            "a certificate that has expired and is not used", .credentials,
+            "update pushq.queue set credential_id = null; \(certificate(endingIn: "-3 days"))", .note,
+            "credential acme/main", "0 queues are sent with it", .command("pushq-admin credential remove acme main")),
+        Fault(
+            "a credential for another environment", .credentialScopes,
+            "update pushq.credential set environments = '{sandbox}'", .error, "queue \(queue)",
+            "its credential main is for sandbox only", .command("pushq-admin queue set \(queue) --credential NAME")),
+        Fault(
+            "a certificate for another app", .credentialScopes,
+            "update pushq.credential set topics = '{com.acme.toys}'",
+            .error, "queue \(queue)", "its credential main is for com.acme.toys in production only",
+            .command("pushq-admin queue set \(queue) --credential NAME")),
+        Fault(
+            "a queue without a credential", .queuesWithoutCredential, "update pushq.queue set credential_id = null",
+            .warning, "queues", "1 queue has no credential: \(queue)",
+            .command("pushq-admin credential add acme NAME --p8 FILE --team-id TEAM")),
+        Fault(
+            "a queue without a credential, and work", .queuesWithoutCredential,
+            "update pushq.queue set credential_id = null; \(job)", .error, "queues",
+            "1 queue has no credential, and pushes wait: \(queue)",
+            .command("pushq-admin credential add acme NAME --p8 FILE --team-id TEAM")),
+        Fault(
+            "a queue that an operator has paused", .pausedQueues,
+            "update pushq.queue set paused_at = now() - interval '3 hours', paused_reason = 'sale is over'", .note,
+            "queue \(queue)", "has been paused for 3 h: sale is over",
+            .command("pushq-admin queue resume \(queue)")),
+        Fault(
+            "a queue that a worker has paused", .pausedQueues,
+            """
+            update pushq.queue
+            set paused_at = now(), paused_reason = 'APNs answered InvalidProviderToken', paused_credential_version = 1
+            """, .error, "queue \(queue)", "APNs answered InvalidProviderToken",
+            .command("pushq-admin credential replace acme main --p8 FILE")),
+        Fault(
+            "a tenant that is suspended", .suspendedTenants,
+            "update pushq.tenant set suspended_at = now() - interval '3 days'", .note, "tenant acme",
+            "has been suspended for 3 days", .command("pushq-admin tenant resume acme")),
+        Fault(
+            "a campaign that has paused itself", .pausedCampaigns,
+            """
+            insert into pushq.campaign (queue_id, key, digest, message_id, paused_at, paused_reason)
+              select id, 'big sale', '\\x00', 7, now(), '9 of 10 answers were bad' from pushq.queue
+            """, .warning, "campaign big sale", "of \(queue) has paused itself: 9 of 10 answers were bad",
+            .command("pushq-admin campaign show \(queue) 'big sale'")),
+        Fault(
+            "a job that is set aside", .jobsSetAside,
+            """
+            insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
+              select id, 7, 'no space left on device', now() from pushq.queue
+            """, .error, "queue \(queue)", "1 job is set aside: no space left on device",
+            .command("pushq-admin job list \(queue) --set-aside")),
+    ]
+}

@@ -1,0 +1,229 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(5))) struct `A check of an installation` {
+    @Test(arguments: Fault.all)
+    func `finds nothing before a fault, and then the fault, with a remedy that works`(fault: Fault) async throws {
+        try await withDatabase { _, database in
+            let operating = try await database.connect()
+            try await operating.runScript(Fault.healthy)
+            try await operating.runScript("analyze")
+            let fault = fault.inDatabase(database.name)
+            #expect(await fault.findings(in: operating) == [])
+
+            try await operating.runScript(fault.sql)
+            try await operating.runScript("select pg_stat_force_next_flush()")
+            // What a database is set to holds for connections that come later.
+            let looking = try await database.connect()
+            let findings = try await eventually("it is found", within: .seconds(30)) {
+                await fault.findings(in: looking)
+            } until: {
+                !$0.isEmpty
+            }
+            let finding = try #require(findings.first)
+            #expect(findings.count == 1 && finding.severity == fault.severity)
+            #expect(finding.evidence.contains(fault.evidence), "\(finding.evidence)")
+            #expect(finding.remedy == fault.remedy)
+
+            guard case .sql(let remedy) = finding.remedy else { return }
+            for statement in remedy.prefix(while: { $0 != "-" || !remedy.contains(" -- ") }).split(separator: "; ") {
+                try await looking.runScript(String(statement))
+            }
+            let mended = try await database.connect()
+            try await eventually("it is mended", within: .seconds(30)) { await fault.findings(in: mended).isEmpty }
+        }
+    }
+
+    @Test func `finds a transaction that is open for long, and who holds it, but not its statement`() async throws {
+        try await withDatabase { _, database in
+            let (holder, looking) = (try await database.connect(as: "report.py"), try await database.connect())
+            let check = HealthCheck.transactions(olderThan: .milliseconds(200))
+            #expect(await check.findings(in: looking) == [])
+            try await holder.runScript("begin")
+            try await holder.runScript("select 'a secret'")
+            let findings = try await eventually("it is old", within: .seconds(30)) {
+                await check.findings(in: looking)
+            } until: {
+                !$0.isEmpty
+            }
+            let finding = try #require(findings.first)
+            #expect(finding.evidence.contains("\(TestServer.superuser), report.py, idle in transaction"))
+            #expect(!"\(finding)".contains("secret"))
+            try #require(finding.remedy.kind == "sql")
+            try await looking.runScript(finding.remedy.text)
+            try await eventually("it is gone", within: .seconds(30)) { await check.findings(in: looking).isEmpty }
+        }
+    }
+
+    @Test(arguments: [
+        (-3, HealthFinding.Severity?.some(.warning), "3 s ahead of"), (90, .error, "90 s behind"), (0, nil, ""),
+    ])
+    func `finds a clock that differs`(offset: Int, severity: HealthFinding.Severity?, evidence: String) async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            // Half a second, so that rounding does not matter.
+            let ahead = Double(offset) + (offset == 0 ? 0 : offset > 0 ? 0.5 : -0.5)
+            let check = HealthCheck.clock { Date().addingTimeInterval(ahead) }
+            let findings = await check.findings(in: connection)
+            #expect(findings.map(\.severity) == [severity].compactMap(\.self))
+            #expect(findings.allSatisfy { $0.evidence.contains(evidence) }, "\(findings)")
+        }
+    }
+
+    @Test func `finds workers that may do more than send, and logins that see too little`() async throws {
+        try await withDatabase { _, database in
+            let looking = try await database.connect()
+            #expect(await HealthCheck.workerLogins.findings(in: looking) == [])
+            #expect(await HealthCheck.statistics.findings(in: looking) == [])
+            _ = try await database.connect(as: "pushq work (leases)")
+            let worker = try await database.connect(login: TestServer.workerLogin)
+            let findings = await HealthCheck.workerLogins.findings(in: looking)
+            #expect(findings.map(\.subject) == ["login \(TestServer.superuser)"])
+            #expect(findings.allSatisfy { $0.evidence.contains("is a superuser") })
+            let blind = await HealthCheck.statistics.findings(in: worker)
+            #expect(blind.map(\.severity) == [.note])
+            #expect(blind.map(\.remedy) == [.sql("grant pg_read_all_stats to \(TestServer.workerLogin);")])
+        }
+    }
+
+    @Test func `finds credentials that are sealed under another master key`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await connection.runScript(Fault.healthy)
+            #expect(await HealthCheck.secrets(nil).findings(in: connection) == [])
+            let findings = await HealthCheck.secrets(try .random()).findings(in: connection)
+            #expect(findings.map(\.severity) == [.error])
+            #expect(findings.map(\.subject) == ["master key 0102030405060708"])
+        }
+    }
+
+    @Test func `that cannot look says so, and others look all the same`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect(login: TestServer.workerLogin)
+            let findings = await HealthCheck.jobsSetAside.findings(in: connection)
+            #expect(findings.allSatisfy { $0.severity == .warning && $0.evidence.hasPrefix("could not look: ") })
+            #expect(await HealthCheck.readOnly.findings(in: connection) == [])
+        }
+    }
+
+    @Test func `says once that there is no schema`() async throws {
+        try await withEmptyDatabase { _, database in
+            let connection = try await database.connect()
+            var findings: [HealthFinding] = []
+            for check in HealthCheck.all(version: "1.0.0", keys: nil) where check.name != "settings" {
+                findings += await check.findings(in: connection)
+            }
+            #expect(findings.map(\.remedy) == [.command("pushq-admin migrate")])
+            #expect(findings.first?.evidence.contains("lacks 0001_tenants, 0002_devices, 0003_jobs and ") == true)
+        }
+    }
+
+    @Test func `have names of their own`() {
+        let names = HealthCheck.all(version: "1.0.0", keys: nil).map(\.name)
+        #expect(Set(names).count == names.count && names.count >= 25)
+    }
+
+    @Test func `find nothing in a healthy installation, and much on a neglected server`() async throws {
+        let minder = try Minder()
+        let healthy = try await PrivatePostgres.start(minder: minder)
+        let neglected = try await PrivatePostgres.start(
+            ServerSettings([
+                "fsync": "off", "full_page_writes": "off", "autovacuum": "off", "archive_mode": "on",
+                "archive_command": "false", "max_prepared_transactions": "5",
+            ]), minder: minder)
+        try await withConnection(to: healthy) { connection in
+            _ = try await Migrator(connection).run()
+            try await connection.runScript(Fault.healthy)
+            for check in HealthCheck.all(version: "1.0.0", keys: nil) {
+                #expect(await check.findings(in: connection) == [], "\(check.name)")
+            }
+        }
+        try await withConnection(to: neglected) { connection in
+            let settings = await HealthCheck.settings.findings(in: connection)
+            #expect(settings.map(\.subject) == ["autovacuum", "fsync", "full_page_writes"])
+            #expect(settings.allSatisfy { $0.severity == .error })
+            let roles = await HealthCheck.roles.findings(in: connection)
+            #expect(roles.count == 4 && roles.first?.subject == "role pushq_owner")
+
+            try await connection.runScript("create table t (n int)")
+            try await connection.runScript("begin; insert into t values (1); prepare transaction 'forgotten'")
+            let transactions = await HealthCheck.transactions(olderThan: .zero).findings(in: connection)
+            #expect(transactions.map(\.remedy) == [.sql("rollback prepared 'forgotten';")])
+            try await connection.runScript("rollback prepared 'forgotten'")
+
+            #expect(await HealthCheck.archiving.findings(in: connection).isEmpty)
+            try await connection.runScript("select pg_switch_wal()")
+            let archiving = try await eventually("the archive command has failed", within: .seconds(60)) {
+                await HealthCheck.archiving.findings(in: connection)
+            } until: {
+                !$0.isEmpty
+            }
+            #expect(archiving.map(\.severity) == [.error])
+        }
+        try await healthy.stop(.immediate)
+        try await neglected.stop(.immediate)
+    }
+
+    @Test func `finds a standby that is not synchronous, one that is asked itself, and a login without connections`()
+        async throws
+    {
+        let minder = try Minder()
+        let primary = try await PrivatePostgres.start(minder: minder)
+        let standby = try await PrivatePostgres.startStandby(of: primary, minder: minder)
+        try await withConnection(to: primary) { connection in
+            _ = try await Migrator(connection).run()
+            try await connection.runScript(Fault.healthy)
+            #expect(await HealthCheck.standby.findings(in: connection) == [])
+            try await connection.runScript(
+                """
+                insert into pushq.message (queue_id, id, root_id, payload, push_type, at_most_once)
+                  select id, 7, 7, '{}', 'alert', true from pushq.queue
+                """)
+            let findings = try await eventually("it is found", within: .seconds(30)) {
+                await HealthCheck.standby.findings(in: connection)
+            } until: {
+                $0.first?.severity == .warning
+            }
+            #expect(findings.allSatisfy { $0.evidence.hasPrefix("has 1 standby, none of them synchronous") })
+            let statements = try #require(findings.first).remedy.text.split(separator: "; ")
+            for statement in statements { try await connection.runScript(String(statement)) }
+            try await eventually("it is mended", within: .seconds(30)) {
+                await HealthCheck.standby.findings(in: connection).isEmpty
+            }
+
+            try await connection.runScript("create role cramped login connection limit 1")
+        }
+        try await withConnection(to: primary, as: "cramped") { connection in
+            let findings = await HealthCheck.connections.findings(in: connection)
+            #expect(findings.map(\.subject) == ["login cramped"])
+            #expect(findings.map(\.remedy) == [.sql("alter role cramped connection limit -1;")])
+        }
+        try await withConnection(to: standby) { connection in
+            let findings = await HealthCheck.readOnly.findings(in: connection)
+            #expect(findings.map(\.severity) == [.error])
+            #expect(findings.map(\.evidence) == ["is a standby, which takes no writes"])
+        }
+        try await standby.stop(.immediate)
+        try await primary.stop(.immediate)
+    }
+
+    private func withConnection(
+        to server: PrivatePostgres, as login: String = PrivatePostgres.superuser,
+        _ body: @Sendable (PostgresConnection) async throws -> Void
+    ) async throws {
+        let address = try DatabaseAddress(url: server.connectionString(user: login), environment: [:])
+        let loop = EventLoop(name: "diagnosis")
+        defer { loop.shutDown() }
+        try await loop.run { _ in
+            let connection = try await PostgresConnection.connect(
+                to: address, as: "test", on: loop, within: .seconds(60))
+            defer { connection.close() }
+            try await body(connection)
+        }
+    }
+}
