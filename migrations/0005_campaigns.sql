@@ -18,10 +18,14 @@ create table pushq.campaign (
   forgiven     bigint      not null default 0,            -- the answers until then, and the bad ones of them: without
   forgiven_bad bigint      not null default 0,            -- those that were taken back since, to be sent again
   cancelled_at timestamptz,                               -- workers end its jobs
+  -- Which devices it is for, as it was written, and parsed (`pushq.parse_filter`); null: it has no filter.
+  filter       text,
+  filter_tree  jsonb,
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),
   constraint campaign_key_length check (octet_length(key) between 1 and 200),
   constraint campaign_pause_has_time check (paused_reason is null or paused_at is not null),
+  constraint campaign_filter_is_parsed check ((filter is null) = (filter_tree is null)),
   constraint campaign_stop_at_errors_range check (stop_at_errors >= 0 and stop_at_errors < 1)
 );
 
@@ -33,7 +37,7 @@ create table pushq.fan_out (                              -- locked for a step; 
   campaign_id      bigint      not null,
   message_id       bigint      not null,
   message_day      date        not null default pushq.today(),     -- the last one that has the message
-  list_id          bigint,                                -- the list whose members it is for; null: all active devices
+  list_id          bigint,                                -- the list whose members it is for; null: none
   start_at         timestamptz not null,
   send_by          timestamptz not null,
   at_most_once     boolean     not null,

@@ -10,6 +10,7 @@ create or replace function pushq.fan_out_step(
 language plpgsql as $$
 declare
   f     pushq.fan_out;
+  tree  jsonb;                                            -- of the campaign's filter
   aim   text;                                             -- the kind of device that the message is for
   ids   bigint[];                                         -- left over by the last step, and seen by this one
   upto  bigint;                                           -- the last device that was looked at; null at the end
@@ -38,21 +39,29 @@ begin
     f.last_device_id := coalesce((select id from pushq.device where queue_id = f.queue_id order by id desc limit 1), 0);
   end if;
 
-  -- One pass, over one of the two. The audience's predicate stands in the filter and never in the where, or the scan
-  -- would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
-  select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
-  from (
-    (select id, active and coalesce(kind, 'alert') = aim as wanted
-     from pushq.device
-     where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
-     order by id
-     limit scan_limit)
-    union all
-    (select device_id, true
-     from pushq.list_member
-     where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
-     order by device_id
-     limit scan_limit)) d;
+  select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
+  if tree is not null then
+    -- With a filter: until there are enough for a whole step.
+    select f.rest || d.ids, d.upto into ids, upto
+    from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, f.cursor_device_id, f.last_device_id, scan_limit,
+                                greatest(job_limit * per_job - cardinality(f.rest), 1)) d;
+  else
+    -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the
+    -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
+    select f.rest || coalesce(array_agg(id) filter (where wanted), '{}'), max(id) into ids, upto
+    from (
+      (select id, active and coalesce(kind, 'alert') = aim as wanted
+       from pushq.device
+       where f.list_id is null and queue_id = f.queue_id and id > f.cursor_device_id and id <= f.last_device_id
+       order by id
+       limit scan_limit)
+      union all
+      (select device_id, true
+       from pushq.list_member
+       where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
+       order by device_id
+       limit scan_limit)) d;
+  end if;
 
   -- Full jobs, except for the last one.
   jobs := case when upto is null then ceil(cardinality(ids)::numeric / per_job)

@@ -1,10 +1,12 @@
 -- What a campaign would be, if it were started now. Writes nothing.
 
--- `tokens`: of the list that it would be for; null: all active devices. `problems` say in words why nothing, or not
--- everything, would be sent now. `rate` is what the queue's limits allow, in pushes per second; `speed` what the
--- queue's last campaign came to. `push_type` is 'liveactivity-start' for one that starts Live Activities.
+-- `tokens`: of the list that it would be for; `filter`: which devices it would be for; without both: all active ones.
+-- `problems` say in words why nothing, or not everything, would be sent now. `rate` is what the queue's limits allow,
+-- in pushes per second; `speed` what the queue's last campaign came to. `push_type` is 'liveactivity-start' for one
+-- that starts Live Activities.
 create or replace function pushq.preview_campaign(
   queue text, key text, push_type text default 'alert', tokens bytea[] default null,
+  filter text default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
   out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[]
 )
@@ -26,7 +28,12 @@ begin
 
   -- The audience, as `pushq.fan_out_step` makes jobs of it. An inactive device on a list is a recipient, too:
   -- suppressed.
-  if tokens is null then
+  if tokens is not null and filter is not null then
+    raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
+  elsif filter is not null then
+    select n.recipients, n.inactive, 0 into recipients, inactive, unknown
+    from pushq.count_filtered(q.id, aim, pushq.parse_filter(filter), now()) n;
+  elsif tokens is null then
     select count(*) filter (where d.active), count(*) filter (where not d.active), 0
     into recipients, inactive, unknown
     from pushq.device d

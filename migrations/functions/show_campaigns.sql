@@ -8,7 +8,7 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                waiting bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
-               paused_reason text)
+               paused_reason text, filter text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -24,7 +24,7 @@ begin
            select from pushq.fan_out f
            where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
              and f.done_at = c.cancelled_at),
-         c.max_rate, c.stop_at_errors::float8, c.paused_reason
+         c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter
   from (
     (select queue_id, id
      from pushq.campaign

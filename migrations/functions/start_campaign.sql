@@ -18,11 +18,12 @@ begin
   return known.id;
 end $$;
 
--- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices.
+-- Makes a campaign's rows, or finds the campaign of that key. `list_id` is null for all active devices, or for those
+-- that a filter holds for.
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
-  max_rate float8, stop_at_errors float8
+  max_rate float8, stop_at_errors float8, filter text default null, filter_tree jsonb default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -48,8 +49,9 @@ begin
   end if;
   perform pushq.check_quota(q, bytes => octet_length(payload::text), campaigns => 1);
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
-  insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors)
-  values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors)
+  insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree)
+  values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
+          new_campaign.filter_tree)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
     -- Another transaction started it at the same moment.
@@ -82,8 +84,9 @@ language sql stable as $$
   select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8)::text, 'UTF8'))
 $$;
 
--- Starts a campaign to all active devices of a queue, once: a repeated call under the same key returns the first
--- one's id, and the same key for something else is an error.
+-- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
+-- the same key returns the first one's id, and the same key for something else is an error. The same filter may be
+-- written differently.
 create or replace function pushq.start_campaign(
   queue        text,
   key          text,
@@ -97,16 +100,21 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null,
   max_rate     float8      default null,
-  stop_at_errors float8    default null
+  stop_at_errors float8    default null,
+  filter       text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  body json := pushq.payload_json(payload);
+  q    int   := (pushq.enter(queue, sends => true)).q;
+  body json  := pushq.payload_json(payload);
+  tree jsonb := pushq.parse_filter(filter);
 begin
-  return pushq.new_campaign((pushq.enter(queue, sends => true)).q, key,
-    sha256(convert_to(row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent)::text, 'UTF8')),
+  return pushq.new_campaign(
+    q, key,
+    sha256(convert_to(
+      row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent, tree)::text, 'UTF8')),
     body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors);
+    max_rate, stop_at_errors, filter, tree);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any

@@ -11,8 +11,9 @@ declare
   for_workers text[] := array[
     -- With the rights of the worker.
     'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'device_kind', 'devices_of_user', 'fan_out_step',
-    'find_recipients', 'fit_plans', 'has_old_days', 'job_size', 'make_jobs', 'message_kind', 'permits_of_room',
-    'ready_above', 'ready_work', 'supersede', 'take_permits', 'tell', 'today', 'wake', 'why_nobody',
+    'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
+    'job_size', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work', 'supersede',
+    'take_permits', 'tell', 'today', 'version_bounds', 'version_sql', 'wake', 'why_nobody',
     -- With the owner's: upkeep.
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
@@ -97,7 +98,7 @@ begin
         ('empty_send', 'insert', null),
         ('newest_update', 'select', null), ('newest_update', 'insert', null), ('newest_update', 'update', 'due_at'),
         ('newest_update', 'delete', null),
-        ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors'),
+        ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors filter_tree'),
         ('campaign', 'update', 'paused_at'),
         ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
         ('fan_out', 'select', null), ('fan_out', 'update', null),
@@ -105,6 +106,7 @@ begin
         -- Whom it is for.
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),
         ('device', 'update', 'active inactive_since inactive_reason'),
+        ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at'),
         ('channel', 'select', 'queue_id id channel retired_at'),
         ('channel', 'update', 'throttled_until retired_at retired_reason'),
         ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'verdict'),

@@ -9,7 +9,7 @@ extension Statement {
         #"""
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
-               max_rate, stop_at_errors, paused_reason
+               max_rate, stop_at_errors, paused_reason, filter
         from pushq.show_campaigns($queue, $key, $limit)
         """#)
 
@@ -57,6 +57,8 @@ package struct CampaignSummary: Sendable {
     /// It pauses itself when a larger share of its answers is bad; nil: never. And why it did so.
     package let stopAtErrors: Double?
     package let pausedReason: String?
+    /// Which devices it is for; nil: all, or those of a list.
+    package let filter: String?
 
     package var isCancelled: Bool { state == "cancelled" }
     /// Of a cancelled one, how many were not sent to, in words.
@@ -135,6 +137,6 @@ extension CampaignSummary {
             isFinished: row.bool("finished"), createdAt: row.time("created_at"),
             fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"),
             maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
-            pausedReason: row.optionalText("paused_reason"))
+            pausedReason: row.optionalText("paused_reason"), filter: row.optionalText("filter"))
     }
 }

@@ -9,7 +9,8 @@ extension Statement {
         select recipients, inactive, unknown, credential, credential_expires_at, rate, speed, problems
         from pushq.preview_campaign(
           $queue, $key, push_type => case pushq.message_kind($push_type, $payload::text::json)
-                                     when 'liveactivity-start' then 'liveactivity-start' else $push_type end)
+                                     when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
+          filter => $filter)
         """#)
 
     static let previewListCampaign = Statement(
@@ -24,7 +25,7 @@ extension Statement {
 /// What a campaign would be if it were started now.
 package struct CampaignPreview: Sendable {
     package let recipients: Int
-    /// Devices among the tokens of a list, or beside all active devices, that are inactive.
+    /// Devices among the tokens of a list that are inactive; of another audience those that are left out as inactive.
     package let inactive: Int
     /// Tokens of a list that are no devices yet.
     package let unknown: Int
@@ -39,17 +40,17 @@ package struct CampaignPreview: Sendable {
 }
 
 extension PostgresConnection {
-    /// What a campaign to all active devices would be, or one to the tokens of a file. Nothing is written: the tokens
-    /// are staged in a transaction that is rolled back.
+    /// What a campaign to all active devices would be, or to those that a filter holds for, or one to the tokens of a
+    /// file. Nothing is written: the tokens are staged in a transaction that is rolled back.
     package func preview(
-        _ message: MessageDraft, toDevicesIn file: DeviceFile?, key: String, inQueue queue: QueueName,
-        progress: (Int) -> Void = { _ in }
+        _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, key: String,
+        inQueue queue: QueueName, progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = [
             "queue": .queue(queue), "key": .text(key), "push_type": .text(message.pushType.rawValue),
         ]
         guard let file else {
-            let all = parameters + ["payload": .text(message.payload)]
+            let all = parameters + ["payload": .text(message.payload), "filter": .text(filter)]
             return CampaignPreview(try await execute(.previewCampaign, all, within: Self.fileLimit).one())
         }
         var preview: CampaignPreview?

@@ -13,7 +13,7 @@ extension Statement {
           send_by => $send_by, replace_waiting => $replace_waiting, key => $key)
         """#)
 
-    /// To all active devices of a queue.
+    /// To all active devices of a queue, or to those that a filter holds for.
     static let startCampaign = Statement(
         "start_campaign",
         #"""
@@ -21,7 +21,7 @@ extension Statement {
           queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
           expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by,
-          max_rate => $max_rate, stop_at_errors => $stop_at_errors)
+          max_rate => $max_rate, stop_at_errors => $stop_at_errors, filter => $filter)
         """#)
 
     /// To the tokens of a list.
@@ -168,10 +168,13 @@ extension PostgresConnection {
     }
 
     /// Starts a campaign to all active devices of a queue, once under `key`. Returns its id.
+    /// - Parameter filter: only to those that it holds for (docs/audiences.md).
     package func startCampaign(
-        _ message: MessageDraft, key: String, inQueue queue: QueueName, limits: CampaignLimits = CampaignLimits()
+        _ message: MessageDraft, toDevicesWhere filter: String? = nil, key: String, inQueue queue: QueueName,
+        limits: CampaignLimits = CampaignLimits()
     ) async throws(PostgresError) -> Int64 {
-        let parameters: Parameters = ["queue": .queue(queue), "key": .text(key)] + limits.parameters
+        let parameters: Parameters =
+            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + limits.parameters
         return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 

@@ -56,7 +56,8 @@ final class FanOut {
             try await $0.fanOutStep(
                 queueID: step.place.queueID, lane: step.place.lane, jobLimit: step.jobs, scanLimit: Self.devicesOfStep)
         }
-        if let made, made ?? 0 > 0 { mayHaveWork.raise() }
+        // Also if it has made none: of a filter that holds for few devices, many steps have to be made for a job.
+        if let made, made != nil { mayHaveWork.raise() }
     }
 }
 

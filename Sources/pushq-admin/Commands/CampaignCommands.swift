@@ -54,6 +54,7 @@ enum CampaignCommands {
                 ("total", .count(campaign.total)), ("waiting", .count(campaign.waiting)),
                 ("max_rate", .rate(campaign.maxRate)),
             ]
+            if let filter = campaign.filter { facts.insert(("filter", .text(filter)), at: 2) }
             if let share = campaign.stopAtErrors {
                 facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
             }

@@ -5,10 +5,15 @@ import Terminal
 struct CampaignCommand: Command {
     static let name = "campaign"
     static let users = CommandUsers.tenants
-    static let summary = "Starts a campaign: one message to a list of tokens, or to all active devices of a queue."
+    static let summary =
+        "Starts a campaign: one message to all active devices of a queue, to some of them, or to a list of tokens."
     static let discussion = """
         A key starts one campaign only. Repeating the command, after a time-out or from a cron job that ran twice, \
         finds the existing campaign. Using the key for something else is an error.
+
+        With --filter it is for the devices that fit, such as: --filter "locale = 'de' and tag 'vip' and seen within 30 \
+        days". docs/audiences.md says what a filter can ask for. A device is looked at once, when the campaign comes to \
+        it.
 
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
         cancelled or has paused itself.
@@ -25,10 +30,10 @@ struct CampaignCommand: Command {
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --tokens tokens.csv",
-        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --dry-run",
+        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --filter \"tag 'vip'\" --dry-run",
     ]
 
-    /// Whom a campaign is for, apart from a list.
+    /// Whom a campaign is for, apart from a filter or a list.
     enum Audience: String, ArgumentChoice {
         /// All active devices.
         case all
@@ -40,6 +45,7 @@ struct CampaignCommand: Command {
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
         InputFile?
     @Option("All active devices of the queue.") var audience: Audience?
+    @Option("The active devices that fit, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
     @Flag("Only show what would be sent, to how many, how and for how long; send and write nothing.") var dryRun
@@ -50,24 +56,22 @@ struct CampaignCommand: Command {
     func run(_ console: Console) async throws {
         try waiting.check()
         guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
-        guard (tokens == nil) != (audience == nil) else {
-            throw UsageError(
-                tokens == nil
-                    ? "--tokens FILE or --audience all is missing" : "--tokens and --audience cannot be used together")
-        }
+        try checkAudience()
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
         }
         let message = try options.message(of: Payload(payload), for: queue)
         let file = try tokens?.devices()
         if dryRun {
-            return try await DryRun(queue: queue, key: key, message: message, limits: limits, database: database)
-                .run(file, console)
+            return try await DryRun(
+                queue: queue, key: key, message: message, limits: limits, filter: filter, database: database
+            )
+            .run(file, console)
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
-        let limits = limits
+        let (limits, filter) = (limits, filter)
         try await database.session { store in
-            let id = try await Self.start(message, file, limits, key: key, queue: queue, console, in: store)
+            let id = try await Self.start(message, file, filter, limits, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: store, console: console)
@@ -90,6 +94,16 @@ struct CampaignCommand: Command {
         }
     }
 
+    /// A campaign is for one audience.
+    private func checkAudience() throws {
+        let given = [("--tokens", tokens != nil), ("--audience", audience != nil), ("--filter", filter != nil)]
+            .filter(\.1).map(\.0)
+        guard let first = given.first else {
+            throw UsageError("--audience all, --filter FILTER or --tokens FILE is missing")
+        }
+        guard given.count == 1 else { throw UsageError("\(first) and \(given[1]) cannot be used together") }
+    }
+
     private var limits: CampaignLimits {
         var limits = CampaignLimits()
         limits.maxRate = maxRate?.perSecond
@@ -98,11 +112,12 @@ struct CampaignCommand: Command {
     }
 
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, _ limits: CampaignLimits, key: String, queue: QueueName,
-        _ console: Console, in store: PostgresConnection
+        _ message: MessageDraft, _ file: DeviceFile?, _ filter: String?, _ limits: CampaignLimits, key: String,
+        queue: QueueName, _ console: Console, in store: PostgresConnection
     ) async throws -> Int64 {
         guard let file else {
-            return try await store.startCampaign(message, key: key, inQueue: queue, limits: limits)
+            return try await store.startCampaign(
+                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits)
         }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }

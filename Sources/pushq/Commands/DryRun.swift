@@ -8,16 +8,19 @@ struct DryRun {
     let key: String
     let message: MessageDraft
     let limits: CampaignLimits
+    let filter: String?
     let database: DatabaseOptions
 
-    /// - Parameter file: of the tokens that the campaign is for; nil for all active devices.
+    /// - Parameter file: of the tokens that the campaign is for; nil for all active devices, or those of the filter.
     /// - Throws: ``Unsuccessful`` if something is in the way.
     func run(_ file: DeviceFile?, _ console: Console) async throws {
-        let (queue, key, message) = (queue, key, message)
+        let (queue, key, message, filter) = (queue, key, message, filter)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
-            return try await store.preview(message, toDevicesIn: file, key: key, inQueue: queue) { bar.update($0) }
+            return try await store.preview(message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue) {
+                bar.update($0)
+            }
         }
         console.show(audience(preview, isList: file != nil) + sample() + sending(preview))
         for problem in preview.problems { console.remark("in the way: \(problem)") }
@@ -25,7 +28,8 @@ struct DryRun {
     }
 
     private func audience(_ preview: CampaignPreview, isList: Bool) -> [(name: String, value: Cell)] {
-        [("queue", .text("\(queue)")), ("key", .text(key)), ("recipients", .count(preview.recipients))]
+        [("queue", .text("\(queue)")), ("key", .text(key))] + (filter.map { [("filter", .text($0))] } ?? [])
+            + [("recipients", .count(preview.recipients))]
             + (isList
                 ? [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
                 : [("inactive_left_out", .count(preview.inactive))])

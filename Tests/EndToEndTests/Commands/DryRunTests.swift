@@ -58,6 +58,37 @@ import Testing
         }
     }
 
+    @Test func `counts the devices that a filter holds for, and says where a filter is wrong`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            try await shop.run(
+                """
+                insert into pushq.profile (queue_id, device_id, locale, tags)
+                select queue_id, id, case when get_byte(token, 7) % 2 = 0 then 'de-AT' else 'en' end, array['vip']
+                from pushq.device where id % 4 > 0
+                """)
+            let words = ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--dry-run", "--filter"]
+            let ended = try await run(words + ["locale = 'de' and tag 'vip'"], shop)
+            #expect(ended.code == 0, "\(ended.errors)")
+            let expected = try await shop.texts(
+                """
+                select format('%s %s', count(*) filter (where active), count(*) filter (where not active)) as text
+                from pushq.device d join pushq.profile p on p.device_id = d.id
+                where p.locale = 'de-AT' and kind is distinct from 'voip'
+                """)
+            let shown = try #require(ended.output.firstMatch(of: /recipients +(\d+)\ninactive left out +(\d+)\n/))
+            #expect(["\(shown.output.1) \(shown.output.2)"] == expected)
+            #expect(ended.output.contains(/filter +locale = 'de' and tag 'vip'\n/), "\(ended.output)")
+
+            expectFailure(
+                try await run(words + ["locle = 'de'"], shop), code: 1,
+                saying: "the filter is wrong at position 1: there is no field “locle”; did you mean “locale”?")
+            expectFailure(
+                try await run(words + ["tag 'vip'", "--audience", "all"], shop), code: 2,
+                saying: "--audience and --filter cannot be used together")
+        }
+    }
+
     @Test(arguments: [
         ("update pushq.queue set credential_id = null", "the queue has no credential"),
         (

@@ -134,6 +134,38 @@ import Transport
         }
     }
 
+    @Test func `look at no more of a filter's devices and profiles than they have to, however stale the statistics`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let count =
+                "select sum(seq_tup_read + idx_tup_fetch) from pg_stat_user_tables where relname in ('device', 'profile')"
+            try await queue.run(
+                """
+                alter table pushq.device set (autovacuum_enabled = off);
+                alter table pushq.profile set (autovacuum_enabled = off);
+                analyze pushq.device; analyze pushq.profile;
+                insert into pushq.device (queue_id, token)
+                select \(queue.id), int8send(i) from generate_series(1, 20000) i;
+                insert into pushq.profile (queue_id, device_id, tags)
+                select queue_id, id, array['a'] from pushq.device where id % 5 > 0;
+                select pg_stat_force_next_flush();
+                """)
+            let campaign = try await queue.startCampaign(options: ", filter => 'tag in (''b'') or tag is missing'")
+            try await queue.worker.runScript("select pg_stat_force_next_flush()")
+            try await queue.run("select pg_stat_force_next_flush()")
+            let before = try await queue.number(count)
+            let made = try await queue.worker.fanOutStep(
+                queueID: queue.id, campaignID: campaign, jobLimit: 4, scanLimit: 10_000)
+            try await queue.worker.runScript("select pg_stat_force_next_flush()")
+            #expect(made == 4)
+            // The keys of 10,000 devices, and 10,000 devices with their profiles.
+            let read = try await queue.number("\(count) -- afterwards") - before
+            #expect((10_000...40_000).contains(read), "\(read) rows")
+        }
+    }
+
     /// What a worker is to see: a queue that has long been empty when it starts, and is full a moment later. Vacuum has
     /// left the tables without a page, and autovacuum has not been there since.
     @Test

@@ -19,7 +19,7 @@ import Transport
     private static let state: Set<String> = [
         "rate_limit: tat", "credential: warned_days", "campaign: created_at", "campaign: digest",
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
-        "campaign: forgiven_at", "campaign: forgiven_bad",
+        "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [

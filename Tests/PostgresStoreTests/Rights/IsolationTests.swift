@@ -184,6 +184,9 @@ struct `A login of one tenant` {
             Probe(function: "start_campaign", query: "pushq.start_campaign('QUEUE', '\(key)', \(payload))"),
             Probe(
                 function: "start_campaign",
+                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), filter => 'user = ''anna''')"),
+            Probe(
+                function: "start_campaign",
                 query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), tokens => array['\(token)'])"),
             Probe(
                 function: "start_campaign",
@@ -200,6 +203,9 @@ struct `A login of one tenant` {
                 function: "preview_campaign",
                 query: "(pushq.preview_campaign('QUEUE', '\(key)', tokens => array['\\xb1'::bytea])).recipients"),
             Probe(function: "preview_campaign", query: "(pushq.preview_campaign('QUEUE', '\(key)')).recipients"),
+            Probe(
+                function: "preview_campaign",
+                query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'user = ''anna''')).recipients"),
             Probe(function: "cancel_campaign", query: "pushq.cancel_campaign('QUEUE', '\(key)')"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(campaign))"),

@@ -10,7 +10,7 @@ import Transport
     /// Rights on all of a table, or on the columns in parentheses.
     private static let tables = """
         body: delete insert select
-        campaign: select(cancelled_at id paused_at queue_id stop_at_errors) update(paused_at)
+        campaign: select(cancelled_at filter_tree id paused_at queue_id stop_at_errors) update(paused_at)
         campaign_tally: insert select update
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
@@ -31,6 +31,7 @@ import Transport
         message: insert select
         migration: select(checksum name stops_older_workers version)
         newest_update: delete insert select update(due_at)
+        profile: select(app_version attributes device_id first_seen_at locale queue_id seen_at tags time_zone)
         provider_token: delete insert select update
         queue: select update(paused_at paused_credential_version paused_reason)
         queue_name: select
@@ -47,20 +48,19 @@ import Transport
         app: bundle_id created_at id tenant_id
         audit: acting_as action address application changed_at changes id login name object tenant
         call: called_at tenant_id
-        campaign: created_at digest forgiven forgiven_at forgiven_bad key message_id paused_reason
+        campaign: created_at digest filter forgiven forgiven_at forgiven_bad key message_id paused_reason
         campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
-        finished key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total unknown \
-        waiting
+        filter finished key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total \
+        unknown waiting
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         empty_send: created_at queue_id root_id why
         list: abandoned campaign_id digest kind loaded_at token_count
         migration: applied_at
-        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at finished key max_rate \
-        paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
+        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished key \
+        max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
-        profile: activity activity_type app_version attributes device_id first_seen_at installation locale queue_id \
-        seen_at tags time_zone
+        profile: activity activity_type installation
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
@@ -71,11 +71,12 @@ import Transport
     private static let functions: Set = [
         "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
-        "fan_out_step", "find_recipients", "fit_plans", "forget_audit", "forget_list", "forget_old", "has_old_days",
+        "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
+        "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede",
         "take_permits", "tell",
-        "tenants_to_count", "today", "wake", "why_nobody",
+        "tenants_to_count", "today", "version_bounds", "version_sql", "wake", "why_nobody",
     ]
 
     private static let usableTables = Statement(

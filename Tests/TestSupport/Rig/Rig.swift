@@ -236,6 +236,12 @@ package final class Rig {
             ])
     }
 
+    /// Runs a command of `pushq`.
+    package func pushq(_ arguments: [String], input: String? = nil) async throws -> Executable.Ended {
+        try await Executable.pushq.run(
+            arguments, environment: ["PUSHQ_DATABASE_URL": postgres.connectionString(database: database)], input: input)
+    }
+
     // MARK: The database
 
     /// Runs a query that gives one number; 0 for null.

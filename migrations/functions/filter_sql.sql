@@ -1,0 +1,197 @@
+-- A filter as SQL, and the devices that it holds for.
+--
+-- The SQL is made of fixed pieces and of numbers of literals. What a filter says is a literal, and these are the
+-- parameter `$1`: nothing that anybody wrote becomes SQL.
+
+-- A condition on a device `d` and its profile `p`, which is null for most of what nobody has said. It is true or
+-- false and never null: a comparison with what is missing is false, and `not` turns that round.
+--
+-- `literals` grows by those of this tree. `at` is what `within` counts back from.
+create or replace function pushq.filter_condition_sql(
+  tree jsonb, at timestamptz, inout literals text[], out condition text
+)
+language plpgsql stable as $$
+declare
+  field   text;
+  verb    text := tree ->> 'is';
+  said    text[];
+  part    jsonb;
+  parts   text[] := '{}';
+  first   int;
+  last    int;
+begin
+  if tree ? 'not' then
+    select s.literals, 'not (' || s.condition || ')' into literals, condition
+    from pushq.filter_condition_sql(tree -> 'not', at, literals) s;
+    return;
+  elsif tree ? 'and' or tree ? 'or' then
+    for part in select value from jsonb_array_elements(coalesce(tree -> 'and', tree -> 'or')) loop
+      select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(part, at, literals) s;
+      parts := parts || condition;
+    end loop;
+    condition := '(' || array_to_string(parts, case when tree ? 'and' then ' and ' else ' or ' end) || ')';
+    return;
+  end if;
+
+  field := case tree ->> 'field'
+           when 'locale' then 'p.locale'
+           when 'time_zone' then 'p.time_zone'
+           when 'app_version' then 'string_to_array(p.app_version, ''.'')::int[]'
+           when 'kind' then 'coalesce(d.kind, ''alert'')'
+           when 'user' then 'd.user_key'
+           when 'tag' then 'nullif(p.tags, ''{}'')'
+           when 'registered' then 'p.first_seen_at'
+           when 'seen' then 'greatest(d.registered_at, p.seen_at)' end;
+  if tree ->> 'field' = 'attribute' then
+    literals := literals || (tree ->> 'name');
+    field := format('p.attributes -> $1[%s]', cardinality(literals));
+  end if;
+  if verb = 'missing' then
+    condition := format('(%s) is null', field);
+    return;
+  elsif verb = 'within' then
+    said := array[(extract(epoch from at) - (tree -> 'seconds')::numeric)::text];
+    verb := '>=';
+  else
+    -- As JSON where the field is JSON.
+    said := array(select case when tree ? 'name' then value::text else value #>> '{}' end
+                  from jsonb_array_elements(coalesce(tree -> 'values', jsonb_build_array(tree -> 'value'))));
+  end if;
+
+  first := cardinality(literals) + 1;
+  if tree ->> 'field' = 'app_version' then
+    condition := pushq.version_sql(field, verb, said, literals);
+    literals := literals || pushq.version_bounds(said);
+  else
+    last := first + cardinality(said) - 1;
+    literals := literals
+      || case when tree ->> 'field' = 'locale' then array(select s || '-' from unnest(said) s) else said end;
+    condition := case
+      when verb = 'in' then
+        case tree ->> 'field'
+        -- A language with all its regions: RFC 4647 §3.3.1.
+        when 'locale' then format('(p.locale || ''-'') ^@ any ($1[%s:%s])', first, last)
+        when 'tag' then case when first = last then format('$1[%s] = any (p.tags)', first)
+                             else format('p.tags && $1[%s:%s]', first, last) end
+        when 'attribute' then format('%s = any ($1[%s:%s]::jsonb[])', field, first, last)
+        else format('%s = any ($1[%s:%s])', field, first, last) end
+      when tree ->> 'field' in ('registered', 'seen') then
+        format('%s %s to_timestamp($1[%s]::float8)', field, pushq.filter_order(verb), first)
+      when jsonb_typeof(tree -> 'value') = 'number' then
+        format('(jsonb_typeof(%1$s) = ''number'' and %1$s %2$s $1[%3$s]::jsonb)',
+               field, pushq.filter_order(verb), first)
+      else
+        -- Texts by their bytes, whatever the database's language: days such as 2026-11-22 are in their order.
+        format('(jsonb_typeof(%1$s) = ''string'' and ((%1$s) #>> ''{}'') collate "C" %2$s $1[%3$s]::jsonb #>> ''{}'')',
+               field, pushq.filter_order(verb), first) end;
+  end if;
+  condition := '(' || condition || ') is true';
+end $$;
+
+-- One of the operators that order, and nothing else.
+create or replace function pushq.filter_order(verb text) returns text
+language plpgsql stable as $$
+begin
+  return case verb when '<' then '<' when '<=' then '<=' when '>' then '>' when '>=' then '>=' end;
+end $$;
+
+-- A comparison of versions as arrays of numbers. A part that is not there is 0: 4.12 is 4.12.0.
+--
+-- The literals are, for each version, the lowest and the highest array that is equal to it (`pushq.version_bounds`).
+create or replace function pushq.version_sql(field text, verb text, said text[], literals text[]) returns text
+language plpgsql stable as $$
+declare
+  first int := cardinality(literals) + 1;
+begin
+  if verb = 'in' then
+    return (
+      select string_agg(
+               format('%s between string_to_array($1[%s], ''.'')::int[] and string_to_array($1[%s], ''.'')::int[]',
+                      field, first + 2 * n, first + 2 * n + 1), ' or ')
+      from generate_series(0, cardinality(said) - 1) n);
+  end if;
+  return format('%s %s string_to_array($1[%s], ''.'')::int[]', field, pushq.filter_order(verb),
+                case when verb in ('<', '>=') then first else first + 1 end);
+end $$;
+
+-- The lowest and the highest array of at most eight parts that is equal to a version, for each of some: 4.12 and
+-- 4.12.0.0.0.0.0.0.
+create or replace function pushq.version_bounds(versions text[]) returns text[]
+language plpgsql stable as $$
+begin
+  return array(
+    select bound
+    from unnest(versions) with ordinality v(version, n)
+    cross join lateral (select regexp_replace(version, '([.]0+)+$', '') as lowest) l
+    cross join lateral (
+      values (1, lowest),
+             (2, lowest || repeat('.0', 8 - cardinality(string_to_array(lowest, '.'))))) b(side, bound)
+    order by n, side);
+end $$;
+
+-- Of the next `scan_limit` devices behind `after` those that a filter holds for: active, of kind `aim`, at most
+-- `id_limit`. `upto` is the last device that was looked at; null if there is none.
+--
+-- The devices and the profiles that are looked at lie between the same two ids, and both are read in their order and
+-- merged. So the scan ends with the last device that is wanted, and no join reads more than it needs, whatever the
+-- statistics say: with those from before the devices came, a nested loop would read each profile for each device. The
+-- profiles are a query of their own, since the planner does not know their index to be in order behind an outer join.
+-- Compiling the expressions (`jit`) would take longer than a step.
+create or replace function pushq.filtered_devices(
+  q int, aim text, tree jsonb, at timestamptz, after bigint, last bigint, scan_limit int, id_limit int,
+  out ids bigint[], out upto bigint
+)
+language plpgsql stable set enable_nestloop = off set enable_hashjoin = off set enable_sort = off set jit = off as $$
+declare
+  literals  text[] := '{}';
+  condition text;
+begin
+  ids := '{}';
+  select max(id) into upto
+  from (select id from pushq.device where queue_id = q and id > after and id <= last order by id limit scan_limit) d;
+  if upto is null then
+    return;
+  end if;
+  select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, at, literals) s;
+  execute format(
+    $sql$
+    select array(
+      select d.id
+      from pushq.device d
+      left join (
+        select device_id, locale, time_zone, app_version, tags, attributes, first_seen_at, seen_at
+        from pushq.profile
+        where queue_id = $2 and device_id > $4 and device_id <= $5
+        order by device_id
+        offset 0) p on p.device_id = d.id
+      where d.queue_id = $2 and d.id > $4 and d.id <= $5 and d.active and coalesce(d.kind, 'alert') = $3 and %s
+      order by d.id
+      limit $6)
+    $sql$, condition)
+  into ids
+  using literals, q, aim, after, upto, id_limit;
+  if cardinality(ids) = id_limit then
+    upto := ids[id_limit];
+  end if;
+end $$;
+
+-- How many devices of a queue and kind a filter holds for now.
+create or replace function pushq.count_filtered(
+  q int, aim text, tree jsonb, at timestamptz, out recipients bigint, out inactive bigint
+)
+language plpgsql stable set enable_nestloop = off set jit = off as $$
+declare
+  literals  text[] := '{}';
+  condition text;
+begin
+  select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, at, literals) s;
+  execute format(
+    $sql$
+    select count(*) filter (where d.active), count(*) filter (where not d.active)
+    from pushq.device d
+    left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+    where d.queue_id = $2 and coalesce(d.kind, 'alert') = $3 and %s
+    $sql$, condition)
+  into recipients, inactive
+  using literals, q, aim;
+end $$;
