@@ -15,6 +15,8 @@ package final class StoreConnection {
 
     /// Called once when an open connection is lost, with the reason.
     package var onLost: ((PostgresError) -> Void)?
+    /// Called with the reason when an attempt to connect again has failed.
+    package var onStillLost: ((PostgresError) -> Void)?
     /// Called once when there is a connection again.
     package var onBack: (() -> Void)?
 
@@ -182,6 +184,7 @@ package final class StoreConnection {
         lastFailure = error
         nextAttempt = .now + backoff.delay(afterAttempt: failures, using: &generator)
         if !error.isPassing { answerCallers(.failure(error)) }
+        if isLost { onStillLost?(error) }
     }
 
     private func closed(_ error: PostgresError) {

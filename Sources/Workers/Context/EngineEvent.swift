@@ -5,6 +5,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case started(name: String, version: String, database: String, queues: String)
     case noQueueMatches(pattern: String)
     case storeLost(String)
+    /// Another attempt to connect has failed.
+    case storeStillLost(String)
     case storeBack
     case storeRefused(String)
     case sessionLacks(SessionLack)
@@ -17,6 +19,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case credentialExpires(name: String, warning: String, queues: Int)
     case clockInDoubt(keyID: String, minutes: Int)
     case gatewayUnreachable(queue: String, reason: String)
+    /// Another attempt to connect has failed.
+    case gatewayStillUnreachable(queue: String, reason: String)
     case gatewayReachable(queue: String)
     case outageBegun(queue: String, reason: String)
     case outageOver(queue: String)
@@ -47,7 +51,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "pushq \(version) started as \(name), on \(database), for queues \(queues)"
         case .noQueueMatches(let pattern):
             "no queue matches \(pattern): waiting for one; list queues with: pushq-admin queue list"
-        case .storeLost(let reason): "PostgreSQL is out of reach, trying again: \(reason)"
+        case .storeLost(let reason), .storeStillLost(let reason):
+            "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
         case .sessionLacks(let lack):
@@ -66,7 +71,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .clockInDoubt(let keyID, let minutes):
             "APNs calls the provider token of key \(keyID) expired, and it is \(minutes) minutes old: correct the clock of "
                 + "PostgreSQL's server; no other token is minted before this one is 20 minutes old"
-        case .gatewayUnreachable(let queue, let reason): "APNs is out of reach for \(queue), trying again: \(reason)"
+        case .gatewayUnreachable(let queue, let reason), .gatewayStillUnreachable(let queue, let reason):
+            "APNs is out of reach for \(queue), trying again: \(reason)"
         case .gatewayReachable(let queue): "APNs is back for \(queue)"
         case .outageBegun(let queue, let reason):
             "APNs takes no pushes of \(queue) at present, it answers \(reason): they wait, no attempt is used, and one "

@@ -41,6 +41,7 @@ final class EngineStores {
         // An outage is reported once. Without the other two connections a worker still sends.
         for connection in connections[..<2] {
             connection.onLost = { [unowned self] in noteLost($0) }
+            connection.onStillLost = { report(.storeStillLost($0.description)) }
             connection.onBack = { [unowned self] in noteBack() }
         }
     }

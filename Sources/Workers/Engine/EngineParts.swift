@@ -198,12 +198,15 @@ extension EngineParts: PushGatewayHandler {
         }
     }
 
-    /// Says once that APNs is out of reach, and once that it is back. What is held for it goes back meanwhile.
+    /// Says that APNs is out of reach, each time that it was tried in vain, and that it is back. What is held for it
+    /// goes back meanwhile.
     private func noteReachability(of gateway: any PushGateway) {
         switch gateways.noteState(of: gateway) {
         case .lost(let error):
             context.report(.gatewayUnreachable(queue: queues.names(using: gateway), reason: error))
             queues.yieldJobs(using: gateway)
+        case .failedAgain(let error):
+            context.report(.gatewayStillUnreachable(queue: queues.names(using: gateway), reason: error))
         case .stillLost: queues.yieldJobs(using: gateway)
         case .back:
             context.report(.gatewayReachable(queue: queues.names(using: gateway)))

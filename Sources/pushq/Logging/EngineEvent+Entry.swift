@@ -7,8 +7,9 @@ extension EngineEvent {
     /// How much it matters.
     var level: LogLevel {
         switch self {
-        case .storeLost, .storeRefused, .queuePaused, .queueWithoutCredential, .credentialUnreadable,
-            .gatewayUnreachable, .outageBegun, .jobQuarantined, .jobSetAside, .campaignStopped, .queuePausedForTokens,
+        case .storeLost, .storeStillLost, .storeRefused, .queuePaused, .queueWithoutCredential, .credentialUnreadable,
+            .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined, .jobSetAside,
+            .campaignStopped, .queuePausedForTokens,
             .dutyFailed, .clockInDoubt:
             .error
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
@@ -40,6 +41,8 @@ extension EngineEvent {
             )
         case .noQueueMatches(let pattern): ("no_queue_matches", [("queues", .string(pattern))])
         case .storeLost(let reason): ("store_lost", [("reason", .string(reason))])
+        // One event for readers: that it is tried in vain is nothing new.
+        case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
         case .sessionLacks(let lack):
@@ -57,6 +60,7 @@ extension EngineEvent {
         case .clockInDoubt(let keyID, let minutes):
             ("clock_in_doubt", [("key_id", .string(keyID)), ("minutes", .integer(minutes))])
         case .gatewayUnreachable(let queue, let reason): ("gateway_unreachable", on(queue, reason))
+        case .gatewayStillUnreachable(let queue, let reason): ("gateway_unreachable", on(queue, reason))
         case .gatewayReachable(let queue): ("gateway_reachable", on(queue))
         case .outageBegun(let queue, let reason): ("outage_begun", on(queue, reason))
         case .outageOver(let queue): ("outage_over", on(queue))
@@ -98,7 +102,9 @@ extension EngineEvent {
     /// What many queues, jobs or engines have in common that say it at once.
     private var cause: String? {
         switch self {
-        case .storeLost(let reason), .storeRefused(let reason), .queuePaused(_, let reason),
+        case .storeLost(let reason), .storeStillLost(let reason), .storeRefused(let reason),
+            .queuePaused(_, let reason),
+            .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
             .pushesUncertain(_, _, let reason), .jobQuarantined(_, _, let reason), .jobSetAside(_, _, let reason),
             .feedbackUnreachable(_, let reason):
@@ -116,9 +122,9 @@ extension EngineEvent {
 
     private var opposite: String? {
         switch self {
-        case .storeLost: "store_back"
+        case .storeLost, .storeStillLost: "store_back"
         case .storeBack: "store_lost"
-        case .gatewayUnreachable: "gateway_reachable"
+        case .gatewayUnreachable, .gatewayStillUnreachable: "gateway_reachable"
         case .gatewayReachable: "gateway_unreachable"
         case .outageBegun: "outage_over"
         case .outageOver: "outage_begun"

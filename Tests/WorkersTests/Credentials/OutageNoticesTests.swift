@@ -31,6 +31,21 @@ import Testing
         #expect(notices.note(.open, of: id, isOutage: false) == nil)
     }
 
+    @Test func `is said again each time that it was tried in vain, with the reason of that time`() {
+        let notices = Dialogue()
+        let begin = ContinuousClock.now
+        let failed = { (attempt: Int) in
+            GatewayState.unreachable(
+                Outage(since: begin, error: "error \(attempt)", nextAttempt: begin + .seconds(attempt)))
+        }
+        #expect(notices.note(failed(1), of: id, isOutage: false) == .lost(error: "error 1"))
+        #expect(notices.note(failed(1), of: id, isOutage: false) == nil)
+        #expect(notices.note(failed(2), of: id, isOutage: false) == .failedAgain(error: "error 2"))
+        #expect(notices.note(.connecting, of: id, isOutage: false) == nil)
+        #expect(notices.note(failed(3), of: id, isOutage: false) == .failedAgain(error: "error 3"))
+        #expect(notices.note(.open, of: id, isOutage: false) == .back)
+    }
+
     @Test func `is not said of an outage that its answers told of, nor that a gateway at rest is back`() {
         let notices = Dialogue()
         #expect(notices.note(unreachable, of: id, isOutage: true) == .stillLost)
