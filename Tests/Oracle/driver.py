@@ -10,6 +10,7 @@ import time
 
 import psycopg2
 
+from . import filters
 from . import scenario as s
 
 STUCK_SECONDS = 90  # what is due counts as stuck when nothing has come of it for so long
@@ -123,12 +124,29 @@ class Driver:
             event.error = errors.strip() or f"exit {code}"
 
     def register(self, operation, event):
+        if operation.profile is not None:
+            return self.register_with_profile(operation, event)
         # With a user of null the device would be nobody's from then on.
         user = () if operation.user is None else (operation.user,)
         self.sql(event, f"select pushq.register_device(%s, %s{', %s' * len(user)})", (operation.queue, operation.token, *user))
+        return None
+
+    def register_with_profile(self, operation, event):
+        """What the app does not know, it says to be empty."""
+        profile = operation.profile
+        statement = """
+            select pushq.register_device(%s, %s, %s, locale => %s, app_version => %s, tags => %s::text[],
+                                         attributes => %s::jsonb, keep_user => %s)"""
+        values = (profile.locale or "", profile.app_version or "", list(profile.tags), json.dumps(dict(profile.attributes)))
+        self.sql(event, statement, (operation.queue, operation.token, operation.user, *values, operation.user is None))
 
     def import_(self, operation, event):
-        rows = "token,user_key\n" + "".join(f"{token},{quoted(user)}\n" for token, user in operation.devices)
+        if operation.profiles:
+            profiles = dict(operation.profiles)
+            rows = "token,user_key,locale,app_version,tags,attributes\n"
+            rows += "".join(f"{t},{quoted(u)},{profile_fields(profiles.get(t))}\n" for t, u in operation.devices)
+        else:
+            rows = "token,user_key\n" + "".join(f"{token},{quoted(user)}\n" for token, user in operation.devices)
         flags = ["--reactivate"] if operation.reactivate else []
         self.admin(event, "device", "import", operation.queue, "-", *flags, stdin=rows)
 
@@ -243,6 +261,9 @@ class Driver:
         if operation.by_command:
             options = self.message_options(operation, event) + ["--key", operation.key]
             options += ["--urgent"] if operation.urgent else []
+            if operation.filter is not None:
+                where = filters.text(operation.filter)
+                return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--filter", where)
             if operation.tokens is None:
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--audience", "all")
             lines = "".join(token + "\n" for token in operation.tokens)
@@ -262,6 +283,8 @@ class Driver:
         }
         if operation.tokens is not None:
             values["tokens"] = list(operation.tokens)
+        if operation.filter is not None:
+            values["filter"] = filters.text(operation.filter)
         event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
         return None
 
@@ -438,6 +461,15 @@ setattr(Driver, "import", Driver.import_)
 
 def quoted(text):
     return '"' + text.replace('"', '""') + '"' if text else ""
+
+
+def profile_fields(profile):
+    """Of a line of a CSV file."""
+    if profile is None:
+        return ",,,"
+    tags = json.dumps(profile.tags, ensure_ascii=False) if profile.tags else ""
+    attributes = json.dumps(dict(profile.attributes), ensure_ascii=False) if profile.attributes else ""
+    return f"{profile.locale or ''},{profile.app_version or ''},{quoted(tags)},{quoted(attributes)}"
 
 
 def moment(time):

@@ -6,6 +6,7 @@ import json
 import random
 
 from .apns import Mood
+from .filters import random_filter, random_profile
 from .scenario import (
     Broadcast,
     Campaign,
@@ -81,6 +82,8 @@ class Generator:
     def __init__(self, seed, size):
         self.seed = seed
         self.dice = random.Random(f"episode {seed} {size}")
+        # Of their own, so that the same seed still makes the same of all else.
+        self.filter_dice = random.Random(f"filters {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -198,7 +201,8 @@ class Generator:
         tokens = list(dict.fromkeys(tokens))
         rows = tuple((token, self.user(queue.name) if dice.random() < 0.4 else None) for token in tokens)
         self.tokens[queue.name] = tokens
-        self.operations.append(Import(queue.name, rows))
+        profiles = tuple((token, self.profile()) for token in tokens if self.filter_dice.random() < 0.85)
+        self.operations.append(Import(queue.name, rows, profiles=profiles))
         gone = self.some(tokens, dice.choice([0.0, 0.1, 0.5]))
         if gone:
             self.operations.append(Deactivate(queue.name, gone))
@@ -387,7 +391,7 @@ class Generator:
             return earlier
         message = self.message(next(q for q in self.all if q.name == earlier.queue))
         if isinstance(earlier, Campaign):
-            return Campaign(earlier.queue, earlier.key, message, earlier.tokens)
+            return Campaign(earlier.queue, earlier.key, message, earlier.tokens, filter=earlier.filter)
         return Send(earlier.queue, message, earlier.tokens, key=earlier.key)
 
     def transaction(self, queue):
@@ -447,6 +451,13 @@ class Generator:
     def campaign_to_all(self, queue):
         return self.campaign(queue, None)
 
+    def filter(self, tokens):
+        """Of every second campaign that is not for a list."""
+        return random_filter(self.filter_dice) if tokens is None and self.filter_dice.random() < 0.5 else None
+
+    def profile(self):
+        return random_profile(self.filter_dice)
+
     def campaign(self, queue, tokens):
         dice = self.dice
         key = self.key()
@@ -462,6 +473,7 @@ class Generator:
             start_in=1.0 if times < 0.1 and not by_command else None,
             send_within=dice.choice([3.0, 600]) if times > 0.9 and not by_command else None,
             by_command=by_command,
+            filter=self.filter(tokens),
         )
         self.sent_keys.append(operation)
         return operation
@@ -522,9 +534,9 @@ class Generator:
             tokens = self.list_of_tokens(queue) if kind == "campaign" else None
             key = self.key()
             self.note_campaign(queue, key)
-            self.operations.append(Campaign(queue.name, key, self.message(queue), tokens, start_in=due))
+            self.operations.append(Campaign(queue.name, key, self.message(queue), tokens, start_in=due, filter=self.filter(tokens)))
         for _ in range(dice.randint(0, 3)):
-            self.operations.append(Register(queue.name, dice.choice(known), self.user(queue.name)))
+            self.operations.append(Register(queue.name, dice.choice(known), self.user(queue.name), self.said()))
         return self.deactivate(queue)
 
     def register(self, queue):
@@ -532,9 +544,13 @@ class Generator:
         known = self.tokens[queue.name]
         if dice.random() < 0.4:
             known.append(self.token())
-            return Register(queue.name, known[-1], self.user(queue.name))
+            return Register(queue.name, known[-1], self.user(queue.name), self.said())
         token = dice.choice(known)
-        return Register(queue.name, token, self.user(queue.name) if dice.random() < 0.5 else None)
+        return Register(queue.name, token, self.user(queue.name) if dice.random() < 0.5 else None, self.said())
+
+    def said(self):
+        """What an app says of itself when it registers: everything or, as older apps do, nothing."""
+        return self.profile() if self.filter_dice.random() < 0.5 else None
 
     def import_devices(self, queue):
         dice = self.dice

@@ -14,6 +14,7 @@ import dataclasses
 import math
 
 from . import scenario as s
+from .filters import Profile, holds
 
 SUFFIXES = {
     "voip": ".voip",
@@ -86,6 +87,7 @@ class Device:
         self.changes = []
         self.reports = []
         self.users = []  # (from, until, user): whose it is since a moment between the two
+        self.profiles = []  # (from, until, profile): what is known of it, in the same way
 
     def exists_at(self, time):
         return any(change.began <= time for change in self.changes)
@@ -133,34 +135,43 @@ class Device:
         points = {since, until}
         for change in self.changes:
             points |= {change.began, change.ended}
-        for began, ended, _ in self.users:
+        for began, ended, _ in self.users + self.profiles:
             points |= {began, ended}
         points |= {report.answered_at for report in self.reports}
         return sorted(point for point in points if since <= point <= until)
 
-    def fits(self, time, user, settled=()):
-        """Whether it may be one to send to, and one not to: active, and the user's if the message is for one."""
+    def fits(self, time, user, settled=(), filter=None):
+        """Whether it may be one to send to, and one not to: active, the user's if the message is for one, and as the
+        filter wants it."""
         states = {state is True for state in self.states(time, settled)}
+        if filter is not None:
+            answers = {holds(filter, profile) for profile in self.current(self.profiles, time, Profile())}
+            states = {state and answer for state in states for answer in answers}
         users = self.users_at(time) if user is not None else {user}
         if user not in users:
             return {False}
         return states if users == {user} else states | {False}
 
-    def may_fit(self, answer, since, until, user=None, settled=()):
-        return any(answer in self.fits(moment, user, settled) for moment in self.moments(since, until))
+    def may_fit(self, answer, since, until, user=None, settled=(), filter=None):
+        return any(answer in self.fits(moment, user, settled, filter) for moment in self.moments(since, until))
 
-    def must_fit(self, since, until, user=None, settled=()):
-        return all(self.fits(moment, user, settled) == {True} for moment in self.moments(since, until))
+    def must_fit(self, since, until, user=None, settled=(), filter=None):
+        return all(self.fits(moment, user, settled, filter) == {True} for moment in self.moments(since, until))
 
     def users_at(self, time):
         """Whose it may be: one user, or two while it changes hands."""
-        users = {None}
-        for began, ended, name in self.users:
+        return self.current(self.users, time, None)
+
+    @staticmethod
+    def current(changes, time, first):
+        """What may be so at a time: one thing, or several while it is being changed."""
+        values = {first}
+        for began, ended, value in changes:
             if ended <= time:
-                users = {name}
+                values = {value}
             elif began <= time:
-                users |= {name}
-        return users
+                values |= {value}
+        return values
 
 
 @dataclasses.dataclass
@@ -306,11 +317,14 @@ class Model:
         operation = event.operation
         match operation:
             case s.Register():
+                self.note_profile(event, operation)
                 self.change(event, operation.queue, operation.token, True, "yes", operation.user)
                 self.expect(event, None)
             case s.Import():
                 for token, user in operation.devices:
                     self.import_one(event, operation, token, user)
+                for token, profile in operation.profiles:
+                    self.devices[operation.queue, token].profiles.append((event.began, event.ended, profile))
                 self.expect(event, None)
             case s.Deactivate():
                 for token in operation.tokens:
@@ -337,6 +351,17 @@ class Model:
                     sending.retried += sending.root == event.root
                 for sending in self.campaign(operation) if operation.key is not None else ():
                     sending.retried += 1
+
+    def note_profile(self, event, operation):
+        """What is known of a device once its app has registered it. Tags and attributes are a user's, and go with
+        him."""
+        device = self.devices[operation.queue, operation.token]
+        had = device.users[-1][2] if device.users else None
+        said = operation.profile
+        if said is None and operation.user is not None and had not in (None, operation.user) and device.profiles:
+            said = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+        if said is not None:
+            device.profiles.append((event.began, event.ended, said))
 
     def import_one(self, event, operation, token, user):
         device = self.devices[operation.queue, token]
@@ -448,6 +473,7 @@ class Model:
         else:
             devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
             user = getattr(operation, "user", None)
+            filter = getattr(operation, "filter", None)
             if isinstance(operation, s.Send) and event.run_at is not None:
                 # The user's devices are looked up when a worker comes to it, after its time.
                 since, until = sending.begins - 0.1, self.first_ends.get(event.root, math.inf)
@@ -469,11 +495,11 @@ class Model:
             perhaps = sending.others | others | self.of_other_kinds(operation, self.were_of_other_kinds)
             sending.must = {
                 t for t, d in devices.items()
-                if t not in perhaps and d.must_fit(since, until, user, self.settled)
+                if t not in perhaps and d.must_fit(since, until, user, self.settled, filter)
             }
             sending.may = {
                 t for t, d in devices.items()
-                if t not in sending.others & others and d.may_fit(True, since, until, user, self.settled)
+                if t not in sending.others & others and d.may_fit(True, since, until, user, self.settled, filter)
             }
         if sending.cancelled and not sending.is_broadcast:
             sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got

@@ -65,6 +65,14 @@ MUTANTS = [
         "return rest.hasSuffix(parts[parts.count - 1])",
         "return true",
     ),
+    # Fan-out by filter.
+    Mutant("a filter without its not", "'not (' || s.condition || ')' into", "'(' || s.condition || ')' into"),
+    Mutant("or taken for and", "case when tree ? 'and' then ' and ' else ' or ' end", "' and '"),
+    Mutant(
+        "devices that nobody has said anything of are in no audience",
+        "condition := '(' || condition || ') is true';",
+        "condition := '(' || condition || ')';",
+    ),
     # Settling and retries.
     Mutant(
         "a retry without its last member",

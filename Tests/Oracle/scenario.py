@@ -4,6 +4,7 @@ a seed, carried out by the driver, and judged by what had to follow from it."""
 import dataclasses
 
 from .apns import Mood
+from .filters import Profile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Register:
     queue: str
     token: str
     user: str = None
+    profile: Profile = None  # all that the app says of it; None: it says nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Import:
     queue: str
     devices: tuple
     reactivate: bool = False
+    profiles: tuple = ()  # of the first devices: pairs of token and profile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +113,8 @@ class SendMany:
 
 @dataclasses.dataclass(frozen=True)
 class Campaign:
-    """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or, without one, to all."""
+    """`pushq.start_campaign` or `pushq campaign`, to a list of tokens or, without one, to all, or to those
+    that a filter holds for."""
 
     queue: str
     key: str
@@ -120,6 +124,7 @@ class Campaign:
     start_in: float = None
     send_within: float = None
     by_command: bool = False
+    filter: tuple = None
 
 
 @dataclasses.dataclass(frozen=True)

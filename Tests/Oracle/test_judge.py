@@ -15,6 +15,7 @@ from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
 from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
 from .driver import Driver, Event, History
+from .filters import Profile, holds, text
 from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
@@ -82,6 +83,13 @@ class Play:
             s.Campaign(TEST.name, "all", message(4, collapse_id="same", expires_in=3600)), expiration=int(START + 3600)
         )
         self.answer(self.all, A, 200)
+        # Two devices, of which a filter holds for one.
+        self.do(s.Register(TEST.name, B, profile=Profile("de-AT", "2.10", ("vip",))))
+        self.do(s.Register(TEST.name, C, profile=Profile("de", "2.9")))
+        self.now += 1
+        wanted = ("and", ("locale", "=", "de"), ("version", ">", "2.9"))
+        self.some = self.do(s.Campaign(TEST.name, "some", message(14), filter=wanted))
+        self.answer(self.some, B, 200)
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -192,7 +200,7 @@ class Play:
 
     def devices(self):
         rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in TOKENS[:7]}
-        rows[TEST.name, A] = DeviceRow(True, None, None)
+        rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C)})
         rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
         rows[SHOP.name, C] = DeviceRow(False, None, None)
         rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
@@ -208,7 +216,7 @@ class Play:
     def books(self):
         devices = self.devices()
         campaigns, stats = {}, {}
-        for event in (self.list, self.all, self.stopped):
+        for event in (self.list, self.all, self.some, self.stopped):
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
@@ -442,6 +450,11 @@ ALTERATIONS = {
     "a push at most once that arrived again without an answer": (duplicate("strict", E), "sent twice"),
     "a push that never arrived": (drop("alert", A), "outcome"),
     "a recipient who is nowhere": (lambda p, b: (drop("alert", A)(p, b), remove_entry("alert", A)(p, b)), "left out"),
+    "a push to a device that the filter does not hold for": (arrives("some", C), "stranger"),
+    "a device that a filter holds for, and that is nowhere": (
+        lambda p, b: (drop("some", B)(p, b), remove_entry("some", B)(p, b)),
+        "left out",
+    ),
     "a recipient who is not in the books": (remove_entry("alert", A), "outcome"),
     "an attempt that was never made": (drop("strict", D), "outcome"),
     "another environment": (copy_from_queue, "environment"),
@@ -632,6 +645,8 @@ class Episodes(unittest.TestCase):
         queues = [queue for episode in episodes for queue in episode.queues]
         self.assertEqual({queue.is_binary for queue in queues}, {True, False})
         self.assertEqual({queue.credential.kind for queue in queues}, {"token", "certificate"})
+        filtered = [o for e in episodes for o in e.messages if getattr(o, "filter", None)]
+        self.assertGreater(len(filtered), 1)
         for share in ("dead", "bad", "busy", "stubborn", "reset", "go_away", "channel_gone"):
             self.assertTrue(any(getattr(episode.mood, share) for episode in episodes), share)
 
@@ -639,6 +654,23 @@ class Episodes(unittest.TestCase):
         for seed in range(20):
             messages = {operation.message for operation in generate(seed).messages}
             self.assertEqual(len({message.payload.strip() for message in messages}), len(messages))
+
+    def test_have_filters_that_mean_what_they_say(self):
+        device = Profile("de-AT", "2.10", ("vip",), (("plan", "pro"), ("visits", 7)))
+        for tree, written, answer, of_nobody in [
+            (("locale", "=", "de"), "locale = 'de'", True, False),
+            (("locale", "!=", "de-AT"), "locale != 'de-AT'", False, True),
+            (("version", ">", "2.9"), "app_version > 2.9", True, False),
+            (("version", "!=", "2.10"), "app_version != 2.10", False, True),
+            (("not", ("version", "<", "2.10")), "not app_version < 2.10", True, True),
+            (("plan in", ("pro", "Team")), "attribute plan in ('pro', 'Team')", True, False),
+            (("visits", ">=", 7), "attribute visits >= 7", True, False),
+            (("visits", "=", "7"), "attribute visits = '7'", False, False),
+            (("or", ("tag", "o'neil; --"), ("missing", "tag")), "(tag 'o''neil; --' or tag is missing)", False, True),
+        ]:
+            with self.subTest(written):
+                self.assertEqual(text(tree), written)
+                self.assertEqual((holds(tree, device), holds(tree, Profile())), (answer, of_nobody))
 
     def test_are_answered_alike_whatever_the_time(self):
         mood = Mood(dead=0.3, busy=0.3, reset=0.3)
