@@ -108,7 +108,8 @@ let package = Package(
             of: ["APNs", "APNsSimulator", "TestSupport", "Transport", "Cryptography", "QueueCore", "HTTP2"],
             as: "APNsTests"),
         tests(
-            of: ["PostgresStore", "TestSupport", "Transport", "QueueCore", "Cryptography"], as: "PostgresStoreTests"),
+            of: ["PostgresStore", "TestSupport", "LocalStack", "Transport", "QueueCore", "Cryptography"],
+            as: "PostgresStoreTests"),
         tests(
             of: ["APNsSimulator", "TestSupport", "Transport", "Cryptography", "HTTP2", "QueueCore"],
             as: "APNsSimulatorTests"),

@@ -7,6 +7,11 @@
 -- log. apns-id has 60 bits for it.
 create sequence pushq.id maxvalue 1152921504606846975;
 
+-- The timeline for which `pushq.id` counts (functions/timeline.sql). A sequence and not a row: what it says holds for
+-- everybody at once, whatever becomes of the transaction that has set it.
+create sequence pushq.timeline as int;
+select setval('pushq.timeline', ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int);
+
 -- The day by which history is partitioned: the same for every session, whatever its time zone. Not in `functions/`,
 -- because columns have it as their default.
 create function pushq.today() returns date

@@ -14,7 +14,8 @@ declare
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
     'job_size', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work', 'supersede',
     'take_permits', 'tell', 'today', 'version_bounds', 'version_sql', 'wake', 'why_nobody',
-    -- With the owner's: upkeep.
+    -- With the owner's: for each session, and upkeep.
+    'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'tenants_to_count'];

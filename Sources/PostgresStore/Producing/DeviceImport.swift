@@ -284,6 +284,7 @@ extension PostgresConnection {
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
     ) async throws -> Bool {
+        try await followTimeline()
         try await runScript(Statement.makeDeviceStage, within: Self.fileLimit)
         let start = reader.deviceCount
         var isAtEnd = false

@@ -9,6 +9,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case storeStillLost(String)
     case storeBack
     case storeRefused(String)
+    case oldPrimary(timeline: Int, newest: Int)
     case sessionLacks(SessionLack)
     case queuePaused(queue: String, reason: String)
     /// Somebody else paused it.
@@ -55,6 +56,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"
         case .storeRefused(let reason): "PostgreSQL refused: \(reason)"
+        case .oldPrimary(let timeline, let newest):
+            "a server that takes writes has timeline \(timeline), and another one had \(newest) already: it is an old "
+                + "primary, and is not used; stop it. If it is meant to be the primary, start the workers again"
         case .sessionLacks(let lack):
             "the pooler before PostgreSQL does not let a worker set what its sessions need, and role \(lack.role) lacks "
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set it for the role with: "

@@ -32,7 +32,7 @@ final class EngineStores {
     /// Stores that connect when they are first asked.
     init(to database: DatabaseAddress, on loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
         self.report = report
-        let session = WorkerSession(report: report)
+        let session = WorkerSession(at: database.description, report: report)
         connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
             StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
         }

@@ -4,15 +4,34 @@ import PostgresStore
 ///
 /// Belongs to the engine's event loop.
 final class WorkerSession {
+    private let address: String
     private let report: (EngineEvent) -> Void
     private var hasSaid = false
+    /// The newest timeline of a server that sessions were opened at.
+    private var timeline: Int32 = 0
+    /// The older one of which was said that it is refused.
+    private var refusedTimeline: Int32?
 
-    init(report: @escaping (EngineEvent) -> Void) {
+    /// - Parameter address: where the database is, for errors.
+    init(at address: String, report: @escaping (EngineEvent) -> Void) {
+        self.address = address
         self.report = report
     }
 
     /// Called with each connection before the engine uses it.
+    /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` at a server whose place another one has taken: it
+    ///   does not know what was sent since, and would have it sent again.
     func prepare(_ connection: PostgresConnection) async throws(PostgresError) {
+        if let found = try await connection.followTimeline() {
+            guard found >= timeline else {
+                if refusedTimeline != found { report(.oldPrimary(timeline: Int(found), newest: Int(timeline))) }
+                refusedTimeline = found
+                throw .cannotConnect(
+                    address: address,
+                    reason: "its timeline \(found) is older than \(timeline), which this worker has seen")
+            }
+            (timeline, refusedTimeline) = (found, nil)
+        }
         guard let lack = try await connection.prepareWorkerSession(), !hasSaid else { return }
         hasSaid = true
         report(.sessionLacks(lack))

@@ -7,8 +7,9 @@ extension EngineEvent {
     /// How much it matters.
     var level: LogLevel {
         switch self {
-        case .storeLost, .storeStillLost, .storeRefused, .queuePaused, .queueWithoutCredential, .credentialUnreadable,
-            .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined, .jobSetAside,
+        case .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .queuePaused, .queueWithoutCredential,
+            .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
+            .jobSetAside,
             .campaignStopped, .queuePausedForTokens,
             .dutyFailed, .clockInDoubt:
             .error
@@ -45,6 +46,8 @@ extension EngineEvent {
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
         case .storeBack: ("store_back", [])
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
+        case .oldPrimary(let timeline, let newest):
+            ("old_primary", [("timeline", .integer(timeline)), ("newest", .integer(newest))])
         case .sessionLacks(let lack):
             ("session_lacks", [("role", .string(lack.role)), ("settings", .array(lack.settings.map(JSON.string)))])
         case .queuePaused(let queue, let reason): ("queue_paused", on(queue, reason))
@@ -111,7 +114,7 @@ extension EngineEvent {
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
-            .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead:
+            .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
         case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,

@@ -72,7 +72,7 @@ import Transport
         "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
         "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
-        "forget_audit", "forget_list", "forget_old", "has_old_days",
+        "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede",
         "take_permits", "tell",

@@ -36,3 +36,42 @@ struct `The sessions of an engine` {
         }
     }
 }
+
+@Suite(.timeLimit(.minutes(5))) struct `A server whose place another one has taken` {
+    /// What a server says of its timeline is set by hand here; that it is true, `TimelineTests` see.
+    private func claim(_ timeline: Int, at connection: PostgresConnection) async throws {
+        try await connection.runScript(
+            """
+            create or replace function pushq.current_timeline() returns int
+            language plpgsql stable as 'begin return \(timeline); end'
+            """)
+    }
+
+    @Test func `is not used by a worker that has seen the newer one, and this is said once`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            var events: [String] = []
+            let session = WorkerSession(at: "db1,db2") { events.append("\($0)") }
+            try await claim(2, at: connection)
+            try await session.prepare(connection)
+            try await claim(3, at: connection)
+            try await session.prepare(connection)
+            #expect(events == [])
+
+            try await claim(2, at: connection)
+            for _ in 0..<3 {
+                let error = await #expect(throws: PostgresError.self) { try await session.prepare(connection) }
+                #expect(error?.isPassing == true, "it is tried again, at the next host")
+                #expect(
+                    error?.description
+                        == "cannot connect to db1,db2: its timeline 2 is older than 3, which this worker has seen")
+            }
+            #expect(events.count == 1)
+            #expect(events[0].contains("timeline 2, and another one had 3 already"))
+
+            try await claim(3, at: connection)
+            try await session.prepare(connection)
+            try await WorkerSession(at: "db1,db2") { _ in }.prepare(connection)
+        }
+    }
+}
