@@ -11,6 +11,8 @@ struct CommandParameter {
     let name: String
     /// What stands after an option in help; empty for flags and positionals.
     let placeholder: String
+    /// What a shell offers for its value.
+    let completion: ValueCompletion
     let help: String
     /// The default as help shows it, nil without one.
     let defaultText: String?
@@ -19,6 +21,16 @@ struct CommandParameter {
     let isConfidential: Bool
     /// Reads one word into the command.
     let read: (String) throws(InvalidValue) -> Void
+
+    /// Its help, with what else is to know of it.
+    var explanation: String {
+        let notes = [
+            isRequired ? "required" : nil,
+            isRepeated ? "may be repeated" : nil,
+            defaultText.map { "default: \($0)" },
+        ].compactMap(\.self)
+        return notes.isEmpty ? help : "\(help) (\(notes.joined(separator: "; ")))"
+    }
 
     /// How the parameter is written in a usage line: `--token HEX`.
     var usage: String {
@@ -55,7 +67,8 @@ final class ParameterBox<Value: ArgumentValue>: Sendable {
     func describe(_ kind: CommandParameter.Kind, name: String, placeholder: String, help: String) -> CommandParameter {
         let shown = fallback?.shown ?? ""
         return CommandParameter(
-            kind: kind, name: name, placeholder: placeholder, help: help,
+            kind: kind, name: name, placeholder: placeholder,
+            completion: ValueCompletion(placeholder: placeholder.isEmpty ? Value.placeholder : placeholder), help: help,
             defaultText: shown.isEmpty ? nil : shown, isRequired: fallback == nil,
             isRepeated: Value.isRepeated, isConfidential: Value.isConfidential,
             read: { (text) throws(InvalidValue) in try self.read(text) })

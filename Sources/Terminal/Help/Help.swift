@@ -36,7 +36,7 @@ struct Help {
             TextLayout.wrap(type.discussion),
             TextLayout.wrap(type.users.help),
             section(Messages.argumentsTitle, fields.positionals.map { ($0.name, $0.help) }),
-            section(Messages.optionsTitle, fields.options.map { ($0.usage, explanation(of: $0)) }),
+            section(Messages.optionsTitle, fields.options.map { ($0.usage, $0.explanation) }),
             section(Messages.everywhereTitle, Messages.everywhere),
             examples(type.examples.map { "\(program) \($0)" }),
         ].filter { !$0.isEmpty }
@@ -49,15 +49,6 @@ struct Help {
         let optional = fields.options.contains { !$0.isRequired } ? ["[OPTIONS]"] : []
         let words = path + positionals + required + optional
         return "\(Messages.usageTitle) \(words.joined(separator: " "))"
-    }
-
-    private func explanation(of option: CommandParameter) -> String {
-        let notes = [
-            option.isRequired ? "required" : nil,
-            option.isRepeated ? "may be repeated" : nil,
-            option.defaultText.map { "default: \($0)" },
-        ].compactMap(\.self)
-        return notes.isEmpty ? option.help : "\(option.help) (\(notes.joined(separator: "; ")))"
     }
 
     private func section(_ title: String, _ entries: [(String, String)]) -> String {

@@ -13,7 +13,9 @@ package struct Program: Sendable {
         self.name = name
         self.version = version
         self.summary = summary
-        root = .group(name: name, summary: summary, commands)
+        root = .group(
+            name: name, summary: summary,
+            commands + [.command(CompletionCommand.self), .command(ManCommand.self)])
     }
 
     /// Carries out this process's command line and ends the process.
@@ -70,7 +72,8 @@ package struct Program: Sendable {
 
     private func run(_ command: any Command, path: String, console: Console) async -> ExitCode {
         do {
-            try await command.run(console)
+            let own = ProgramDescription(name: name, version: version, summary: summary, root: root)
+            try await ProgramDescription.$current.withValue(own) { try await command.run(console) }
             return check(console, path: path)
         } catch let error as UsageError {
             let error = error.suggesting("\(path) --help")

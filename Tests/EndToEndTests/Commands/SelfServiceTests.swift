@@ -20,6 +20,9 @@ import Testing
         "pushq campaign": (.tenants, "QUEUE --key spring --payload FILE --audience all --wait --timeout 100ms"),
         "pushq broadcast": (.tenants, "QUEUE --channel dGhlaXJz --payload ACTIVITY --expiration 0s"),
 
+        "pushq completion": (.anybody, "bash"), "pushq-admin completion": (.anybody, "bash"),
+        "pushq man": (.anybody, ""), "pushq-admin man": (.anybody, ""),
+
         "pushq-admin migrate": (.operators, ""), "pushq-admin stats": (.readers, ""),
         "pushq-admin audit": (.operators, ""), "pushq-admin doctor": (.operators, ""),
         "pushq-admin tenant create": (.operators, "other"), "pushq-admin tenant list": (.operators, ""),

@@ -20,6 +20,9 @@ import Testing
               bake                    Bakes loaves, one after the other or all at once, as
                                       many as there is flour for.
               shop                    What is sold.
+              completion              Prints a script with which a shell completes commands
+                                      and options.
+              man                     Prints the manual page, as man(1) reads it.
 
             Everywhere:
               --json                  Print JSON instead of text.
@@ -88,6 +91,7 @@ import Testing
         #expect(
             headings == [
                 "## bakery", "### bakery bake", "### bakery shop", "#### bakery shop list", "#### bakery shop close",
+                "### bakery completion", "### bakery man",
             ])
     }
 
