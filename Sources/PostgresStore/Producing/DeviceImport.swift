@@ -284,7 +284,8 @@ extension PostgresConnection {
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
     ) async throws -> Bool {
-        try await followTimeline()
+        // Within a transaction, which a refusal ends: the caller has to hear of it.
+        _ = try await execute(.followTimeline)
         try await runScript(Statement.makeDeviceStage, within: Self.fileLimit)
         let start = reader.deviceCount
         var isAtEnd = false
