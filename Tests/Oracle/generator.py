@@ -419,7 +419,8 @@ class Generator:
         if is_for_users:
             recipients = [dice.choice(users) for _ in range(dice.randint(1, 8))]
         else:
-            recipients = self.list_of_tokens(queue)[:60]
+            # Those beyond are not sent to, so that the new ones among them are not there later.
+            recipients = self.list_of_tokens(queue, keeps_new=False)[:60]
         sends = []
         for recipient in recipients:
             self.messages += 1
