@@ -88,6 +88,16 @@ create table pushq.list_member (
   constraint list_member_pkey primary key (queue_id, list_id, device_id)
 );
 
+-- Filters that were saved under a name, for campaigns to come. A campaign has what it was when the campaign started.
+create table pushq.audience (
+  queue_id   int         not null,
+  name       text        not null,
+  filter     text        not null,
+  created_at timestamptz not null default now(),
+  constraint audience_pkey primary key (queue_id, name),
+  constraint audience_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$')
+);
+
 -- Counts of a campaign: the sum of its rows. A worker that counts takes a row that nobody has locked, or makes a new
 -- one. So there are a few of them, and no worker waits for another one, nor for a producer who retries failed
 -- recipients and is slow to commit.

@@ -26,6 +26,7 @@ enum Main {
                     CredentialCommands.all),
                 .group(name: "device", summary: "Device tokens of a queue.", DeviceCommands.all),
                 .group(name: "channel", summary: "Broadcast channels of an app.", ChannelCommands.all),
+                .group(name: "audience", summary: "Saved filters: whom campaigns go to.", AudienceCommands.all),
                 .group(
                     name: "campaign", summary: "Messages to many devices, and their progress.", CampaignCommands.all),
                 .group(

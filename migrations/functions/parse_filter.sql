@@ -5,6 +5,7 @@
 --   {"field": "attribute", "name": "visits", "is": "<", "value": 7}
 --   {"field": "seen", "is": "within", "seconds": 2592000}
 --   {"field": "user", "is": "missing"}
+--   {"field": "audience", "name": "vips"}                         a saved one (`pushq.with_audiences`)
 
 -- Parses a filter; null for null. What is wrong is said with its position (`PQ400`).
 --
@@ -100,7 +101,7 @@ create or replace function pushq.filter_condition(
 language plpgsql stable as $$
 declare
   fields constant text[] := array['locale', 'time_zone', 'app_version', 'kind', 'user', 'tag', 'attribute',
-                                  'registered', 'seen'];
+                                  'registered', 'seen', 'audience'];
   field  text := lower(words[i]);
   shown  text := pushq.shown_word(words[i]);
   name   text;
@@ -124,11 +125,15 @@ begin
            else format('there is no field %s; if it is an attribute, write: attribute %s', shown, words[i]) end);
   end if;
   next := i + 1;
-  if field = 'attribute' then
-    name := pushq.filter_name(words, positions, next);
+  if field in ('attribute', 'audience') then
+    name := pushq.filter_name(words, positions, next, field);
     next := next + 1;
   end if;
   condition := jsonb_strip_nulls(jsonb_build_object('field', field, 'name', name));
+
+  if field = 'audience' then
+    return;
+  end if;
 
   -- tag 'vip'
   if field = 'tag' and words[next] ~ '^[''"].' then
@@ -211,8 +216,8 @@ begin
   end if;
 end $$;
 
--- The name of an attribute: a word, or a text in quotes.
-create or replace function pushq.filter_name(words text[], positions int[], i int) returns text
+-- The name of an attribute or an audience: a word, or a text in quotes.
+create or replace function pushq.filter_name(words text[], positions int[], i int, field text) returns text
 language plpgsql stable as $$
 begin
   if words[i] ~ '^[A-Za-z_]' then
@@ -221,7 +226,7 @@ begin
     return pushq.unquoted(words[i]);
   end if;
   perform pushq.refuse_filter(
-    positions[i], format('expected the name of an attribute, not %s', pushq.shown_word(words[i])));
+    positions[i], format('expected the name of an %s, not %s', field, pushq.shown_word(words[i])));
 end $$;
 
 -- A text without its quotes, of which those within are written twice.

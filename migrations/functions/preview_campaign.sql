@@ -32,7 +32,7 @@ begin
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   elsif filter is not null then
     select n.recipients, n.inactive, 0 into recipients, inactive, unknown
-    from pushq.count_filtered(q.id, aim, pushq.parse_filter(filter), now()) n;
+    from pushq.count_filtered(q.id, aim, pushq.with_audiences(pushq.parse_filter(filter), q.id), now()) n;
   elsif tokens is null then
     select count(*) filter (where d.active), count(*) filter (where not d.active), 0
     into recipients, inactive, unknown

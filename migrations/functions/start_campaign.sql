@@ -51,7 +51,7 @@ begin
   message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
-          new_campaign.filter_tree)
+          pushq.with_audiences(new_campaign.filter_tree, q))
   on conflict on constraint campaign_key_once do nothing;
   if not found then
     -- Another transaction started it at the same moment.

@@ -20,8 +20,8 @@ declare
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'tenants_to_count'];
   for_readers text[] := array[
-    'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end', 'show_queues', 'show_refusals',
-    'show_send', 'show_standstill', 'show_statistics', 'show_stuck_jobs'];
+    'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
+    'show_queues', 'show_refusals', 'show_send', 'show_standstill', 'show_statistics', 'show_stuck_jobs'];
   thing record;
 begin
   for thing in

@@ -33,18 +33,13 @@ struct CampaignCommand: Command {
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --filter \"tag 'vip'\" --dry-run",
     ]
 
-    /// Whom a campaign is for, apart from a filter or a list.
-    enum Audience: String, ArgumentChoice {
-        /// All active devices.
-        case all
-    }
-
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Option("The unique name of the campaign.", "KEY") var key: String
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
         InputFile?
-    @Option("All active devices of the queue.") var audience: Audience?
+    @Option("All active devices of the queue, or those of an audience: pushq-admin audience add.", "all|NAME")
+    var audience: String?
     @Option("The active devices that fit, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
@@ -64,12 +59,12 @@ struct CampaignCommand: Command {
         let file = try tokens?.devices()
         if dryRun {
             return try await DryRun(
-                queue: queue, key: key, message: message, limits: limits, filter: filter, database: database
+                queue: queue, key: key, message: message, limits: limits, filter: condition, database: database
             )
             .run(file, console)
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
-        let (limits, filter) = (limits, filter)
+        let (limits, filter) = (limits, condition)
         try await database.session { store in
             let id = try await Self.start(message, file, filter, limits, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
@@ -99,9 +94,15 @@ struct CampaignCommand: Command {
         let given = [("--tokens", tokens != nil), ("--audience", audience != nil), ("--filter", filter != nil)]
             .filter(\.1).map(\.0)
         guard let first = given.first else {
-            throw UsageError("--audience all, --filter FILTER or --tokens FILE is missing")
+            throw UsageError("--audience all, --audience NAME, --filter FILTER or --tokens FILE is missing")
         }
         guard given.count == 1 else { throw UsageError("\(first) and \(given[1]) cannot be used together") }
+    }
+
+    /// The filter that the campaign has; nil for all devices, and for a list.
+    private var condition: String? {
+        guard let audience, audience != "all" else { return filter }
+        return "audience '" + audience.replacing("'", with: "''") + "'"
     }
 
     private var limits: CampaignLimits {

@@ -60,6 +60,9 @@ import Testing
         "pushq-admin campaign set": (.tenants, "QUEUE sale --max-rate 5"),
         "pushq-admin campaign cancel": (.tenants, "QUEUE sale"),
         "pushq-admin campaign retry-failed": (.tenants, "QUEUE sale"),
+        "pushq-admin audience add": (.tenants, "QUEUE vips --filter locale='de'"),
+        "pushq-admin audience list": (.readers, "QUEUE"), "pushq-admin audience show": (.readers, "QUEUE all-tags"),
+        "pushq-admin audience remove": (.tenants, "QUEUE vips"),
         "pushq-admin send show": (.readers, "QUEUE SEND"), "pushq-admin send cancel": (.tenants, "QUEUE SEND"),
         "pushq-admin job list": (.readers, "QUEUE"), "pushq-admin job show": (.readers, "QUEUE JOB"),
         "pushq-admin job retry": (.tenants, "QUEUE JOB"), "pushq-admin job resume": (.operators, "QUEUE"),
@@ -125,6 +128,7 @@ import Testing
                     select pushq.register_device('\(queue)', '\(Self.token)', '4711');
                     select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
                     select pushq.send('\(queue)', \(payload), tokens => array['bb']);
+                    select pushq.save_audience('\(queue)', 'all-tags', 'tag is not missing');
                     select pushq.start_campaign('\(queue)', 'sale', \(payload))
                     """)
             }

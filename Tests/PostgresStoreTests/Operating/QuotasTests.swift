@@ -302,7 +302,9 @@ import Transport
         "pushq.show_jobs(QUEUE, 1)", "pushq.show_job(QUEUE, 1)", "pushq.show_failed_jobs(QUEUE, 1, 128, 191)",
         "pushq.show_stuck_jobs(QUEUE, 1)", "pushq.show_devices(QUEUE, 0, null, true, 1)",
         "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null)",
-        "pushq.show_statistics(null, 1)",
+        "pushq.show_statistics(null, 1)", "pushq.save_audience(QUEUE, 'vips', 'tag ''vip''')",
+        "pushq.show_audiences(QUEUE)", "pushq.show_audience(QUEUE, 'vips', 'alert')",
+        "pushq.remove_audience(QUEUE, 'vips')",
     ]
 
     @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()

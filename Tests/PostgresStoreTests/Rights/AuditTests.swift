@@ -34,6 +34,7 @@ import Transport
         select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', 'topsecret', 'print' from pushq.tenant;
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
         insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
+        insert into pushq.audience (queue_id, name, filter) select id, 'vips', 'tag ''vip''' from pushq.queue;
         """
 
     private static let entries = Statement(
@@ -148,6 +149,7 @@ import Transport
                     + "name:→main sealed:→(not shown) team_id:→TEAM123456 topics:→[] version:→1",
                 "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
                 "acme rate_limit acme created burst:→20 rate:→200",
+                "acme audience acme/com.acme/sandbox vips created filter:→tag 'vip' name:→vips",
                 "acme credential main changed sealed:(not shown)→(not shown)",
                 "acme queue acme/com.acme/sandbox changed credential:→main weight:1→2",
             ]
@@ -163,6 +165,7 @@ import Transport
                     "acme rate_limit acme/com.acme/sandbox removed burst",
                     "acme queue acme/com.acme/sandbox changed credential",
                     "acme credential main removed environments",
+                    "acme audience acme/com.acme/sandbox vips removed filter",
                     "acme queue acme/com.acme/sandbox removed connections",
                     "acme app com.acme removed bundle_id",
                 ])

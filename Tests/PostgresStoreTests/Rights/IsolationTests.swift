@@ -55,7 +55,8 @@ struct `A login of one tenant` {
                 """
                 select pushq.start_campaign(\(queue), 'sale', \(Self.payload));
                 select pushq.register_device(\(queue), '\(Self.token)', 'anna');
-                select pushq.register_channel(\(queue), 'dGhlaXJz', 0)
+                select pushq.register_channel(\(queue), 'dGhlaXJz', 0);
+                select pushq.save_audience(\(queue), 'vips', 'tag ''vip''')
                 """)
             let job = try #require(try await text(admin, "min(id) from pushq.job"))
             let campaign = try #require(try await text(admin, "id from pushq.campaign"))
@@ -167,7 +168,7 @@ struct `A login of one tenant` {
     /// A call of each function with what exists at the neighbour's, or with other ids.
     static func probes(
         _ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64, key: String = "sale",
-        channel: String = "dGhlaXJz"
+        channel: String = "dGhlaXJz", audience: String = "vips"
     ) -> [Probe] {
         [
             Probe(
@@ -184,7 +185,7 @@ struct `A login of one tenant` {
             Probe(function: "start_campaign", query: "pushq.start_campaign('QUEUE', '\(key)', \(payload))"),
             Probe(
                 function: "start_campaign",
-                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), filter => 'user = ''anna''')"),
+                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), filter => 'user is not missing')"),
             Probe(
                 function: "start_campaign",
                 query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), tokens => array['\(token)'])"),
@@ -205,7 +206,13 @@ struct `A login of one tenant` {
             Probe(function: "preview_campaign", query: "(pushq.preview_campaign('QUEUE', '\(key)')).recipients"),
             Probe(
                 function: "preview_campaign",
-                query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'user = ''anna''')).recipients"),
+                query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'user is not missing')).recipients"),
+            Probe(function: "save_audience", query: "pushq.save_audience('QUEUE', '\(audience)', 'tag ''vip''')"),
+            Probe(function: "remove_audience", query: "pushq.remove_audience('QUEUE', '\(audience)')"),
+            shown("show_audiences", "'QUEUE'"), shown("show_audience", "'QUEUE', '\(audience)', 'alert'"),
+            Probe(
+                function: "preview_campaign",
+                query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'audience ''\(audience)''')).recipients"),
             Probe(function: "cancel_campaign", query: "pushq.cancel_campaign('QUEUE', '\(key)')"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(send))"),
             Probe(function: "cancel", query: "pushq.cancel('QUEUE', \(campaign))"),
@@ -333,7 +340,8 @@ struct `A login of one tenant` {
         try await withNeighbours { _, _, neighbours in
             let none: Int64 = 987_654_321
             let theirs = Self.probes(neighbours.send, neighbours.list, neighbours.job, neighbours.campaign)
-            let nobodys = Self.probes(none, none, none, none, key: "nobodys", channel: "bm9ib2R5cw")
+            let nobodys = Self.probes(
+                none, none, none, none, key: "nobodys", channel: "bm9ib2R5cw", audience: "nobodies")
             for (probe, other) in zip(theirs, nobodys) {
                 // Each in a transaction that is rolled back, so that the first does not make what the second names.
                 func tried(_ probe: Probe) async throws -> String {
@@ -341,7 +349,7 @@ struct `A login of one tenant` {
                     let result = await answer(
                         neighbours.producer, probe.query.replacing("QUEUE", with: "acme/com.acme/production"))
                     try await neighbours.producer.runScript("rollback")
-                    return result.replacing(/\b(?:\d+|sale|nobodys|dGhlaXJz|bm9ib2R5cw)\b/, with: "…")
+                    return result.replacing(/\b(?:\d+|sale|nobodys|dGhlaXJz|bm9ib2R5cw|vips|nobodies)\b/, with: "…")
                 }
                 let answers = (try await tried(probe), try await tried(other))
                 #expect(answers.0 == answers.1, "\(probe.function)")

@@ -46,6 +46,7 @@ import Transport
     /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.
     private static let unreadable = """
         app: bundle_id created_at id tenant_id
+        audience: created_at filter name queue_id
         audit: acting_as action address application changed_at changes id login name object tenant
         call: called_at tenant_id
         campaign: created_at digest filter forgiven forgiven_at forgiven_bad key message_id paused_reason

@@ -1,0 +1,112 @@
+-- Saved audiences: filters under a name, which other filters ask for with `audience NAME`.
+
+-- Saves a filter under a name. One that is there is changed only if `replaces`, which the campaigns that have been
+-- started with it do not notice. Returns whether this has changed anything.
+create or replace function pushq.save_audience(queue text, name text, filter text, replaces boolean default false)
+returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q    int   := (pushq.enter(queue, sends => false)).q;
+  tree jsonb := pushq.parse_filter(filter);
+  known text;
+begin
+  if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' or name = 'all' then
+    raise exception using errcode = 'PQ400',
+      message = format('“%s” cannot be the name of an audience', left(name, 70)),
+      hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens; all is taken';
+  elsif tree is null then
+    raise exception using errcode = 'PQ400', message = 'an audience needs a filter';
+  elsif jsonb_path_exists(tree, '$.** ? (@.field == "audience")') then
+    raise exception using errcode = 'PQ400', message = 'a saved audience cannot ask for another one',
+      hint = 'write out what it asks for';
+  end if;
+  insert into pushq.audience (queue_id, name, filter)
+  values (q, save_audience.name, save_audience.filter)
+  on conflict on constraint audience_pkey do nothing;
+  if found then
+    return true;
+  end if;
+  select a.filter into known
+  from pushq.audience a
+  where a.queue_id = q and a.name = save_audience.name
+  for no key update;
+  if known = filter then
+    return false;
+  elsif not replaces then
+    raise exception using errcode = 'PQ409', message = format('audience “%s” has another filter: %s', name, known),
+      hint = 'replace it (replaces => true, --replace), or use another name';
+  end if;
+  update pushq.audience a set filter = save_audience.filter where a.queue_id = q and a.name = save_audience.name;
+  return true;
+end $$;
+
+-- Removes a saved audience. Campaigns that were started with it go on. True if it was there.
+create or replace function pushq.remove_audience(queue text, name text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => false)).q;
+begin
+  delete from pushq.audience a where a.queue_id = q and a.name = remove_audience.name;
+  return found;
+end $$;
+
+-- The saved audiences of a queue, by name.
+create or replace function pushq.show_audiences(queue text)
+returns table (audience text, filter text, created_at timestamptz)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(coalesce(queue, ''));
+begin
+  return query
+  select a.name, a.filter, a.created_at from pushq.audience a where a.queue_id = any (ids) order by a.name;
+end $$;
+
+-- One of them, with how many devices it would reach now with a message of this push type, and how many inactive ones
+-- it would leave out. No row if there is none of that name.
+create or replace function pushq.show_audience(queue text, name text, push_type text)
+returns table (filter text, created_at timestamptz, recipients bigint, inactive bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  q   int  := (pushq.readable_queues(coalesce(queue, '')))[1];
+  aim text := case when push_type = 'liveactivity-start' then push_type
+                   else pushq.message_kind(push_type, null) end;
+begin
+  return query
+  select a.filter, a.created_at, n.recipients, n.inactive
+  from pushq.audience a
+  cross join lateral pushq.count_filtered(q, aim, pushq.parse_filter(a.filter), now()) n
+  where a.queue_id = q and a.name = show_audience.name;
+end $$;
+
+-- A tree in which saved audiences stand as what they are now; null for null.
+create or replace function pushq.with_audiences(tree jsonb, q int) returns jsonb
+language plpgsql as $$
+declare
+  saved text;
+begin
+  if tree is null then
+    return null;
+  elsif tree ? 'not' then
+    return jsonb_build_object('not', pushq.with_audiences(tree -> 'not', q));
+  elsif tree ? 'and' then
+    return (select jsonb_build_object('and', jsonb_agg(pushq.with_audiences(value, q) order by n))
+            from jsonb_array_elements(tree -> 'and') with ordinality p(value, n));
+  elsif tree ? 'or' then
+    return (select jsonb_build_object('or', jsonb_agg(pushq.with_audiences(value, q) order by n))
+            from jsonb_array_elements(tree -> 'or') with ordinality p(value, n));
+  elsif tree ->> 'field' <> 'audience' then
+    return tree;
+  end if;
+  select a.filter into saved from pushq.audience a where a.queue_id = q and a.name = tree ->> 'name';
+  if not found then
+    raise exception using errcode = 'PQ404',
+      message = format(
+        'there is no audience “%s”%s', left(tree ->> 'name', 70),
+        pushq.suggestion(
+          tree ->> 'name', array(select a.name from pushq.audience a where a.queue_id = q order by a.name limit 100))),
+      hint = 'list them with: pushq-admin audience list QUEUE';
+  end if;
+  return pushq.parse_filter(saved);
+end $$;
