@@ -138,6 +138,7 @@ create table pushq.result (                               -- the end of a job
   retried     smallint    not null,
   notes       jsonb,                                      -- ordinal -> text of a reason that pushq does not know
   retried_at  timestamptz,                                -- set once: its failed recipients were sent to again by hand
+  worker_id   bigint,                                     -- who ended it
   constraint result_pkey primary key (day, queue_id, job_id)
 ) partition by range (day);
 

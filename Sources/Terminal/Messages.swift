@@ -66,6 +66,7 @@ enum Messages {
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
     static let empty = "is empty"
+    static let notAnAPNsID = "is not an apns-id of pushq, such as 00000000-0000-800f-8000-000000000001"
     static let notATenant =
         "is not a tenant's name: 1 to 63 of a-z, 0-9, -, _ and dots, beginning with a letter or digit"
     static let notAChannel = "is not a channel ID as Apple gives it, 1 to 200 characters of base64"

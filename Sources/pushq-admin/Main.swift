@@ -13,6 +13,7 @@ enum Main {
                 .command(DoctorCommand.self),
                 .command(StatsCommand.self),
                 .command(AuditCommand.self),
+                .command(TraceCommand.self),
                 .group(
                     name: "tenant", summary: "Organisations, which own everything else.",
                     TenantCommands.all + TenantLoginCommands.all),

@@ -47,9 +47,9 @@ extension Statement {
         ended as (
           insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,
                                     outcomes, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
-                                    retried, notes)
+                                    retried, notes, worker_id)
           select pushq.today(), queue_id, job_id, root_id, body_day, message_id, lane, attempt, now(), outcomes,
-                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb
+                 delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried, notes::jsonb, $worker_id
           from fenced),
 
         -- Sent again: members of all jobs that share message, attempt and delay go into one new job. A member whose

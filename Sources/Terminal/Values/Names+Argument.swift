@@ -53,6 +53,16 @@ extension DeviceToken: ArgumentValue {
     }
 }
 
+extension APNsID: ArgumentValue {
+    package static var placeholder: String { "ID" }
+    package var shown: String { description }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> APNsID {
+        guard let id = APNsID(text) else { throw InvalidValue(Messages.notAnAPNsID) }
+        return id
+    }
+}
+
 extension ChannelID: ArgumentValue {
     package static var placeholder: String { "CHANNEL" }
     package var shown: String { text }

@@ -25,6 +25,7 @@ import Testing
 
         "pushq-admin migrate": (.operators, ""), "pushq-admin stats": (.readers, ""),
         "pushq-admin audit": (.operators, ""), "pushq-admin doctor": (.operators, ""),
+        "pushq-admin trace": (.tenants, "QUEUE --user 4711"),
         "pushq-admin tenant create": (.operators, "other"), "pushq-admin tenant list": (.operators, ""),
         "pushq-admin tenant show": (.operators, "acme"), "pushq-admin tenant set": (.operators, "acme --weight 2"),
         "pushq-admin tenant suspend": (.operators, "acme"), "pushq-admin tenant resume": (.operators, "acme"),

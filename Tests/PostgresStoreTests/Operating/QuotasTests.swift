@@ -304,7 +304,7 @@ import Transport
         "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null)",
         "pushq.show_statistics(null, 1)", "pushq.save_audience(QUEUE, 'vips', 'tag ''vip''')",
         "pushq.show_audiences(QUEUE)", "pushq.show_audience(QUEUE, 'vips', 'alert')",
-        "pushq.remove_audience(QUEUE, 'vips')",
+        "pushq.remove_audience(QUEUE, 'vips')", "pushq.trace(QUEUE, token => 'aa')",
     ]
 
     @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()

@@ -112,9 +112,9 @@ struct `A login of one tenant` {
 
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
-        "broadcast_problem", "caller", "check_key", "check_lengths", "content", "csv_field", "device_kind",
+        "apns_id", "broadcast_problem", "caller", "check_key", "check_lengths", "content", "csv_field", "device_kind",
         "has_readable_escapes", "is_plain_alert", "members_problem", "message_kind", "message_problem", "nesting",
-        "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "repetition",
+        "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
         "set_digest", "token", "tokens", "unknown_push_type", "value_problem",
     ]
 
@@ -245,6 +245,12 @@ struct `A login of one tenant` {
             shown("show_job", "'QUEUE', \(job)"),
             shown("show_failed_jobs", "'QUEUE', 9, 128, 191"),
             shown("show_stuck_jobs", "'QUEUE', 9"),
+            shown("trace", "'QUEUE', token => '\(token)'"),
+            shown("trace", "'QUEUE', user_key => 'anna'"),
+            shown("trace", "'QUEUE', user_key => 'anna', campaign => '\(key)'"),
+            shown("trace", "'QUEUE', user_key => 'anna', send => \(send)"),
+            shown("trace", "'QUEUE', send => \(send)"),
+            shown("trace", "'QUEUE', device => \(job)"),
         ]
     }
 

@@ -1,0 +1,64 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct TraceCommand: Command {
+    static let name = "trace"
+    static let users = CommandUsers.tenants
+    static let summary = "Explains what became of a notification: every attempt, or why there was none."
+    static let discussion = """
+        Name a token, a user, or the apns-id of one notification; and a send or a campaign if you know which. Without \
+        one, it goes through the latest campaigns of the queue, and the sends among its latest 50,000 jobs.
+        """
+    static let examples = [
+        "trace acme/com.acme.shop/production --user 4711",
+        "trace acme/com.acme.shop/production --user 4711 --campaign spring-sale",
+        "trace acme/com.acme.shop/production --send 12345",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Option("The device token, in hexadecimal.") var token: DeviceToken?
+    @Option("The user, whose devices are traced.", "KEY") var user: String?
+    @Option("The apns-id of one notification.") var apnsID: APNsID?
+    @Option("The number of a send or campaign.", "N") var send: Int?
+    @Option("The key of a campaign.", "KEY") var campaign: String?
+    @Option("Maximum number of campaigns and sends.") var limit: Count = 10
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (queue, query) = (queue, try query())
+        console.show(
+            try await database.session { store in try await store.trace(query, inQueue: queue) },
+            columns: [
+                Column("device") { .text($0.deviceID.map { "\($0)" }) },
+                Column("token") { .text($0.tokenStart) },
+                Column("of") { .text($0.campaignKey ?? $0.rootID.map { "\($0)" }) },
+                Column("at") { .time($0.at) },
+                Column("what") { .text($0.what) },
+                Column("status") { .text($0.status.map { "\($0)" }) },
+                Column("attempt") { .text($0.attempt.map { "\($0)" }) },
+                Column("worker") { .text($0.worker) },
+                Column("job") { .text($0.jobID.map { "\($0)" }) },
+                Column("apns_id") { .text($0.apnsID) },
+            ])
+    }
+
+    private func query() throws -> TraceQuery {
+        let subjects: [TraceQuery.Subject?] = [
+            token.map { .token($0) }, user.map { .user($0) }, apnsID.map { .device($0.key) },
+        ]
+        let given = subjects.compactMap { $0 }
+        guard given.count <= 1, send == nil || campaign == nil, apnsID == nil || send == nil && campaign == nil else {
+            throw UsageError(
+                "give one of --token, --user and --apns-id, and beside the first two one of --send and --campaign")
+        }
+        guard let subject = given.first ?? send.map({ _ in .recipients }) else {
+            throw UsageError("name what to trace: --token, --user, --apns-id or --send")
+        }
+        var query = TraceQuery(subject)
+        query.root = apnsID?.root ?? send.map(Int64.init)
+        query.campaign = campaign
+        query.limit = limit.number
+        return query
+    }
+}

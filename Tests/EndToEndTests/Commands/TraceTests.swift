@@ -1,0 +1,62 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// “Why did user 42 not get it?”, with nothing but the command line.
+@Suite(.timeLimit(.minutes(5))) struct `The command trace` {
+    private func trace(_ arguments: String..., in shop: Shop) async throws -> String {
+        let ended = try await Executable.admin.run(["trace", Shop.queue] + arguments, environment: shop.environment)
+        #expect(ended.code == 0, "\(ended.errors)")
+        return ended.output
+    }
+
+    @Test func `answers why a user did not get a campaign or a send`() async throws {
+        try await Shop.open { shop in
+            let token = String(repeating: "4a", count: 32)
+            let sandbox = "acme/com.acme.shop/sandbox"
+            for arguments in [
+                ["queue", "create", sandbox], ["device", "register", Shop.queue, token, "--user-key", "42"],
+                ["device", "register", sandbox, token, "--user-key", "43"],
+            ] {
+                #expect(try await Executable.admin.run(arguments, environment: shop.environment).code == 0)
+            }
+            let payload = try shop.folder.write(#"{"aps":{"alert":"hello"}}"#, to: "payload.json")
+            let started = try await shop.pushq(
+                "campaign", Shop.queue, "--key", "spring", "--payload", payload, "--audience", "all")
+            #expect(started.code == 0, "\(started.errors)")
+
+            // Which campaigns and sends there were, and how far they are for the user.
+            var told = try await trace("--user", "42", in: shop)
+            #expect(told.contains("spring") && told.contains("not yet: fan-out has not put it into a job"), "\(told)")
+            // Somebody whose app runs in the sandbox.
+            told = try await trace("--user", "43", in: shop)
+            #expect(told.contains("the user has no device in this queue; but there is in \(sandbox)"), "\(told)")
+            // Somebody whose device is inactive.
+            #expect(try await shop.admin("device", "deactivate", Shop.queue, token).code == 0)
+            told = try await trace("--user", "42", "--campaign", "spring", in: shop)
+            #expect(told.contains("the device is inactive since then: it was deactivated by hand"), "\(told)")
+            #expect(!told.contains(token), "tokens are shortened")
+            // The same for a program.
+            let sent = try await shop.pushq(
+                "send", Shop.queue, "--token", token, "--alert", "hello", "--json")
+            let facts = try #require(
+                try JSONSerialization.jsonObject(with: Data(sent.output.utf8)) as? [String: Any])
+            let id = try #require(facts["apns_id"] as? String)
+            let lines = try await trace("--apns-id", id, "--json", in: shop)
+            #expect(lines.contains("it waits: the queue has no credential") && lines.contains(id), "\(lines)")
+        }
+    }
+
+    @Test func `says what is missing`() async throws {
+        try await Shop.open { shop in
+            let none = try await shop.admin("trace", Shop.queue)
+            #expect(none.code == 2 && none.errors.contains("name what to trace: --token, --user, --apns-id or --send"))
+            let both = try await shop.admin("trace", Shop.queue, "--user", "1", "--token", "aa")
+            #expect(both.code == 2)
+            let wrong = try await shop.admin("trace", Shop.queue, "--apns-id", "x")
+            #expect(wrong.code == 2 && wrong.errors.contains("is not an apns-id of pushq"))
+            let unknown = try await shop.admin("trace", Shop.queue, "--user", "1", "--campaign", "none")
+            #expect(unknown.code == 1 && unknown.errors.contains("there is no campaign “none”"))
+        }
+    }
+}

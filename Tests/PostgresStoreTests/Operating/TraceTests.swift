@@ -1,0 +1,230 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@Suite(.timeLimit(.minutes(5))) struct `The trace of a notification` {
+    private static let unavailable = Reason.named("ServiceUnavailable")
+
+    private func trace(
+        _ subject: TraceQuery.Subject, root: Int64? = nil, campaign: String? = nil, _ queue: QueueFixture
+    ) async throws -> [TraceStep] {
+        var query = TraceQuery(subject)
+        query.root = root
+        query.campaign = campaign
+        return try await queue.connection.trace(query, inQueue: QueueFixture.name)
+    }
+
+    /// What is said last.
+    private func end(
+        _ subject: TraceQuery.Subject, root: Int64? = nil, campaign: String? = nil, _ queue: QueueFixture
+    ) async throws -> String {
+        try await trace(subject, root: root, campaign: campaign, queue).last?.what ?? ""
+    }
+
+    private func token(_ index: Int) throws -> TraceQuery.Subject {
+        .token(try DeviceToken(bytes: QueueFixture.token(index)))
+    }
+
+    /// Sends to devices of the fixture; returns the root.
+    private func send(to devices: ClosedRange<Int>, _ queue: QueueFixture, options: String = "") async throws -> Int64 {
+        let tokens = devices.map { "encode(int8send(\($0)), 'hex')" }.joined(separator: ", ")
+        return Int64(
+            try await queue.number(
+                #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array[\#(tokens)]\#(options))"#
+            ))
+    }
+
+    @Test func `tells each attempt, who made it, what was answered, and when the next one is due`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                select id, 'key', 'token', 't', 'k', '{sandbox}', '' from pushq.tenant;
+                update pushq.queue set credential_id = (select id from pushq.credential);
+                insert into pushq.worker (id, name, version) values (7, 'web-1:42', '1')
+                """)
+            let root = try await send(to: 1...3, queue)
+            let device = Int64(try await queue.number("select id from pushq.device where token = int8send(2)"))
+            let of = try token(2)
+            #expect(try await end(of, queue).hasPrefix("it has been due since then, and waits for its turn"))
+
+            let job = try #require(try await queue.claim(lane: .normal, workerID: 7).first)
+            #expect(try await end(of, root: root, queue).hasPrefix("a worker holds it, and may have sent it"))
+            let place = try #require(job.deviceIDs.firstIndex(of: device))
+            let again = SettledJob.Again(deviceID: device, delay: .seconds(3600), attempts: 1, losses: 0)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: [place: .retried(Self.unavailable)], again: [again])], workerID: 7)
+            #expect(try await end(of, queue).hasPrefix("it waits until then for its next attempt"))
+
+            // It fails for good, and is sent again by hand.
+            try await queue.run("update pushq.job set run_at = now()")
+            let second = try #require(try await queue.claim(lane: .normal, workerID: 7).first)
+            _ = try await queue.worker.endJobs(
+                [queue.settled(second, other: [0: .failed(Self.unavailable)])], workerID: 7)
+            try await queue.run(
+                "select pushq.retry_failed('\(QueueFixture.name)', \(second.key.jobID)); delete from pushq.worker")
+            let third = try #require(try await queue.claim(lane: .normal, workerID: 8).first)
+            _ = try await queue.worker.endJobs([queue.settled(third)], workerID: 8)
+
+            let steps = try await trace(of, queue)
+            #expect(steps.allSatisfy { $0.deviceID == device })
+            let told = steps.dropFirst().map { step in
+                [
+                    step.attempt.map { "\($0)" } ?? "-", step.status.map { "\($0)" } ?? "-", step.worker ?? "-",
+                    String(step.what.prefix { $0 != ";" }),
+                ]
+            }
+            #expect(
+                told == [
+                    ["-", "-", "-", "the message was given"],
+                    ["1", "503", "7", "refused for now: ServiceUnavailable"],
+                    ["2", "503", "7", "failed, its attempts are used up"],
+                    ["1", "200", "8", "APNs accepted it"],
+                ])
+            #expect(steps[2].apnsID == "\(APNsID(root: root, key: device))")
+            #expect(steps[2].tokenStart == "00000000…")
+            let byDevice = try await trace(.device(device), root: root, queue)
+            #expect(byDevice.map(\.what) == steps.map(\.what), "by the numbers of an apns-id")
+            let others = try await trace(.recipients, root: root, queue)
+            #expect(others.filter { $0.what == "APNs accepted it" }.count == 3)
+        }
+    }
+
+    @Test func `tells why a job waits`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            _ = try await send(to: 1...1, queue)
+            let of = try token(1)
+            let states = [
+                ("select 1", "it waits: the queue has no credential"),
+                ("update pushq.queue set paused_at = now(), paused_reason = 'because'", "the queue is paused: because"),
+                ("update pushq.tenant set suspended_at = now()", "it waits: the tenant is suspended"),
+                (
+                    "insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at) select queue_id, id, 'p', now() from pushq.job",
+                    "its job was set aside, because PostgreSQL refused its end: p"
+                ),
+            ]
+            for (change, text) in states {
+                try await queue.run(change)
+                #expect(try await end(of, queue).contains(text))
+            }
+        }
+    }
+
+    @Test func `tells why a device was not in a campaign's audience`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5)
+            try await queue.run(
+                """
+                update pushq.device set active = false, inactive_since = now(), inactive_reason = \
+                \(Reason.unregistered.code) where token = int8send(2);
+                update pushq.device set kind = 'voip' where token = int8send(3)
+                """)
+            let campaign = try await queue.startCampaign()
+            #expect(try await end(try token(1), campaign: "k", queue) == "not yet: fan-out has not put it into a job")
+            try await queue.fanOut(campaign)
+            try await queue.run(
+                "insert into pushq.device (queue_id, token) values (\(queue.id), int8send(9))")
+            let reasons = [
+                1: "it waits: the queue has no credential", 2: "inactive since", 3: "its token is for voip",
+                9: "it was added after the campaign had begun",
+            ]
+            for (index, text) in reasons {
+                #expect(try await end(try token(index), campaign: "k", queue).contains(text), "\(index)")
+            }
+            #expect(try await end(try token(2), campaign: "k", queue).contains("Unregistered"))
+            // One for a filter.
+            let filtered = Statement(
+                "filtered",
+                #"select pushq.start_campaign('\#(QueueFixture.name)', 'f', '{"aps":{"alert":"x"}}', filter => 'tag ''vip''')"#
+            )
+            try await queue.fanOut(try await queue.connection.execute(filtered).one().int8("start_campaign"))
+            #expect(
+                try await end(try token(1), campaign: "f", queue)
+                    == "it was not in the audience: what is known of it does not fit the filter “tag 'vip'”")
+            // One for a list.
+            _ = try await queue.connection.execute(
+                Statement(
+                    "for a list",
+                    #"select pushq.start_campaign('\#(QueueFixture.name)', 'l', '{"aps":{"alert":"x"}}', tokens => array[encode(int8send(1), 'hex')])"#
+                ))
+            #expect(try await end(try token(4), campaign: "l", queue).contains("not on the list"))
+            #expect(try await end(try token(1), campaign: "l", queue).contains("not been put into a job yet"))
+            await #expect(throws: PostgresError.self) { try await end(try token(1), campaign: "none", queue) }
+        }
+    }
+
+    @Test func `tells of a token or user that is not there, and in which queue of the tenant it is`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(
+                """
+                insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'production' from pushq.app;
+                select pushq.register_device('acme/com.acme/production', 'aabb', '42')
+                """)
+            let other = try DeviceToken(hex: "aabb")
+            #expect(
+                try await end(.token(other), queue)
+                    == "there is no such token in this queue; but there is in acme/com.acme/production")
+            #expect(
+                try await end(.user("42"), queue)
+                    == "the user has no device in this queue; but there is in acme/com.acme/production")
+            #expect(try await end(.user("43"), queue) == "the user has no device in this queue")
+            let send = Int64(
+                try await queue.number(
+                    #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', user_key => '43')"#))
+            #expect(try await end(.recipients, root: send, queue).hasPrefix("the send reached nobody: "))
+            #expect(try await end(.user("43"), root: send, queue).hasPrefix("the send reached nobody: "))
+            #expect(try await end(try token(1), root: 99, queue).hasPrefix("there is no such send in this queue"))
+            #expect(try await end(.recipients, root: 99, queue).hasPrefix("there is no such send in this queue"))
+        }
+    }
+
+    @Test func `reads a bounded part of a long history, and says from when on`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let old = try await send(to: 1...1, queue)
+            try await queue.run(
+                """
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                select pushq.today(), \(queue.id), 1000000 + i, 1000000 + i, 5, 5, '{5}' from generate_series(1, 60000) i;
+                insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+                select pushq.today(), 999, 2000000 + i, i, 1, 1, '{1}' from generate_series(1, 60000) i;
+                analyze pushq.body
+                """)
+            let reads =
+                "select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) from pg_stat_user_tables where relname like 'body%'"
+            try await queue.run("select pg_stat_force_next_flush()")
+            let before = try await queue.number(reads)
+            #expect(
+                try await end(try token(1), queue).hasPrefix("sends before this time were not looked at"))
+            try await queue.run("select pg_stat_force_next_flush()")
+            let first = try await queue.number("\(reads) -- after one")
+            #expect(first - before < 51_000)
+            // The one that was named is found.
+            #expect(try await end(try token(1), root: old, queue).hasPrefix("it waits: the queue has no credential"))
+            try await queue.run("select pg_stat_force_next_flush()")
+            #expect(try await queue.number("\(reads) -- after two") - first < 100)
+        }
+    }
+
+    @Test func `names reasons as the table of reasons does`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let rows = try await store.execute(
+                Statement(
+                    "reasons",
+                    "select n, (pushq.reason(n)).reason, coalesce((pushq.reason(n)).status, 0) as status from generate_series(0, 63) n"
+                ))
+            #expect(rows.count == 64)
+            for row in rows {
+                let reason = Reason(code: UInt8(row.int4("n")))
+                #expect(row.text("reason") == reason.text)
+                #expect(row.int4("status") == Int32(reason.row.status))
+            }
+        }
+    }
+}

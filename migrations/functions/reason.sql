@@ -1,0 +1,22 @@
+-- What the codes of reasons mean: the table of `QueueCore/Outcome/Reason.swift`, with which a test compares them.
+
+-- The text of a reason as APNs spells it, and the status beside it: null where the reason is pushq's own.
+create or replace function pushq.reason(code int, out reason text, out status int)
+language sql immutable strict parallel safe as $$
+  select
+    coalesce((array[
+    'Other', 'BadCollapseId', 'BadDeviceToken', 'BadExpirationDate', 'BadMessageId', 'BadPriority', 'BadTopic',
+    'DeviceTokenNotForTopic', 'DuplicateHeaders', 'IdleTimeout', 'InvalidPushType', 'MissingDeviceToken',
+    'MissingTopic', 'PayloadEmpty', 'TopicDisallowed', 'BadCertificate', 'BadCertificateEnvironment',
+    'ExpiredProviderToken', 'Forbidden', 'InvalidProviderToken', 'MissingProviderToken', 'UnrelatedKeyIdInToken',
+    'BadEnvironmentKeyIdInToken', 'BadPath', 'MethodNotAllowed', 'ExpiredToken', 'Unregistered', 'PayloadTooLarge',
+    'TooManyProviderTokenUpdates', 'TooManyRequests', 'InternalServerError', 'ServiceUnavailable', 'Shutdown',
+    'OtherPassing', 'OtherCredential', 'NoAnswer', 'Quarantined', 'GivenBack', 'BadChannelId', 'BadRequestParams',
+    'BadRequestPayload', 'CannotCreateChannelConfig', 'ChannelNotRegistered', 'FeatureNotEnabled',
+    'MissingChannelId', 'MissingChannelQueueSize', 'MissingPushType', 'TopicMismatch'
+    ])[code + 1], 'Other'),
+    nullif((array[
+    0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403, 403, 403, 403, 403, 403, 403, 403,
+    404, 405, 410, 410, 413, 429, 429, 500, 503, 503, 0, 0, 0, 0, 0, 400, 400, 400, 400, 400, 400, 400, 400, 400, 403
+    ])[code + 1], 0)
+$$;

@@ -1,0 +1,414 @@
+-- What became of one notification, in words: every attempt of it, or why there was none.
+--
+-- A notification is a device of a root, which is a send or a campaign. Its jobs are found by the root, and each step
+-- from one to the next by an index, however long history is. Which sends a device was in lately is searched for among
+-- the newest jobs of the queue, so many and no more: an index by device would cost each push of everybody.
+
+-- Traces what is for the device of `token`, for the devices of the user `user_key`, or for `device`, the number of one
+-- (as in an apns-id). With `send`, the number that `pushq.send` gave or a campaign's, or `campaign`, the key of one:
+-- only what is of that. `send` alone: its first devices. Otherwise the latest `most` campaigns and sends.
+create or replace function pushq.trace(
+  queue text, token text default null, user_key text default null, send bigint default null,
+  campaign text default null, device bigint default null, most int default 10
+)
+returns table (device_id bigint, token_start text, root_id bigint, campaign_key text, apns_id uuid, at timestamptz,
+               what text, job_id bigint, attempt smallint, worker text, status int, reason text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  -- Jobs that are looked at for sends without a number: 50,000 take about 50 ms.
+  budget  int   := 50000;
+  q       int   := (pushq.enter(queue, sends => false)).q;
+  bytes   bytea := case when trace.token is not null then pushq.token(trace.token) end;
+  root    bigint;
+  ids     bigint[];
+  roots   bigint[];
+  d       record;
+  r       record;
+  was_in  boolean;
+  oldest  timestamptz;
+begin
+  if num_nonnulls(trace.token, trace.user_key, trace.device) > 1 or num_nonnulls(trace.send, trace.campaign) > 1
+    or num_nonnulls(trace.token, trace.user_key, trace.device, trace.send) = 0 then
+    raise exception using errcode = 'PQ400', message = 'it is not clear what to trace',
+      hint = 'give a token, a user_key or a device, and perhaps a send or a campaign; or a send alone';
+  end if;
+  root := trace.send;
+  if trace.campaign is not null then
+    select c.id into root from pushq.campaign c where c.queue_id = q and c.key = trace.campaign;
+    if root is null then
+      raise exception using errcode = 'PQ404',
+        message = format('there is no campaign “%s” in queue “%s”', trace.campaign, queue),
+        hint = 'list them with: pushq-admin campaign list';
+    end if;
+  end if;
+
+  -- The devices.
+  if bytes is not null then
+    ids := array(select v.id from pushq.device v where v.queue_id = q and v.token = bytes);
+  elsif trace.user_key is not null then
+    ids := array(
+      select v.id from pushq.device v where v.queue_id = q and v.user_key = trace.user_key order by v.id limit 100);
+  elsif trace.device is not null then
+    ids := array[trace.device];
+  else
+    ids := array(
+      select i
+      from (
+        select b.device_ids
+        from pushq.body b
+        where b.queue_id = q and b.root_id = root and b.slice = 0
+        order by b.first_device_id
+        limit 1) b
+      cross join unnest(b.device_ids) i
+      limit most);
+  end if;
+  if ids = '{}' then
+    return query
+    select null::bigint, null, root, trace.campaign, null::uuid, null::timestamptz,
+           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null;
+    return;
+  end if;
+
+  -- What they could have got.
+  if root is not null then
+    roots := array[root];
+  else
+    select t.roots, t.oldest into roots, oldest from pushq.trace_latest(q, ids, most, budget) t;
+  end if;
+
+  for d in
+    select i as id, v.id is not null as is_known, v.token, coalesce(v.kind, 'alert') as kind, v.active, v.registered_at,
+           v.inactive_since, v.inactive_reason
+    from unnest(ids) with ordinality u(i, n)
+    left join pushq.device v on v.queue_id = q and v.id = i
+    order by n
+  loop
+    device_id := d.id;
+    token_start := left(encode(d.token, 'hex'), 8) || '…';
+    root_id := null; campaign_key := null; apns_id := null; job_id := null; attempt := null; worker := null;
+    status := null; reason := null;
+    at := coalesce(d.inactive_since, d.registered_at);
+    what := case
+      when not d.is_known then 'there is no device of this number any more, or there never was one'
+      when d.active and d.registered_at is null then format('the device is active; its token is for %s', d.kind)
+      when d.active then format('the device is active; its app last registered its token, which is for %s', d.kind)
+      else format('the device is inactive since then: %s',
+                  coalesce((pushq.reason(d.inactive_reason)).reason, 'it was deactivated by hand')) end;
+    return next;
+    foreach root in array roots loop
+      root_id := root;
+      apns_id := pushq.apns_id(root, d.id);
+      select c.key, c.created_at into campaign_key, at from pushq.campaign c where c.queue_id = q and c.id = root;
+      if campaign_key is not null then
+        what := format('the campaign “%s” was started', campaign_key);
+        return next;
+      end if;
+      was_in := false;
+      for r in select * from pushq.trace_notification(q, root, d.id) loop
+        was_in := true;
+        -- A campaign's message is as old as the campaign.
+        continue when r.job_id is null and campaign_key is not null;
+        at := r.at; what := r.what; job_id := r.job_id; attempt := r.attempt; worker := r.worker; status := r.status;
+        reason := r.reason;
+        return next;
+      end loop;
+      job_id := null; attempt := null; worker := null; status := null; reason := null;
+      if not was_in then
+        at := null;
+        what := pushq.trace_absence(q, root, d.id);
+        return next;
+      end if;
+    end loop;
+  end loop;
+  if oldest is not null then
+    device_id := null; token_start := null; root_id := null; campaign_key := null; apns_id := null; at := oldest;
+    what := 'sends before this time were not looked at: name one by its number';
+    return next;
+  end if;
+end $$;
+
+-- The identifier by which APNs knows a notification (QueueCore/Names/APNsID.swift).
+create or replace function pushq.apns_id(root bigint, device bigint) returns uuid
+language sql immutable parallel safe as $$
+  select (lpad(to_hex(root >> 12), 12, '0') || '8' || lpad(to_hex(root & 4095), 3, '0')
+          || lpad(to_hex((1::bigint << 63) | device), 16, '0'))::uuid
+$$;
+
+-- The latest campaigns of a queue, and the sends among its newest `budget` jobs that are for one of these devices:
+-- `most` in all. `oldest`: when the oldest job was made that was looked at, if there are more.
+create or replace function pushq.trace_latest(
+  q int, ids bigint[], most int, budget int, out roots bigint[], out oldest timestamptz
+)
+language plpgsql stable as $$
+declare
+  lowest  bigint := (select min(i) from unnest(ids) i);
+  highest bigint := (select max(i) from unnest(ids) i);
+  d       date;
+  found_roots bigint[];
+  seen    int;
+  last    bigint;
+begin
+  roots := array(
+    select c.id
+    from pushq.campaign c
+    where c.queue_id between q and q
+    order by c.queue_id desc, c.id desc
+    limit most);
+  for d in
+    select to_date(right(c.relname, 8), 'YYYYMMDD') as day
+    from pg_inherits i
+    join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'pushq.body'::regclass
+    order by day desc
+  loop
+    select count(*), min(b.job_id),
+           coalesce(array_agg(distinct b.root_id) filter (
+             where b.slice = 0 and b.first_device_id <= highest and b.last_device_id >= lowest
+               and b.device_ids && ids), '{}')
+    into seen, last, found_roots
+    from (
+      select *
+      from pushq.body b
+      where b.day = d and b.queue_id = q
+      order by b.job_id desc
+      limit budget) b;
+    roots := roots || found_roots;
+    budget := budget - seen;
+    if budget <= 0 then
+      select d + time '00:00' at time zone 'UTC' into oldest;
+      exit;
+    end if;
+  end loop;
+  roots := array(
+    select r from (select distinct r from unnest(roots) r order by r desc limit most) l order by r);
+end $$;
+
+-- The jobs that a device of a root has been in, one after the other, as they ended or as they stand.
+create or replace function pushq.trace_notification(q int, root bigint, device bigint)
+returns table (at timestamptz, what text, job_id bigint, attempt smallint, worker text, status int, reason text)
+language plpgsql stable as $$
+#variable_conflict use_column
+declare
+  b       pushq.body;
+  e       pushq.result;
+  l       pushq.lease;
+  j       pushq.job;
+  m       pushq.message;
+  place   int;
+  outcome int;
+  slices  smallint[] := '{0}';
+begin
+  -- The ranges of the first jobs are disjoint. A recipient has no more jobs than attempts and retries by hand.
+  select * into b
+  from pushq.body c
+  where c.queue_id = q and c.root_id = root and c.slice = 0 and c.first_device_id <= device
+  order by c.first_device_id desc
+  limit 1;
+  for round in 1..1000 loop
+    place := array_position(b.device_ids, device);
+    exit when b.job_id is null or place is null;
+    worker := null; status := null; reason := null;
+    select * into e from pushq.result x where x.queue_id = q and x.root_id = root and x.job_id = b.job_id;
+    if e.job_id is null then
+      select * into l from pushq.lease x where x.queue_id = q and x.job_id = b.job_id;
+      select * into j from pushq.job x where x.queue_id = q and x.id = b.job_id;
+    end if;
+    if round = 1 then
+      select * into m
+      from pushq.message x
+      where x.day = b.day and x.queue_id = q and x.id = coalesce(e.message_id, l.message_id, j.message_id);
+      at := m.created_at;
+      what := case when m.user_key is null then 'the message was given' else 'the message was given for a user' end;
+      return next;
+    end if;
+    job_id := b.job_id;
+    if e.job_id is null then
+      attempt := coalesce(l.attempt, j.attempt);
+      worker := pushq.worker_name(l.worker_id);
+      outcome := get_byte(coalesce(l.outcomes, j.outcomes, '\x00'),
+                          case when coalesce(l.outcomes, j.outcomes) is null then 0 else place - 1 end);
+      at := coalesce(l.run_at, nullif(j.run_at, 'infinity'));
+      if outcome <> 0 then
+        select * into what, status, reason from pushq.trace_outcome(outcome, null, null, false);
+        what := what || '; its job has not ended yet';
+      elsif l.job_id is not null then
+        what := case when place <= l.watermark then 'a worker holds it, and may have sent it: no answer is known yet'
+                     else 'a worker holds it, and has not sent it yet' end;
+      elsif j.id is null then
+        what := 'its job is gone: it has ended this moment, or was deleted';
+      else
+        what := pushq.trace_waiting(q, j);
+      end if;
+      return next;
+      return;
+    end if;
+    at := e.ended_at; attempt := e.attempt; worker := pushq.worker_name(e.worker_id);
+    outcome := get_byte(e.outcomes, place - 1);
+    select t.what, t.status, t.reason into what, status, reason
+    from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, b.slice < 0) t;
+    return next;
+    -- Where it goes on: in a job of this or the next attempt, or, by hand, in one that begins anew.
+    if outcome between 192 and 255 then
+      slices := array[-e.attempt, -e.attempt - 1];
+    elsif outcome between 128 and 191 and e.retried_at is not null then
+      slices := '{-1}';
+    else
+      return;
+    end if;
+    select * into b
+    from pushq.body c
+    where c.queue_id = q and c.root_id = root and c.slice = any (slices) and c.first_device_id <= device
+      and c.last_device_id >= device and c.job_id > e.job_id and device = any (c.device_ids)
+    order by c.job_id
+    limit 1;
+  end loop;
+end $$;
+
+-- What a worker calls itself, while it runs; afterwards its number, by which it is named in logs.
+create or replace function pushq.worker_name(worker bigint) returns text
+language plpgsql stable as $$
+begin
+  return coalesce((select w.name from pushq.worker w where w.id = worker), to_hex(worker));
+end $$;
+
+-- An outcome byte in words (QueueCore/Outcome/Outcome.swift). `note` is the text of a reason that pushq does not know.
+create or replace function pushq.trace_outcome(
+  outcome int, note text, retried_at timestamptz, is_retry boolean, out what text, out status int, out reason text
+)
+language plpgsql stable as $$
+begin
+  if outcome >= 64 then
+    select x.reason, x.status into reason, status from pushq.reason(outcome & 63) x;
+    reason := coalesce(note, reason);
+  end if;
+  status := case when outcome = 1 then 200 else status end;
+  what := case
+    when outcome = 1 then 'APNs accepted it'
+    when outcome = 2 then 'not sent: the device was inactive, or a newer update had taken its place'
+    when outcome = 3 then 'not sent: its time to be sent had passed'
+    when outcome = 4 then 'not sent: it was cancelled'
+    when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
+    when outcome between 64 and 127 then format('refused for good: %s', reason)
+    when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
+      || case when retried_at is not null then format('; sent again by hand at %s', retried_at) else '' end
+    when reason = 'GivenBack' then 'a worker gave it back without having sent it'
+    when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
+    else format('refused for now: %s; it is sent again', reason) end;
+end $$;
+
+-- Why a job waits, and until when.
+create or replace function pushq.trace_waiting(q int, j pushq.job) returns text
+language plpgsql stable as $$
+declare
+  k       record;
+  problem text;
+begin
+  select s.problem into problem
+  from pushq.stuck_job s
+  where s.queue_id = q and s.job_id = j.id and s.set_aside_at is not null;
+  if problem is not null then
+    return format('it waits: its job was set aside, because PostgreSQL refused its end: %s', problem);
+  end if;
+  select u.paused_reason, n.suspended_at, u.credential_id, c.paused_at as campaign_paused_at,
+         c.paused_reason as campaign_reason
+  into k
+  from pushq.queue u
+  join pushq.queue_name n on n.queue_id = u.id
+  left join pushq.campaign c on c.queue_id = u.id and c.id = j.campaign_id
+  where u.id = q;
+  return case
+    when k.suspended_at is not null then 'it waits: the tenant is suspended'
+    when k.paused_reason is not null then format('it waits: the queue is paused: %s', k.paused_reason)
+    when k.credential_id is null then 'it waits: the queue has no credential'
+    when k.campaign_paused_at is not null then
+      format('it waits: the campaign is paused%s', coalesce(': ' || k.campaign_reason, ''))
+    when j.run_at > now() then
+      case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
+           else 'it waits until then, when it is due' end
+    else 'it has been due since then, and waits for its turn' end
+    || format('; not sent any more after %s', j.send_by);
+end $$;
+
+-- Why a device is not among the recipients of a root, as far as can be told.
+create or replace function pushq.trace_absence(q int, root bigint, device bigint) returns text
+language plpgsql stable as $$
+declare
+  f   pushq.fan_out;
+  c   pushq.campaign;
+  d   pushq.device;
+  aim text;
+begin
+  select * into d from pushq.device v where v.queue_id = q and v.id = device;
+  select * into f from pushq.fan_out o where o.queue_id = q and o.campaign_id = root;
+  if f.campaign_id is null then
+    return pushq.trace_nobody(q, root, d.token, null);
+  end if;
+  if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
+    return 'the recipients of the campaign are not kept any more';
+  end if;
+  if f.list_id is not null then
+    return case
+      when f.done then 'it was not on the list of tokens that the campaign was for, or the campaign was cancelled'
+      when exists (select from pushq.list_member m
+                   where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
+        then 'it is on the campaign''s list, and has not been put into a job yet'
+      else 'it is not on the list of tokens that the campaign is for' end;
+  end if;
+  select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
+  select pushq.message_kind(m.push_type, m.payload) into aim
+  from pushq.message m
+  where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
+  return case
+    when d.id is null then 'there is no such device'
+    when coalesce(d.kind, 'alert') <> aim then
+      format('it was not in the audience: the message is for tokens for %s, and its token is for %s', aim,
+             coalesce(d.kind, 'alert'))
+    when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
+    when not f.done and (device > f.cursor_device_id or device = any (f.rest)) then
+      case when f.start_at > now() then format('not yet: the campaign begins at %s', f.start_at)
+           when f.paused then 'not yet: the campaign is paused, and the device is in no job'
+           else 'not yet: fan-out has not put it into a job' end
+    when f.done_at is not null and device > f.cursor_device_id then
+      'it was not reached: the campaign was cancelled before'
+    when not d.active then
+      format('it was not in the audience: it is inactive since %s (%s)', d.inactive_since,
+             coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand'))
+    when c.filter is not null and device <> all (
+      (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids) then
+      format('it was not in the audience: what is known of it does not fit the filter “%s”', c.filter)
+    else 'it was not in the audience: when fan-out passed it, something was known of it that has changed since' end;
+end $$;
+
+-- Why there is no device to trace, or none of these among the recipients of a send.
+create or replace function pushq.trace_nobody(q int, root bigint, bytes bytea, user_key text) returns text
+language plpgsql stable as $$
+declare
+  why   text := (select e.why from pushq.empty_send e where e.queue_id = q and e.root_id = root);
+  other text;
+begin
+  if why is not null then
+    return format('the send reached nobody: %s', why);
+  elsif root is not null and exists (
+    select from pushq.body b where b.queue_id = q and b.root_id = root and b.device_ids = '{}') then
+    return 'not yet: the devices of its user are looked up when it is due';
+  end if;
+  if root is null or bytes is null then
+    -- Of the same tenant: the neighbours are none of the caller's.
+    select string_agg(n.name, ', ') into other
+    from pushq.queue own
+    join pushq.queue k on k.tenant_id = own.tenant_id and k.id <> own.id
+    join pushq.queue_name n on n.queue_id = k.id
+    where own.id = q
+      and (exists (select from pushq.device v where v.queue_id = k.id and v.token = bytes)
+           or exists (select from pushq.device v where v.queue_id = k.id and v.user_key = trace_nobody.user_key));
+    return case when bytes is not null then 'there is no such token in this queue'
+                when user_key is not null then 'the user has no device in this queue'
+                else 'there is no such send in this queue, or it is not kept any more' end
+      || coalesce('; but there is in ' || other, '');
+  end if;
+  return case
+    when exists (select from pushq.body b where b.queue_id = q and b.root_id = root)
+      then 'the device is not among the recipients of this send'
+    else 'there is no such send in this queue, or it is not kept any more' end;
+end $$;
