@@ -202,7 +202,10 @@ extension PostgresConnection {
         from file: DeviceFile, inQueue queue: QueueName, reactivates: Bool, keepsGoing: Bool = false,
         progress: (Int) -> Void
     ) async throws -> DeviceImportSummary {
-        try await transaction(within: Self.fileLimit) {
+        // Before the transaction, which a refusal would abort. Lists and previews do not need it: the function that
+        // adds tokens to a list does it, and a preview draws no number.
+        try await followTimeline()
+        return try await transaction(within: Self.fileLimit) {
             // A sort of a million tokens in memory; only for this transaction.
             try await runScript("set local work_mem = '256MB'")
             var reader = DeviceFileReader(file: file.name, goesOn: true)
@@ -284,8 +287,6 @@ extension PostgresConnection {
     func stageDevices(
         from file: DeviceFile, by reader: inout DeviceFileReader, atMost limit: Int = .max, progress: (Int) -> Void
     ) async throws -> Bool {
-        // Within a transaction, which a refusal ends: the caller has to hear of it.
-        _ = try await execute(.followTimeline)
         try await runScript(Statement.makeDeviceStage, within: Self.fileLimit)
         let start = reader.deviceCount
         var isAtEnd = false

@@ -1,5 +1,5 @@
 extension Statement {
-    static let followTimeline = Statement("follow_timeline", "select pushq.follow_timeline() as timeline")
+    fileprivate static let followTimeline = Statement("follow_timeline", "select pushq.follow_timeline() as timeline")
 }
 
 extension PostgresConnection {
