@@ -5,7 +5,7 @@ import Testing
 
 /// Everything here starts the executables as users do, and kills them as machines do. One at a time: what is measured
 /// needs the machine.
-@Suite(.serialized, .timeLimit(.minutes(5))) enum `Real processes` {}
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes` {}
 
 /// Runs `body` with a queue, a simulator and workers on the tests' server.
 func withRig<Success: Sendable>(

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct `The unit for systemd` {
+@Suite(.timeLimit(.minutes(10))) struct `The unit for systemd` {
     /// The unit of `deploy/`, with the executable that was built here.
     private func unit() throws -> String {
         let file = URL(fileURLWithPath: #filePath)

@@ -15,7 +15,19 @@ package enum PlainClient {
     package static func exchange(_ text: String, with address: ListenAddress) async -> String {
         // The calls block.
         await Task.detached {
-            let stream: SocketStream
+            guard let connection = OpenConnection(to: address, sending: text) else { return "" }
+            var answer: [UInt8] = []
+            while let part = connection.stream.readSome() { answer += part }
+            return String(decoding: answer, as: UTF8.self)
+        }.value
+    }
+
+    /// A connection on which something was sent, and which stays open as long as this exists.
+    package final class OpenConnection: Sendable {
+        fileprivate let stream: SocketStream
+
+        /// Nil if it cannot connect.
+        package init?(to address: ListenAddress, sending text: String) {
             let isConnected: Bool
             switch address {
             case .tcp(_, let port):
@@ -25,11 +37,8 @@ package enum PlainClient {
                 stream = SocketStream(AF_UNIX)
                 isConnected = stream.connect(to: path)
             }
-            guard isConnected, stream.write(Array(text.utf8)) else { return "" }
-            var answer: [UInt8] = []
-            while let part = stream.readSome() { answer += part }
-            return String(decoding: answer, as: UTF8.self)
-        }.value
+            guard isConnected, stream.write(Array(text.utf8)) else { return nil }
+        }
     }
 
     /// Asks for a path.

@@ -2,7 +2,7 @@ import APNsSimulator
 import Testing
 
 /// Apple, "Sending channel management requests to APNs".
-@Suite(.timeLimit(.minutes(5))) struct `The port for channels` {
+@Suite(.timeLimit(.minutes(10))) struct `The port for channels` {
     private static let channels = "/1/apps/com.example.App/channels"
     private static let creation = #"{"message-storage-policy":1,"push-type":"LiveActivity"}"#
 

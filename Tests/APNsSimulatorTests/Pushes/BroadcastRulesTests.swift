@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Apple, "Sending broadcast push notification requests to APNs".
-@Suite(.timeLimit(.minutes(5))) struct `A broadcast to the simulator` {
+@Suite(.timeLimit(.minutes(10))) struct `A broadcast to the simulator` {
     private static let path = "/4/broadcasts/apps/com.example.App"
 
     /// The channels that a test has: one of each policy.

@@ -3,7 +3,7 @@ import HTTP2
 import Testing
 
 /// The server's half of RFC 9113 and RFC 7541, tried at the real simulator, through TLS.
-@Suite(.timeLimit(.minutes(5))) struct `The simulator keeps to HTTP2` {
+@Suite(.timeLimit(.minutes(10))) struct `The simulator keeps to HTTP2` {
     /// One simulator for a table: what a connection does wrong must not be felt on the next one.
     private func run(_ cases: [ProtocolCase]) async throws {
         let rules = Rules(outcomes: [OutcomeRule(.silence, tokenPrefix: "511e")])

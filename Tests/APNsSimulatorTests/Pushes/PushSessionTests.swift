@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// What happens on one stream must not be felt on another.
-@Suite(.timeLimit(.minutes(5))) struct `A stream of the simulator` {
+@Suite(.timeLimit(.minutes(10))) struct `A stream of the simulator` {
     private static let delayed = Rules(latency: .milliseconds(200) ... .milliseconds(200))
     private static let start = ProtocolCase.preface + settings()
 
@@ -42,7 +42,7 @@ import Transport
 }
 
 /// RFC 9113 §3.2, RFC 7301 §3.2.
-@Suite(.timeLimit(.minutes(5))) struct `A client of the simulator` {
+@Suite(.timeLimit(.minutes(10))) struct `A client of the simulator` {
     /// Connects, and returns why that failed and what the simulator counted.
     private func connect(offering applicationProtocol: String?) async throws -> (TransportError?, Snapshot) {
         let simulator = try await Simulator.start(configured())

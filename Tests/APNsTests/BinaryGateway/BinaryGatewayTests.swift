@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 @testable import APNsSimulator
 
-@Suite(.timeLimit(.minutes(5))) struct `An error of the binary interface` {
+@Suite(.timeLimit(.minutes(10))) struct `An error of the binary interface` {
     @Test func `rejects its push, and what came behind it is sent again, once`() async throws {
         let stage = BinaryStage { arrival in
             arrival.connection == 0 && arrival.ticket == 12 ? .error(status: 8, identifier: 6) : .silence
@@ -220,7 +220,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Silence of the binary interface` {
+@Suite(.timeLimit(.minutes(10))) struct `Silence of the binary interface` {
     @Test func `counts as delivery only after the grace, and is reported once`() async throws {
         let stage = BinaryStage(grace: .milliseconds(300)) { _ in .silence }
         let scene = try await stage.run { scene in
@@ -337,7 +337,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `The binary gateway` {
+@Suite(.timeLimit(.minutes(10))) struct `The binary gateway` {
     @Test func `writes what the interface wants`() async throws {
         let stage = BinaryStage(grace: .milliseconds(100)) { _ in .silence }
         let scene = try await stage.run { scene in

@@ -8,7 +8,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `Asking the feedback service` {
+@Suite(.timeLimit(.minutes(10))) struct `Asking the feedback service` {
     /// A record with a token of two bytes.
     private static let record: [UInt8] = [0x4E, 0xE3, 0x84, 0x0D, 0x00, 0x02, 0xAA, 0xBB]
 

@@ -8,7 +8,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `The simulator's binary interface` {
+@Suite(.timeLimit(.minutes(10))) struct `The simulator's binary interface` {
     /// Sends so many pushes and returns what became of them, what the simulator counted, and how long the first answer
     /// took.
     private func send(

@@ -8,7 +8,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `A client for channels` {
+@Suite(.timeLimit(.minutes(10))) struct `A client for channels` {
     /// Runs a test with a client of a simulator that lets an app have `limit` channels.
     private func withClient(
         limit: Int = 10, usesCertificate: Bool = false, app: String = "com.example.App",

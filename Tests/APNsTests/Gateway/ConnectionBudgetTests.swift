@@ -6,7 +6,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `Connections that a worker has to share` {
+@Suite(.timeLimit(.minutes(10))) struct `Connections that a worker has to share` {
     /// Gateways on one server that may have `limit` connections together.
     private func run<Success: Sendable>(
         gateways count: Int, limit: Int, minimumIdle: Duration = .zero, perSecond: Double = 1000,

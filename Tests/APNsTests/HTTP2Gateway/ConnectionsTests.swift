@@ -7,7 +7,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `The number of streams` {
+@Suite(.timeLimit(.minutes(10))) struct `The number of streams` {
     @Test func `never exceeds the server's limit`() async throws {
         let (highest, tally) = try await Stage(maximumStreams: 1).run { _, scene in
             scene.sender.send(count: 500)
@@ -108,7 +108,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `The number of connections` {
+@Suite(.timeLimit(.minutes(10))) struct `The number of connections` {
     @Test func `grows only while all are saturated, up to the limit`() async throws {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 3
@@ -154,7 +154,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `When the server says GOAWAY` {
+@Suite(.timeLimit(.minutes(10))) struct `When the server says GOAWAY` {
     @Test func `what lies above is sent again, the rest is awaited`() async throws {
         let held = Held()
         let (results, repeated, connectionCount) = try await Stage(respond: { request in
@@ -268,7 +268,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `When a connection breaks` {
+@Suite(.timeLimit(.minutes(10))) struct `When a connection breaks` {
     @Test func `what was sent whole is unanswered, and another takes its place`() async throws {
         let tally = try await Stage(respond: { request in
             if request.connection.http.openStreamCount == 50 { request.connection.cut() }
@@ -339,7 +339,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `When answers do not come` {
+@Suite(.timeLimit(.minutes(10))) struct `When answers do not come` {
     @Test func `one slow stream is given up and the connection kept`() async throws {
         var settings = GatewaySettings.brisk
         settings.responseTime = .milliseconds(1500)
@@ -418,7 +418,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `An answer about the connection` {
+@Suite(.timeLimit(.minutes(10))) struct `An answer about the connection` {
     @Test(arguments: [(500, "InternalServerError"), (503, "ServiceUnavailable"), (429, "TooManyRequests")])
     func `does not replace it when APNs is overloaded, however often it says so`(status: Int, reason: String)
         async throws
@@ -461,7 +461,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Draining a gateway` {
+@Suite(.timeLimit(.minutes(10))) struct `Draining a gateway` {
     @Test func `awaits what is in flight and says good-bye`() async throws {
         let held = Held()
         let (tally, state, goAway) = try await Stage(respond: { held.requests.append($0) }).run { actor, scene in

@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 
 /// How a gateway leaves a server that goes away in good order; what else GOAWAY may say is in ConnectionsTests.
-@Suite(.timeLimit(.minutes(5))) struct `A server that goes away in good order` {
+@Suite(.timeLimit(.minutes(10))) struct `A server that goes away in good order` {
     /// RFC 9113 §6.8: first 2^31-1, so that what is on its way is let in, then the last stream that was.
     @Test
     func

@@ -6,7 +6,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `A gateway sends` {
+@Suite(.timeLimit(.minutes(10))) struct `A gateway sends` {
     @Test func `requests as APNs wants them`() async throws {
         let request = try await Stage().run { _, scene in
             scene.sender.send(count: 1, from: 5)
@@ -104,7 +104,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A gateway reads answers` {
+@Suite(.timeLimit(.minutes(10))) struct `A gateway reads answers` {
     private func results(
         count: Int = 1, settings: GatewaySettings = .brisk, _ respond: @escaping @Sendable (MockAPNs.Request) -> Void
     ) async throws -> [UInt64: String] {

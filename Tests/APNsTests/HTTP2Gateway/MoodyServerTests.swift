@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 
 /// The whole way of pushes through a gateway, with a server that does whatever HTTP/2 allows, by chance.
-@Suite(.timeLimit(.minutes(5))) struct `Whatever a server does` {
+@Suite(.timeLimit(.minutes(10))) struct `Whatever a server does` {
     private static let count = 1000
 
     /// That no ticket comes back twice is the sender's precondition.

@@ -6,7 +6,7 @@ import Transport
 
 @testable import APNs
 
-@Suite(.timeLimit(.minutes(5))) struct `A client certificate` {
+@Suite(.timeLimit(.minutes(10))) struct `A client certificate` {
     @Test func `that the server refuses is told as such`() async throws {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }
@@ -68,7 +68,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A TLS session` {
+@Suite(.timeLimit(.minutes(10))) struct `A TLS session` {
     /// What a server that fails says instead of shaking hands: TLS 1.2, an alert of two bytes, fatal, `internal_error`.
     @Test func `that the server ends for reasons of its own says nothing of the certificate`() async throws {
         let failing = try CannedServer(saying: [0x15, 3, 3, 0, 2, 2, 80])

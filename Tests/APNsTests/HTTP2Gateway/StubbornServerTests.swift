@@ -8,7 +8,7 @@ import Transport
 @testable import APNs
 
 /// Servers that keep to HTTP/2 and let nothing come of it.
-@Suite(.timeLimit(.minutes(5))) struct `A stubborn server` {
+@Suite(.timeLimit(.minutes(10))) struct `A stubborn server` {
     private static var settings: GatewaySettings {
         var settings = GatewaySettings.brisk
         settings.maximumConnections = 1
@@ -151,7 +151,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `The count of failed attempts` {
+@Suite(.timeLimit(.minutes(10))) struct `The count of failed attempts` {
     @Test func `begins anew after a connection that has lasted, however it ended`() async throws {
         var settings = GatewaySettings.brisk
         settings.stableTime = .milliseconds(50)

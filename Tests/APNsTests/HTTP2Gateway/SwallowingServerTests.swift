@@ -7,7 +7,7 @@ import Transport
 @testable import APNs
 
 /// Servers that acknowledge PINGs and answer little else.
-@Suite(.timeLimit(.minutes(5))) struct `A server that swallows requests` {
+@Suite(.timeLimit(.minutes(10))) struct `A server that swallows requests` {
     private static var settings: GatewaySettings {
         var settings = GatewaySettings.brisk
         settings.responseTime = .seconds(3)
@@ -160,7 +160,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `An answer that is malformed` {
+@Suite(.timeLimit(.minutes(10))) struct `An answer that is malformed` {
     /// Fields in HPACK: an indexed status, and literals without indexing.
     private static func literal(_ name: String, _ value: String) -> [UInt8] {
         [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)

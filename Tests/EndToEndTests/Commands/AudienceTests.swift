@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Saved audiences` {
+@Suite(.timeLimit(.minutes(10))) struct `Saved audiences` {
     @Test func `are added, listed, shown with an estimate, used and removed by commands`() async throws {
         try await Shop.open { shop in
             try await shop.run(

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What an operator and a producer do with channels, against a simulator in Apple's place.
-@Suite(.timeLimit(.minutes(5))) struct `The channel commands` {
+@Suite(.timeLimit(.minutes(10))) struct `The channel commands` {
     /// What `pushq simulate --json` says when it is ready.
     private struct Ready: Decodable {
         let address: String

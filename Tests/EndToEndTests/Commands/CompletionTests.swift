@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// What the shells themselves make of the scripts.
-@Suite(.timeLimit(.minutes(5))) struct `The completion of commands` {
+@Suite(.timeLimit(.minutes(10))) struct `The completion of commands` {
     enum Shell: String, CaseIterable {
         case bash, zsh, fish
     }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The demo in a process of its own, as a person sees it.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct `The demo` {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct `The demo` {
     /// What it prints with `--json`.
     private struct Report: Decodable {
         let recipients, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried: Int

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `An export of devices` {
+@Suite(.timeLimit(.minutes(10))) struct `An export of devices` {
     @Test func `of a queue without any is a heading, which import reads`() async throws {
         try await Shop.open { shop in
             let export = try await shop.admin("device", "export", Shop.queue)

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `The doctor` {
+@Suite(.timeLimit(.minutes(10))) struct `The doctor` {
     private func object(_ ended: Executable.Ended) throws -> [String: Any] {
         try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any])
     }

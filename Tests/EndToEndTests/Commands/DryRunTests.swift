@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A dry run of a campaign` {
+@Suite(.timeLimit(.minutes(10))) struct `A dry run of a campaign` {
     private static let words = [
         "campaign", Shop.queue, "--key", "sale", "--payload", "-", "--audience", "all", "--dry-run",
     ]

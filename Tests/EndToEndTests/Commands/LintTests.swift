@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `pushq lint` {
+@Suite(.timeLimit(.minutes(10))) struct `pushq lint` {
     private func lint(_ payload: String, _ options: String...) async throws -> Executable.Ended {
         try await Executable.pushq.run(["lint", "-"] + options, input: payload)
     }

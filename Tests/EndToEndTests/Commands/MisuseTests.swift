@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Output that cannot be written` {
+@Suite(.timeLimit(.minutes(10))) struct `Output that cannot be written` {
     @Test(arguments: [
         ["device", "export", Shop.queue], ["queue", "list"], ["queue", "list", "--json"], ["--help"], ["--version"],
     ])
@@ -38,7 +38,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `What is typed wrong, or twice` {
+@Suite(.timeLimit(.minutes(10))) struct `What is typed wrong, or twice` {
     @Test func `never shows a command that would do something`() async throws {
         try await Shop.open { shop in
             for words in [
@@ -118,7 +118,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker's log` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker's log` {
     @Test func `says what was started, on which database, and that no queue matches`() async throws {
         try await Shop.open { shop in
             var environment = shop.environment

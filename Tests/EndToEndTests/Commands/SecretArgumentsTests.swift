@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Secrets on a command line` {
+@Suite(.timeLimit(.minutes(10))) struct `Secrets on a command line` {
     private static let token = String(repeating: "0f1e2d3c", count: 8)
 
     @Test func `are not shown to other users by ps: neither a password nor a whole token`() async throws {

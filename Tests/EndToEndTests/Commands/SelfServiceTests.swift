@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What the commands do for logins that are no operator's: of a tenant, of a tenant to read only, and of nobody.
-@Suite(.timeLimit(.minutes(5))) struct `A login of a tenant, at the commands` {
+@Suite(.timeLimit(.minutes(10))) struct `A login of a tenant, at the commands` {
     /// Who may use a command.
     private enum Users { case anybody, readers, tenants, workers, operators }
 

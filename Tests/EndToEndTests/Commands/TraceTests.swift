@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// “Why did user 42 not get it?”, with nothing but the command line.
-@Suite(.timeLimit(.minutes(5))) struct `The command trace` {
+@Suite(.timeLimit(.minutes(10))) struct `The command trace` {
     private func trace(_ arguments: String..., in shop: Shop) async throws -> String {
         let ended = try await Executable.admin.run(["trace", Shop.queue] + arguments, environment: shop.environment)
         #expect(ended.code == 0, "\(ended.errors)")

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Waiting for the end` {
+@Suite(.timeLimit(.minutes(10))) struct `Waiting for the end` {
     private static let send = ["send", Shop.queue, "--token", "00ff", "--alert", "hi", "--wait"]
 
     /// Types a command that waits for three seconds and a bit.

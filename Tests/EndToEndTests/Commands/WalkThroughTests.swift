@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What the README tells a person to do, against a simulator in Apple's place.
-@Suite(.timeLimit(.minutes(5))) struct `The commands, step by step` {
+@Suite(.timeLimit(.minutes(10))) struct `The commands, step by step` {
     @Test func `from an empty database to a campaign that has come to its end`() async throws {
         try await withEmptyDatabase { _, database in
             let hand = try await Hand(database: database.name)

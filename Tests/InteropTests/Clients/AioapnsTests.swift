@@ -4,7 +4,7 @@ import QueueCore
 import Testing
 
 /// aioapns, a client of APNs in Python: it expects of the simulator what it knows of Apple.
-@Suite(.interop, .timeLimit(.minutes(5)))
+@Suite(.interop, .timeLimit(.minutes(10)))
 struct `aioapns and the simulator` {
     /// What `Python/aioapns_client.py` is told.
     private struct Order: Encodable {

@@ -2,7 +2,7 @@ import APNsSimulator
 import Testing
 
 /// curl, with nghttp2 below it.
-@Suite(.interop, .timeLimit(.minutes(5)))
+@Suite(.interop, .timeLimit(.minutes(10)))
 struct `curl and the simulator` {
     @Test func `agree on a certificate and on a token`() async throws {
         let own = try await OwnSimulator.start()

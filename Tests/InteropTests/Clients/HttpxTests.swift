@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// httpx, an HTTP client in Python that speaks HTTP/2 by h2.
-@Suite(.interop, .timeLimit(.minutes(5)))
+@Suite(.interop, .timeLimit(.minutes(10)))
 struct `httpx and the simulator` {
     /// What `Python/httpx_client.py` is told.
     private struct Order: Encodable {

@@ -2,7 +2,7 @@ import APNsSimulator
 import Testing
 
 /// nghttp and h2load of nghttp2 (Debian: nghttp2-client).
-@Suite(.interop, .timeLimit(.minutes(5)))
+@Suite(.interop, .timeLimit(.minutes(10)))
 struct `nghttp and the simulator` {
     /// nghttp logs each frame that it reads and writes.
     @Test(arguments: [

@@ -5,7 +5,7 @@ import Testing
 
 /// `docs/simulator.md` shows how others' clients send to the simulator: each of its commands is run, and has to print
 /// what the page says.
-@Suite(.interop, .timeLimit(.minutes(5)))
+@Suite(.interop, .timeLimit(.minutes(10)))
 struct `The page on the simulator` {
     /// What stands in a block behind `$`, and the lines below it.
     private struct Block {

@@ -7,7 +7,7 @@ import Testing
 ///
 /// Go opens up to 100 streams before it has read SETTINGS, and cannot send a body twice that it handed on while it
 /// came: behind Caddy, connections begin with as many streams as they may have.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway, Caddy and the simulator` {
     @Test(arguments: Exchange.payloadSizes) func `get thousands of requests across`(payloadBytes: Int) async throws {
         let behind = try await OwnSimulator.start { $0.streamLimitBeforeToken = 1000 }

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 
 /// h2o, which reads each body in its embedded Ruby and answers by it.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and h2o` {
     /// h2o takes so many requests of a connection at one time; more are let in and wait.
     @Test(arguments: [1, 100, 256]) func `get every body across`(requests: Int) async throws {

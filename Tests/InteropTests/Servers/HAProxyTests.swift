@@ -3,7 +3,7 @@ import APNsSimulator
 import Testing
 
 /// HAProxy, which ends our HTTP/2 and speaks its own to the simulator.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway, HAProxy and the simulator` {
     @Test(arguments: [
         "tune.h2.max-concurrent-streams 1",

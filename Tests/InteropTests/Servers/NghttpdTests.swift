@@ -4,7 +4,7 @@ import Testing
 
 /// nghttpd of nghttp2 (Debian: nghttp2-server). Without its upload echo it answers 404 with a page of HTML; with it,
 /// 200 with the body that came.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and nghttpd` {
     @Test(arguments: [
         ["--max-concurrent-streams=1"],

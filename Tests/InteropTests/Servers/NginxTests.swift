@@ -2,7 +2,7 @@ import APNs
 import Testing
 
 /// nginx, which reads the body and hands the request on over HTTP/1.1, or answers before it has read the body.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and nginx` {
     @Test(arguments: [
         "http2_max_concurrent_streams 1;",

@@ -4,7 +4,7 @@ import Testing
 
 /// Python's h2, behind a server of ours that does with SETTINGS and streams what few servers do
 /// (`Python/h2_server.py`). h2 holds every frame against the protocol, and the server every body against what was sent.
-@Suite(.interop, .serialized, .timeLimit(.minutes(5)))
+@Suite(.interop, .serialized, .timeLimit(.minutes(10)))
 struct `A gateway and Python's h2` {
     /// What the server is told to do.
     struct Conduct: Encodable, Sendable {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LocalStack
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A private PostgreSQL` {
     @Test func `answers on a socket, never on TCP, with what is stored on disk`() async throws {
         let minder = try Minder()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LocalStack
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A minder` {
     @Test func `ends what it minds, also what is stopped, and removes folders with blanks`() async throws {
         let minder = try Minder()
@@ -59,7 +59,7 @@ struct `A minder` {
     }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A child process` {
     @Test func `reports its exit code, its signal and what it printed`() async throws {
         #expect(try await ProcessCommand("/bin/echo", ["two  words"]).run() == "two  words\n")

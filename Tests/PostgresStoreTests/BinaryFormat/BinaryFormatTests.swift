@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Binary format` {
     @Test func `scalars come back as they were sent`() async throws {
         try await withEmptyDatabase { _, database in

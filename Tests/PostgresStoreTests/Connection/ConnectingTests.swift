@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Connecting to PostgreSQL` {
     private func connect(to url: String, within limit: Duration = .seconds(5)) async throws {
         let loop = EventLoop(name: "connecting")

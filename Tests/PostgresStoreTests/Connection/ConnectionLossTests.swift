@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A connection that is lost` {
     private static let sleep = Statement("sleep", "select pg_sleep(60)")
     private static let one = Statement("one", "select 1")

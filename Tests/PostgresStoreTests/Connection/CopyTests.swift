@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `COPY with PostgreSQL` {
     private static let makeTable = "create table copied (n int8 not null, token bytea not null, name text)"
     private static let copy = Statement("copy", "copy copied from stdin (format binary)")

@@ -6,7 +6,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A database with several hosts` {
     private static let isStandby = Statement("is_standby", "select pg_is_in_recovery()")
     private static let write = Statement("write", "insert into note default values")

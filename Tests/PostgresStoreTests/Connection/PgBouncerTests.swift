@@ -9,7 +9,7 @@ import Transport
 /// was prepared on the one before.
 @Suite(
     .serialized, .enabled(if: PgBouncer.executable != nil, "PgBouncer is not installed (apt-get install pgbouncer)"),
-    .timeLimit(.minutes(5)))
+    .timeLimit(.minutes(10)))
 struct `Behind PgBouncer in transaction mode` {
     private static let square = Statement("square", "select $1::int8 * $1::int8 as square")
 

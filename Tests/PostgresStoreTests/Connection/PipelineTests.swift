@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A pipelined connection` {
     private static let add = Statement("add", "select $1::int4 + $2::int4 as sum")
 

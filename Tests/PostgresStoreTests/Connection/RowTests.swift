@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `A row` {
+@Suite(.timeLimit(.minutes(10))) struct `A row` {
     private static let pairs = Statement(
         "pairs", "select n as first, n + 1 as second, null::int4 as none from generate_series(1, $1) n")
 

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A connection that comes back` {
     private static let one = Statement("one", "select 1")
     private static let soon = Backoff(base: .milliseconds(5), cap: .milliseconds(50))
@@ -149,7 +149,7 @@ struct `A connection that comes back` {
     }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Listening to PostgreSQL` {
     @Test func `hears what is committed, at once, on its channels only`() async throws {
         try await withEmptyDatabase { _, database in

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A transaction` {
     private struct Refusal: Error, Equatable {}
 
@@ -78,7 +78,7 @@ struct `A transaction` {
     }
 }
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Errors of the server` {
     private func error(of sql: String, after script: String = "select 1") async throws -> PostgresError? {
         try await withEmptyDatabase { _, database in

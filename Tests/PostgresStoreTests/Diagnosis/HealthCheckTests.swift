@@ -6,7 +6,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5))) struct `A check of an installation` {
+@Suite(.timeLimit(.minutes(10))) struct `A check of an installation` {
     @Test(arguments: Fault.all)
     func `finds nothing before a fault, and then the fault, with a remedy that works`(fault: Fault) async throws {
         try await withDatabase { _, database in

@@ -7,7 +7,7 @@ import Transport
 
 /// What a claim brings, compared with a join that is too plain to be wrong: device by device, on jobs and devices made
 /// up at random.
-@Suite(.timeLimit(.minutes(5))) struct `The tokens that a claim brings` {
+@Suite(.timeLimit(.minutes(10))) struct `The tokens that a claim brings` {
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
     func `are those of the job's own active devices, whoever else is in their range`(seed: UInt64) async throws {
         try await withDatabase { _, database in

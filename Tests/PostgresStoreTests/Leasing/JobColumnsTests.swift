@@ -5,7 +5,7 @@ import Testing
 
 /// A job moves between `job` and `lease`, and makes jobs for retries. A column that a statement forgets would be lost
 /// on the way.
-@Suite(.timeLimit(.minutes(5))) struct `The columns of a job` {
+@Suite(.timeLimit(.minutes(10))) struct `The columns of a job` {
     /// What each insert leaves out on purpose: the column has the default of a new job, or of a new lease.
     private static let leftOut: [String: Set<String>] = [
         "migrations/functions/make_jobs.sql": ["attempt", "rescues", "watermark", "outcomes"],

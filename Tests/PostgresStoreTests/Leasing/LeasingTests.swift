@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5))) struct `Leasing a job` {
+@Suite(.timeLimit(.minutes(10))) struct `Leasing a job` {
     @Test func `moves it with its recipients and the tokens of those that are active`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 5)
@@ -137,7 +137,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A lease` {
+@Suite(.timeLimit(.minutes(10))) struct `A lease` {
     /// A queue with one leased job of `recipients`.
     private func withLease(
         recipients: Int = 3,

@@ -6,7 +6,7 @@ import Transport
 @testable import PostgresStore
 
 /// Who waited longest is sent first: what a person sees of two messages is which one came last.
-@Suite(.timeLimit(.minutes(5))) struct `The order of jobs` {
+@Suite(.timeLimit(.minutes(10))) struct `The order of jobs` {
     @Test func `is that of their times, wherever their rows lie`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

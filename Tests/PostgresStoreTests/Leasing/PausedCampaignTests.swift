@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `A job whose campaign is paused` {
+@Suite(.timeLimit(.minutes(10))) struct `A job whose campaign is paused` {
     private static let pause = "select pushq.pause_campaign('\(QueueFixture.name)', 'k')"
     private static let resume = "select pushq.resume_campaign('\(QueueFixture.name)', 'k')"
     private static let due = "select count(*) from pushq.job where run_at <= now() + interval '2 s'"
@@ -91,7 +91,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A producer's transaction that stays open` {
+@Suite(.timeLimit(.minutes(10))) struct `A producer's transaction that stays open` {
     @Test(arguments: [
         "pushq.register_device('acme/com.acme/sandbox', '0000000000000001')",
         "pushq.pause_campaign('acme/com.acme/sandbox', 'k')", "pushq.cancel_campaign('acme/com.acme/sandbox', 'k')",

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `The plans of the hot statements` {
+@Suite(.timeLimit(.minutes(10))) struct `The plans of the hot statements` {
     /// The rows that PostgreSQL had to read of `job` in whole-table scans while `body` ran.
     private func rowsScanned(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count =

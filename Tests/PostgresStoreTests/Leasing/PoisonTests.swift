@@ -6,7 +6,7 @@ import Transport
 
 /// PostgreSQL 15 knows infinite times and cannot subtract them. A job that had one would fail the claim of whoever
 /// comes near it.
-@Suite(.timeLimit(.minutes(5))) struct `A time that is none` {
+@Suite(.timeLimit(.minutes(10))) struct `A time that is none` {
     private static let queue = QueueFixture.name
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
@@ -53,7 +53,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A job that lacks a row` {
+@Suite(.timeLimit(.minutes(10))) struct `A job that lacks a row` {
     @Test(arguments: ["message", "body"])
     func `is claimed as damaged, so that its holder can end it`(table: String) async throws {
         try await withDatabase { _, database in

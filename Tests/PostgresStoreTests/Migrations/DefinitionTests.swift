@@ -4,7 +4,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Applying functions and views anew` {
     private static let table = [Migration(name: "0001_first", sql: "create table pushq.first (n int)")]
 

@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `Migrating` {
     private static let two = [
         Migration(name: "0001_first", sql: "create table pushq.first (n int)"),

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `docs/schema.md` has a heading for each table, and below it a table with its columns and indexes.
-@Suite(.timeLimit(.minutes(5))) struct `The page on the schema` {
+@Suite(.timeLimit(.minutes(10))) struct `The page on the schema` {
     /// A column or an index as the page or the database has it: `job: lane smallint`, `job: job_ready (queue_id, lane,
     /// run_at, id)`.
     private func told() throws -> Set<String> {

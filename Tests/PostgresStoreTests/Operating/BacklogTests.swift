@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// What runs every few seconds, or while an operator waits, reads so many rows however many there are.
-@Suite(.timeLimit(.minutes(5))) struct `With a large backlog and a long history` {
+@Suite(.timeLimit(.minutes(10))) struct `With a large backlog and a long history` {
     /// Rows that PostgreSQL read, in whole-table scans and by index, while `body` ran.
     private func rowsRead(in queue: QueueFixture, _ body: () async throws -> Void) async throws -> Int {
         let count = "select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) from pg_stat_user_tables"

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Failed recipients` {
+@Suite(.timeLimit(.minutes(10))) struct `Failed recipients` {
     private static let unavailable = Reason.named("ServiceUnavailable")
     private static let tooMany = Reason.named("TooManyRequests")
 

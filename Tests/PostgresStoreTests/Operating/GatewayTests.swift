@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `The interface of a queue` {
+@Suite(.timeLimit(.minutes(10))) struct `The interface of a queue` {
     private static let queue = QueueName(tenant: "acme", app: "com.acme", environment: .production)
     private static let queueAndCredentials = """
         insert into pushq.tenant (name) values ('acme');

@@ -6,7 +6,7 @@ import Transport
 @testable import PostgresStore
 
 /// What a tenant may have at most, from the side of its producers.
-@Suite(.timeLimit(.minutes(5))) struct `A tenant's quota` {
+@Suite(.timeLimit(.minutes(10))) struct `A tenant's quota` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
     /// An SQL function that runs a statement and returns its error as `PQ507 message; hint`; null without one.
@@ -277,7 +277,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A suspended tenant's producer` {
+@Suite(.timeLimit(.minutes(10))) struct `A suspended tenant's producer` {
     /// Each function with what it would do.
     private static let refused = [
         #"pushq.send(QUEUE, PAYLOAD, tokens => array['aa'])"#, #"pushq.send(QUEUE, PAYLOAD, user_key => 'anna')"#,

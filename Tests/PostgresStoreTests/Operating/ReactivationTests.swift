@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Undoing deactivations` {
+@Suite(.timeLimit(.minutes(10))) struct `Undoing deactivations` {
     /// Starts a campaign and has APNs answer with `reason` to `devices` of its recipients, the first ones; all others
     /// took the push. Bad tokens are judged at once.
     @discardableResult

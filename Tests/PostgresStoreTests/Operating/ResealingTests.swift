@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Going to another master key` {
+@Suite(.timeLimit(.minutes(10))) struct `Going to another master key` {
     private let old = MasterKey(Array(repeating: 1, count: 32))!
     private let new = MasterKey(Array(repeating: 2, count: 32))!
 

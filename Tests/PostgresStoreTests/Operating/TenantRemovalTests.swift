@@ -5,7 +5,7 @@ import Transport
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5))) struct `Removing a tenant` {
+@Suite(.timeLimit(.minutes(10))) struct `Removing a tenant` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
     /// Gives a queue rows in every table that has queues or tenants.

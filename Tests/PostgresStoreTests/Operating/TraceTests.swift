@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `The trace of a notification` {
+@Suite(.timeLimit(.minutes(10))) struct `The trace of a notification` {
     private static let unavailable = Reason.named("ServiceUnavailable")
 
     private func trace(

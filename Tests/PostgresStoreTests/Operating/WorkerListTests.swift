@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `What a worker is at` {
+@Suite(.timeLimit(.minutes(10))) struct `What a worker is at` {
     @Test func `is told truly: it sleeps only when it holds nothing`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 3)
@@ -28,7 +28,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `What dead workers leave behind` {
+@Suite(.timeLimit(.minutes(10))) struct `What dead workers leave behind` {
     @Test func `is cleared away by those that live, a sleeper without a worker too`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

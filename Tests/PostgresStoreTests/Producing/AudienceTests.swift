@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// A filter that was saved under a name.
-@Suite(.timeLimit(.minutes(5))) struct `A saved audience` {
+@Suite(.timeLimit(.minutes(10))) struct `A saved audience` {
     /// Three devices: `01` has the tag a, `02` the tag b, `03` both.
     private func withQueue(_ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void)
         async throws

@@ -84,7 +84,7 @@ private struct BroadcastCase: Sendable {
     ]
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `The rules of a broadcast` {
+@Suite(.timeLimit(.minutes(10))) struct `The rules of a broadcast` {
     private static let statement = Statement(
         "broadcast_problem", "select pushq.broadcast_problem($1::json, $2, $3, $4)")
 

@@ -15,7 +15,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A broadcast` {
+@Suite(.timeLimit(.minutes(10))) struct `A broadcast` {
     private static let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
 
     /// A queue with a channel that stores nothing.
@@ -243,7 +243,7 @@ private func refusal(_ call: () async throws -> Void) async -> String {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `An update of a Live Activity` {
+@Suite(.timeLimit(.minutes(10))) struct `An update of a Live Activity` {
     private func send(_ options: String, in queue: QueueFixture) async throws -> Int64 {
         let payload = #"'{"aps":{"timestamp":1,"event":"update","content-state":{}}}'"#
         return try await queue.connection.execute(

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// The store's part of a campaign's own rate: what waits for it is found, claimed and made apart from the rest.
-@Suite(.timeLimit(.minutes(5))) struct `A campaign with a rate of its own` {
+@Suite(.timeLimit(.minutes(10))) struct `A campaign with a rate of its own` {
     private func poll(_ queue: QueueFixture) async throws -> ReadyWork {
         try await queue.connection.ready(pairs: 100, countingTo: 400)
     }

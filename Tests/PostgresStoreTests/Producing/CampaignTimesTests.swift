@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A campaign whose time has passed` {
+@Suite(.timeLimit(.minutes(10))) struct `A campaign whose time has passed` {
     private static let name = QueueFixture.name
 
     private func resume(_ queue: QueueFixture, sendBy: Date? = nil) async throws -> Bool {
@@ -62,7 +62,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A key of what was cancelled` {
+@Suite(.timeLimit(.minutes(10))) struct `A key of what was cancelled` {
     private static let name = QueueFixture.name
 
     @Test func `is refused for a campaign, and is a warning for a send`() async throws {
@@ -84,7 +84,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `An expiration before the start` {
+@Suite(.timeLimit(.minutes(10))) struct `An expiration before the start` {
     @Test(arguments: ["send", "start_campaign"])
     func `is refused, since nothing could be sent`(function: String) async throws {
         try await withDatabase { _, database in

@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Cancelling a send` {
+@Suite(.timeLimit(.minutes(10))) struct `Cancelling a send` {
     private static let name = QueueFixture.name
 
     /// A send to `devices` tokens, to be made into jobs of two.

@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// A push type with a topic of its own has tokens of its own: they are no address for an alert.
-@Suite(.timeLimit(.minutes(5))) struct `A token of another kind` {
+@Suite(.timeLimit(.minutes(10))) struct `A token of another kind` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"x"}}'"#
     private static let update =

@@ -4,7 +4,7 @@ import Testing
 import Transport
 
 /// Random filters over made-up devices, whole ones and broken ones, beside ``NaiveFilter``.
-@Suite(.timeLimit(.minutes(5))) struct `Any text for a filter` {
+@Suite(.timeLimit(.minutes(10))) struct `Any text for a filter` {
     /// What `within` counts back from: 2026-11-22.
     private static let now = 1_795_305_600
 

@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// A campaign to the devices that a filter holds for.
-@Suite(.timeLimit(.minutes(5))) struct `A campaign with a filter` {
+@Suite(.timeLimit(.minutes(10))) struct `A campaign with a filter` {
     private static let name = "\(QueueFixture.name)"
 
     /// Six devices, of which `06` has said nothing of itself, `05` is for VoIP, and `04` is inactive.

@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A send to a user for later` {
+@Suite(.timeLimit(.minutes(10))) struct `A send to a user for later` {
     private static let name = QueueFixture.name
 
     private func send(_ queue: QueueFixture, options: String = "") async throws -> Int64 {

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `A list of tokens` {
+@Suite(.timeLimit(.minutes(10))) struct `A list of tokens` {
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
     private static let message = MessageDraft(payload: #"{"aps":{"alert":"x"}}"#)
 

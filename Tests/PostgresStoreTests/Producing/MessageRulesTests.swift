@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A message` {
+@Suite(.timeLimit(.minutes(10))) struct `A message` {
     private static let statement = Statement(
         "message_problem", "select pushq.message_problem($1::json, $2, $3, $4, $5, $6)")
 

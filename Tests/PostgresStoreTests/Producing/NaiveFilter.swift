@@ -166,12 +166,12 @@ struct NaiveFilter {
         guard case .word(let name)? = tokens.first else { throw Wrong() }
         tokens.removeFirst()
         switch name.lowercased() {
-        case "locale": return try choice({ $0.locale }, matches: Self.speaks) { Self.isLanguageTag($0) }
-        case "time_zone": return try choice({ $0.timeZone }) { Self.timeZones.contains($0) }
-        case "user": return try choice({ $0.user }) { _ in true }
+        case "locale": return try choice({ $0.locale }, matches: Self.speaks, isValid: { Self.isLanguageTag($0) })
+        case "time_zone": return try choice({ $0.timeZone }, isValid: { Self.timeZones.contains($0) })
+        case "user": return try choice({ $0.user }, isValid: { _ in true })
         case "kind":
             if case .word(let word)? = tokens.first { try require(word.lowercased() != "is") }
-            return try choice({ $0.kind ?? "alert" }) { Self.kinds.contains($0) }
+            return try choice({ $0.kind ?? "alert" }, isValid: { Self.kinds.contains($0) })
         case "tag": return try tag()
         case "app_version": return try version()
         case "registered": return try time { $0.firstSeenAt }

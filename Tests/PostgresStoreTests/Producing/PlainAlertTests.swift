@@ -5,7 +5,7 @@ import Testing
 
 /// `pushq.is_plain_alert` accepts most alerts at once, and `pushq.payload_problem` trusts it. The rules in Swift share
 /// nothing with it.
-@Suite(.timeLimit(.minutes(5))) struct `A plain alert` {
+@Suite(.timeLimit(.minutes(10))) struct `A plain alert` {
     private static let isPlain = Statement(
         "is_plain",
         "select pushq.is_plain_alert(p.text::json) as plain from unnest($1::text[]) with ordinality p(text, n) order by p.n"

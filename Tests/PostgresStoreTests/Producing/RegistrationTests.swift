@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `Registrations` {
+@Suite(.timeLimit(.minutes(10))) struct `Registrations` {
     private static let name = QueueFixture.name
 
     private func device(_ queue: QueueFixture, token: String = "aa") async throws -> Device? {
@@ -55,7 +55,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `What an app says of its device` {
+@Suite(.timeLimit(.minutes(10))) struct `What an app says of its device` {
     private static let name = QueueFixture.name
     private static let all = """
         locale => 'de_AT', time_zone => 'Europe/Vienna', app_version => '4.12.1', tags => array['vip', 'beta', 'vip'], \
@@ -242,7 +242,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Forgetting a device` {
+@Suite(.timeLimit(.minutes(10))) struct `Forgetting a device` {
     private static let name = QueueFixture.name
 
     private func send(_ tokens: String, in queue: QueueFixture) async throws {

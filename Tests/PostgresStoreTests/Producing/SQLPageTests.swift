@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// `docs/sql-api.md` has a heading for each function, and its arguments in a table below.
-@Suite(.timeLimit(.minutes(5))) struct `The page on the SQL functions` {
+@Suite(.timeLimit(.minutes(10))) struct `The page on the SQL functions` {
     private struct Entry {
         let function: String
         var arguments: [String] = []

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// What `pushq.send_many` makes is compared with what `pushq.send` makes of the same messages, one by one.
-@Suite(.timeLimit(.minutes(5))) struct `Many sends in one call` {
+@Suite(.timeLimit(.minutes(10))) struct `Many sends in one call` {
     private static let name = QueueFixture.name
     private static let alert = #"'{"aps":{"alert":"x"}}'"#
 

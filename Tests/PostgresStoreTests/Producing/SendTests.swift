@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Producers` {
+@Suite(.timeLimit(.minutes(10))) struct `Producers` {
     private let alert = #"'{"aps":{"alert":"x"}}'"#
 
     private func send(_ arguments: String, in queue: QueueFixture) async throws -> Int64 {

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Topics that a certificate names` {
+@Suite(.timeLimit(.minutes(10))) struct `Topics that a certificate names` {
     private static func problem(_ type: PushType, in queue: QueueFixture) async throws -> String? {
         let rows = try await queue.connection.execute(
             Statement("topic problem", "select pushq.topic_problem($1, $2)"), [.int4(queue.id), .text(type.rawValue)])

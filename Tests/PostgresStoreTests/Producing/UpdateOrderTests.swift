@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `An update of a Live Activity for later` {
+@Suite(.timeLimit(.minutes(10))) struct `An update of a Live Activity for later` {
     private static let name = QueueFixture.name
 
     /// Queues an update, or the end, that takes the place of those before it. Returns its root.

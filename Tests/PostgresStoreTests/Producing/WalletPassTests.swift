@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `The update of a Wallet pass` {
+@Suite(.timeLimit(.minutes(10))) struct `The update of a Wallet pass` {
     private static func send(_ payload: String, pushType: String = "alert", in queue: QueueFixture) async throws {
         try await queue.run(
             """

@@ -7,7 +7,7 @@ import Transport
 @testable import PostgresStore
 
 /// Who changed what when: `pushq.audit`.
-@Suite(.timeLimit(.minutes(5))) struct `The audit` {
+@Suite(.timeLimit(.minutes(10))) struct `The audit` {
     /// Tables that hold no settings. Whoever adds a table decides.
     private static let data: Set<String> = [
         "audit", "body", "call", "campaign_tally", "cancelled", "channel", "device", "duty", "empty_send", "fan_out",

@@ -7,7 +7,7 @@ import Transport
 
 /// Two tenants in one database. What a login of one of them can do is tried with what belongs to the other, and with
 /// what does not exist: the answers must not differ.
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `A login of one tenant` {
     private struct Neighbours {
         let admin: PostgresConnection

@@ -6,7 +6,7 @@ import Transport
 
 /// Two tenants in one database, each with rows in every table that has a tenant's or queue's key. Which tables these
 /// are is taken from PostgreSQL's catalog. A row of the other tenant is recognised by any of its values.
-@Suite(.timeLimit(.minutes(5))) struct `Rows of another tenant` {
+@Suite(.timeLimit(.minutes(10))) struct `Rows of another tenant` {
     private typealias Login = `A login of one tenant`
 
     /// The keys of the second tenant, and the ids of its rows, begin here: no other number in an answer is as large.

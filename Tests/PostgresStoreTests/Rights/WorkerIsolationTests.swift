@@ -6,7 +6,7 @@ import Transport
 @testable import PostgresStore
 
 /// What a worker's login may do: it is a member of `pushq_worker` and of nothing else.
-@Suite(.timeLimit(.minutes(5))) struct `A login that only runs workers` {
+@Suite(.timeLimit(.minutes(10))) struct `A login that only runs workers` {
     /// Rights on all of a table, or on the columns in parentheses.
     private static let tables = """
         body: delete insert select

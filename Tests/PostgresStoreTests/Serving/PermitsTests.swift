@@ -7,7 +7,7 @@ import Transport
 private let start: Int64 = 1_900_000_000_000_000
 
 /// Most of these tests say what time it is, so that they do not depend on how fast the machine is.
-@Suite(.timeLimit(.minutes(5))) struct `Taking permits` {
+@Suite(.timeLimit(.minutes(10))) struct `Taking permits` {
     private struct Fixture {
         let queue: QueueFixture
         let tenant: Int32

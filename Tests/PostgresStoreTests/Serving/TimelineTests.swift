@@ -7,7 +7,7 @@ import Transport
 @testable import PostgresStore
 
 /// A primary is lost together with its last commits, and its asynchronous standby takes its place.
-@Suite(.timeLimit(.minutes(5))) struct `Identifiers` {
+@Suite(.timeLimit(.minutes(10))) struct `Identifiers` {
     private static let send = Statement(
         "send",
         """

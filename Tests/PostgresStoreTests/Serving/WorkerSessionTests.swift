@@ -3,7 +3,7 @@ import Testing
 
 @testable import PostgresStore
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `The session of a worker` {
     private static let shown = Statement("shown", "select current_setting($1)")
 

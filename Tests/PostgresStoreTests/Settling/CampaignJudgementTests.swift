@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct `A campaign that pauses itself` {
+@Suite(.timeLimit(.minutes(10))) struct `A campaign that pauses itself` {
     private static let rejected = Outcome.rejected(.named("BadMessageId"))
 
     /// Ends the next `count` jobs of 20 recipients, of each of which `bad` have that outcome.

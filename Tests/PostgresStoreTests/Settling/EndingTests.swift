@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Ending jobs` {
+@Suite(.timeLimit(.minutes(10))) struct `Ending jobs` {
     @Test func `records results and counts, once`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 700)

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `A job whose end is refused` {
+@Suite(.timeLimit(.minutes(10))) struct `A job whose end is refused` {
     /// Claims the only job.
     private func claim(_ queue: QueueFixture, workerID: Int64 = 1) async throws -> ClaimedJob {
         try await queue.run("update pushq.job set run_at = now() where run_at < 'infinity'")

@@ -5,7 +5,7 @@ import Testing
 import Transport
 
 /// Workers and an operator who do whatever comes to their minds, while somebody ends their sessions.
-@Suite(.timeLimit(.minutes(5))) struct `The counts of campaigns` {
+@Suite(.timeLimit(.minutes(10))) struct `The counts of campaigns` {
     private static let keys = ["a", "b", "c"]
     private static let devices = 300
 

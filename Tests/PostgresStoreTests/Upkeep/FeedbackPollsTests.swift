@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// When the feedback service is asked about a queue: the queue's setting, and nobody's who asks.
-@Suite(.timeLimit(.minutes(5))) struct `The schedule of the feedback service` {
+@Suite(.timeLimit(.minutes(10))) struct `The schedule of the feedback service` {
     private static let queues = """
         insert into pushq.tenant (name) values ('acme');
         insert into pushq.app (tenant_id, bundle_id)

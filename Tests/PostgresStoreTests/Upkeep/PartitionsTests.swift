@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Keeping history by day` {
+@Suite(.timeLimit(.minutes(10))) struct `Keeping history by day` {
     /// The day that is `days` after the database's today.
     private func day(_ days: Int, in queue: QueueFixture) async throws -> CalendarDay {
         let rows = try await queue.connection.execute(

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Forgetting what is past retention` {
+@Suite(.timeLimit(.minutes(10))) struct `Forgetting what is past retention` {
     private static let payload = #"{"aps":{"alert":"x"}}"#
 
     /// Does upkeep as if the day had come that lies so far ahead.

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Judging suspects` {
+@Suite(.timeLimit(.minutes(10))) struct `Judging suspects` {
     /// Sends to `devices` and has APNs call the tokens of every `nth` bad.
     private func send(_ devices: Int, badEvery nth: Int, in queue: QueueFixture) async throws {
         try await queue.fanOut(try await queue.startCampaign())

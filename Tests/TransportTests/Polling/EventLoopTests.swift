@@ -40,7 +40,7 @@ private actor Counter {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `An event loop` {
+@Suite(.timeLimit(.minutes(10))) struct `An event loop` {
     private let loop = EventLoop(name: "test")
 
     @Test func `runs its actor on its thread`() async {
@@ -178,7 +178,7 @@ private final class Watcher: ReadinessHandler {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Watching a descriptor` {
+@Suite(.timeLimit(.minutes(10))) struct `Watching a descriptor` {
     @Test func `says readable when there are bytes, and also when the peer has gone`() async {
         let loop = EventLoop(name: "test")
         defer { loop.shutDown() }

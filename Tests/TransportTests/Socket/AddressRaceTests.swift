@@ -3,7 +3,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Of the addresses of a name` {
+@Suite(.timeLimit(.minutes(10))) struct `Of the addresses of a name` {
     @Test func `one that swallows everything costs a moment`() async throws {
         let (hole, port) = (try BlackHole(), try TestPort())
         let time = try await race([hole.address, port.address])

@@ -3,7 +3,7 @@ import Glibc
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `Connecting over TLS` {
+@Suite(.timeLimit(.minutes(10))) struct `Connecting over TLS` {
     @Test func `to a port where nobody listens is refused at once`() async throws {
         let client = try TestTrust.client()
         let error = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in

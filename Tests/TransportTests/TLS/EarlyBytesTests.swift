@@ -8,7 +8,7 @@ import Transport
 
 /// A server may write at once, with the end of the handshake or before it: HTTP/2's SETTINGS, the list of the feedback
 /// service.
-@Suite(.timeLimit(.minutes(5))) struct `What a server writes at once` {
+@Suite(.timeLimit(.minutes(10))) struct `What a server writes at once` {
     @Test(arguments: [TLSVersion.tls12, .tls13]) func `is kept until somebody takes it`(version: TLSVersion)
         async throws
     {

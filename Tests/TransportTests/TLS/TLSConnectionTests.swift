@@ -3,7 +3,7 @@ import FoundationEssentials
 import Testing
 import Transport
 
-@Suite(.timeLimit(.minutes(5))) struct `A TLS connection` {
+@Suite(.timeLimit(.minutes(10))) struct `A TLS connection` {
     @Test(arguments: ["localhost", "127.0.0.1"]) func `carries bytes both ways`(host: String) async throws {
         let client = try TestTrust.client()
         let received = try await EventLoop.withEchoServer(TestTrust.server()) { actor, listener in
@@ -77,7 +77,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A TLS connection is refused` {
+@Suite(.timeLimit(.minutes(10))) struct `A TLS connection is refused` {
     /// Connects to a server made with `server` and returns what was said instead.
     private func refusal(
         server: TLSContext, client: TLSContext, host: String = "localhost"

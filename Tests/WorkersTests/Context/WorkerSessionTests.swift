@@ -4,7 +4,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5)))
+@Suite(.timeLimit(.minutes(10)))
 struct `The sessions of an engine` {
     private static let command = "pushq-admin migrate --worker-role \(TestServer.superuser)"
 
@@ -37,7 +37,7 @@ struct `The sessions of an engine` {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A server whose place another one has taken` {
+@Suite(.timeLimit(.minutes(10))) struct `A server whose place another one has taken` {
     /// What a server says of its timeline is set by hand here; that it is true, `TimelineTests` see.
     private func claim(_ timeline: Int, at connection: PostgresConnection) async throws {
         try await connection.runScript(

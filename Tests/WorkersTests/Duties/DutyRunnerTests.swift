@@ -5,7 +5,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A duty of the fleet` {
+@Suite(.timeLimit(.minutes(10))) struct `A duty of the fleet` {
     /// Takes several times as long as its lease, in steps.
     private final class LongDuty: Duty {
         let name = "upkeep"

@@ -8,7 +8,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `The feedback service` {
+@Suite(.timeLimit(.minutes(10))) struct `The feedback service` {
     @Test func `is read, its list kept, and any worker then acts on it`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0

@@ -11,7 +11,7 @@ import Transport
 
 /// A whole engine before a server that does whatever HTTP/2 and APNs allow, by chance, and a judge that knows nothing
 /// but what the server was sent and what it answered.
-@Suite(.timeLimit(.minutes(5))) struct `Whatever APNs does to a worker` {
+@Suite(.timeLimit(.minutes(10))) struct `Whatever APNs does to a worker` {
     private static let devices = 400
 
     @Test(arguments: UInt64(1)...3) func `each push ends once, as the server said, and no connection storm arises`(

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A queue that is sent over the binary interface` {
+@Suite(.timeLimit(.minutes(10))) struct `A queue that is sent over the binary interface` {
     @Test func `delivers and rejects, sends nobody twice, and counts add up`() async throws {
         try await EngineFixture.run {
             $0.binaryPort = 0

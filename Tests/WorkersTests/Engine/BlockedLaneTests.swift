@@ -6,7 +6,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A lane of a queue` {
+@Suite(.timeLimit(.minutes(10))) struct `A lane of a queue` {
     /// The next permit comes when the lease of the job before is not trusted any more: after two seconds, where a lease
     /// of a second is trusted for two thirds of one.
     @Test func `goes on behind a job that has ended, and whose last recipient was not to be sent to`() async throws {

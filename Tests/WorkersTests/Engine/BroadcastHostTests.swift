@@ -12,7 +12,7 @@ import Transport
 
 /// Where broadcasts have a host of their own, which the samples on Apple's pages name and its page on connections does
 /// not.
-@Suite(.timeLimit(.minutes(5))) struct `A host for broadcasts` {
+@Suite(.timeLimit(.minutes(10))) struct `A host for broadcasts` {
     /// Runs a test with a queue of a few devices, a second simulator for broadcasts, which takes the same signing key,
     /// and a channel that it and the queue know.
     private func withBroadcastHost(

@@ -9,7 +9,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `Broadcasts to channels` {
+@Suite(.timeLimit(.minutes(10))) struct `Broadcasts to channels` {
     private static let update = #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#
 
     /// Runs a test with a queue, and a client for its channels that shows the same credential as the engine will.

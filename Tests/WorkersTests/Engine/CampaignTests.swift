@@ -8,7 +8,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker` {
     @Test(arguments: [false, true])
     func `sends a campaign to every device once, with a signing key and with a certificate`(usesCertificate: Bool)
         async throws

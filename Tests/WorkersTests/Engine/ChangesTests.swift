@@ -7,7 +7,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `What changes while a worker runs` {
+@Suite(.timeLimit(.minutes(10))) struct `What changes while a worker runs` {
     @Test func `more and fewer connections are taken up within five seconds`() async throws {
         try await EngineFixture.run { configuration in
             configuration.rules.latency = .milliseconds(50) ... .milliseconds(50)

@@ -10,7 +10,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker's credential` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker's credential` {
     /// Attempts to connect come soon after one another.
     private func brisk(_ settings: inout EngineSettings) {
         settings.connections.backoff = Backoff(base: .milliseconds(20), cap: .milliseconds(200))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `An engine that drains` {
+@Suite(.timeLimit(.minutes(10))) struct `An engine that drains` {
     @Test func `ends when the last thing that it waits for is over, and not at the next tick of a clock`() async throws
     {
         try await EngineFixture.run { _, fixture in

@@ -5,7 +5,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `The engines of one process` {
+@Suite(.timeLimit(.minutes(10))) struct `The engines of one process` {
     @Test func `end with the error of the one that cannot start`() async throws {
         try await EngineFixture.run { _, fixture in
             let addresses = [

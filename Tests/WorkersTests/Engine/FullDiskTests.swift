@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A database without room` {
+@Suite(.timeLimit(.minutes(10))) struct `A database without room` {
     /// What PostgreSQL answers when it cannot extend a table.
     private static let fullDisk = """
         create function public.refuse() returns trigger language plpgsql as $$

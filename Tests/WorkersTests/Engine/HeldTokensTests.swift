@@ -6,7 +6,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A push that a worker has claimed and not come to` {
+@Suite(.timeLimit(.minutes(10))) struct `A push that a worker has claimed and not come to` {
     @Test func `does not go to a device that was deactivated meanwhile`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 60)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A campaign of which APNs refuses much` {
+@Suite(.timeLimit(.minutes(10))) struct `A campaign of which APNs refuses much` {
     @Test func `pauses itself soon after, says why, and goes on when it is resumed`() async throws {
         try await EngineFixture.run { configuration in
             var bad = OutcomeRule(.refuse(.init(status: 400, reason: "BadMessageId")))

@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker with sends to users for later` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker with sends to users for later` {
     @Test func `sends each to the devices that its user has by then, and rests when there are none`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue()

@@ -3,7 +3,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `Loops that run side by side` {
+@Suite(.timeLimit(.minutes(10))) struct `Loops that run side by side` {
     private struct Fault: Error, CustomStringConvertible { var description: String { "a fault" } }
 
     /// Three loops, of which one does what the test wants, and the others run until they are told to end.

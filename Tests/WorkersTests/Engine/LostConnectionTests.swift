@@ -8,7 +8,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A connection that is cut with hundreds in flight` {
+@Suite(.timeLimit(.minutes(10))) struct `A connection that is cut with hundreds in flight` {
     /// Sends a campaign to a thousand devices over one connection, which is cut once at a certain request, and returns
     /// how it ended.
     private func sendAndCut(

@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker with very many single pushes` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker with very many single pushes` {
     /// Queues of one tenant with one job for each device.
     private func enqueue(_ count: Int, queues: Int, in fixture: EngineFixture) async throws {
         var names: [QueueName] = []

@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A fleet that was down until no day of history was left` {
+@Suite(.timeLimit(.minutes(10))) struct `A fleet that was down until no day of history was left` {
     @Test func `makes the days again, and sends to nobody twice because a result had no place`() async throws {
         try await EngineFixture.run { _, fixture in
             let queue = try await fixture.makeQueue(devices: 100)

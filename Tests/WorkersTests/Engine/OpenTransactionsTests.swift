@@ -9,7 +9,7 @@ import Transport
 
 /// Everything that a producer or operator can call or lock, left open in a transaction while another tenant's pushes
 /// have to go on.
-@Suite(.timeLimit(.minutes(5))) struct `A transaction that stays open` {
+@Suite(.timeLimit(.minutes(10))) struct `A transaction that stays open` {
     /// What it does. `$q` stands for the first tenant's queue, `$id` for its number, `$token` for a token of it, `$job`
     /// for a job of it that has failed recipients.
     struct Deed: CustomTestStringConvertible, Sendable {

@@ -8,7 +8,7 @@ import Testing
 @testable import Workers
 
 /// What a worker makes of answers that say that APNs, a key or one push is in trouble.
-@Suite(.timeLimit(.minutes(5))) struct `An outage of APNs` {
+@Suite(.timeLimit(.minutes(10))) struct `An outage of APNs` {
     @Test func `spends no attempts, lets one push through at a time, and delays what is delivered afterwards`()
         async throws
     {
@@ -99,7 +99,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A device that registers again while a push is on its way` {
+@Suite(.timeLimit(.minutes(10))) struct `A device that registers again while a push is on its way` {
     private static let undated = OutcomeRule.Answer(
         status: 410, reason: "", rawBody: #"{"reason":"Unregistered"}"#)
 

@@ -9,7 +9,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A queue's rate` {
+@Suite(.timeLimit(.minutes(10))) struct `A queue's rate` {
     private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-rate-\(UUID().uuidString).ndjson")
         .path
 
@@ -134,7 +134,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Queues that share a worker` {
+@Suite(.timeLimit(.minutes(10))) struct `Queues that share a worker` {
     @Test func `of one tenant share it by weight`() async throws {
         let (heavy, light) = ("com.heavy", "com.light")
         try await shared { fixture in
@@ -245,7 +245,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A worker with nothing to do` {
+@Suite(.timeLimit(.minutes(10))) struct `A worker with nothing to do` {
     /// - Parameter scheduled: queues with a push that is due tomorrow: more than one look comes to while there is work.
     @Test(arguments: [0, 1200]) func `makes at most five statements a second`(scheduled: Int) async throws {
         try await EngineFixture.run { _, fixture in
@@ -301,7 +301,7 @@ private final class StatementCount: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `Retries of a worker` {
+@Suite(.timeLimit(.minutes(10))) struct `Retries of a worker` {
     private let file = FileManager.default.temporaryDirectory.appending(path: "pushq-gaps-\(UUID().uuidString).ndjson")
         .path
 

@@ -10,7 +10,7 @@ import Testing
 @testable import Workers
 
 /// How a running worker uses provider tokens; how old they get is shown by SharedTokenTests.
-@Suite(.timeLimit(.minutes(5))) struct `The provider tokens of a running worker` {
+@Suite(.timeLimit(.minutes(10))) struct `The provider tokens of a running worker` {
     /// Has a worker mint a token, and makes that look as if it was minted so long ago.
     private func mintToken(_ age: String, _ fixture: EngineFixture, _ queue: QueueName) async throws {
         try await fixture.withEngine { _ in

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `A job whose end PostgreSQL refuses` {
+@Suite(.timeLimit(.minutes(10))) struct `A job whose end PostgreSQL refuses` {
     /// Refuses the end of one job, the oldest, for a reason that no waiting mends.
     private static let refusal = """
         create function public.refuse() returns trigger language plpgsql as $$

@@ -7,7 +7,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `An idle worker` {
+@Suite(.timeLimit(.minutes(10))) struct `An idle worker` {
     private static let sleepers = "select count(*) from pushq.sleeper"
 
     @Test func `is notified again after PostgreSQL has crashed and forgotten that it sleeps`() async throws {
@@ -77,7 +77,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `What an operator stops` {
+@Suite(.timeLimit(.minutes(10))) struct `What an operator stops` {
     /// Ways to stop everything of a queue, and whether what was in the queue is given up.
     enum Order: CaseIterable {
         case pauseQueue, suspendTenant, pauseCampaign, cancelCampaign

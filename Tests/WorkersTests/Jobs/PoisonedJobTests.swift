@@ -9,7 +9,7 @@ import Transport
 
 /// Plays workers that die whenever they hold a certain recipient, against the real statements. Time is moved by moving
 /// what waits.
-@Suite(.timeLimit(.minutes(5))) struct `A recipient that kills workers` {
+@Suite(.timeLimit(.minutes(10))) struct `A recipient that kills workers` {
     private static let queue = "acme/com.acme/sandbox"
     /// What a worker claims and sends before it dies, in jobs that become due one after the other.
     private static let breath = "100 ms"
@@ -108,7 +108,7 @@ import Transport
     }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct `A job whose row does not agree with itself` {
+@Suite(.timeLimit(.minutes(10))) struct `A job whose row does not agree with itself` {
     /// What a hand at the database, or a disk, can do to a job of three recipients.
     @Test(arguments: [
         "outcomes = '\\x0000'", "outcomes = '\\x00000000'", "recipient_count = 2", "recipient_count = 500",

@@ -6,7 +6,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(5))) struct `Rescuing leases that ran out` {
+@Suite(.timeLimit(.minutes(10))) struct `Rescuing leases that ran out` {
     /// A lease of a worker that is gone, on the only job there is.
     private static let orphan = """
         with waiting as (delete from pushq.job returning *)

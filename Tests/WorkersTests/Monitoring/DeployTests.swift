@@ -6,7 +6,7 @@ import Testing
 @testable import Workers
 
 /// What `deploy/` has about metrics, against the metrics that there are.
-@Suite(.timeLimit(.minutes(2))) struct `The alert rules and the dashboard` {
+@Suite(.timeLimit(.minutes(10))) struct `The alert rules and the dashboard` {
     private static let folder = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "deploy")

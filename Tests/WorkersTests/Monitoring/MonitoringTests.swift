@@ -10,7 +10,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(3))) struct `What a worker tells over HTTP` {
+@Suite(.timeLimit(.minutes(10))) struct `What a worker tells over HTTP` {
     /// Starts engines with what tells of them, on a port of the system's choice.
     private func withMonitoring(
         of fixture: EngineFixture, limit: Int = QueueAdmission.usualLimit,

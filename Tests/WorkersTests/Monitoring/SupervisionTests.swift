@@ -5,7 +5,7 @@ import Transport
 
 @testable import Workers
 
-@Suite(.timeLimit(.minutes(3))) struct `What a service manager hears of a worker` {
+@Suite(.timeLimit(.minutes(10))) struct `What a service manager hears of a worker` {
     @Test(arguments: [false, true])
     func `is that it is ready after a poll, what it does, and that it lives as long as its loop turns`(
         isAbstract: Bool
