@@ -291,7 +291,7 @@ begin
     when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
-      || case when retried_at is not null then format('; sent again by hand at %s', retried_at) else '' end
+      || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end
     when reason = 'GivenBack' then 'a worker gave it back without having sent it'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
@@ -327,7 +327,7 @@ begin
       case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
            else 'it waits until then, when it is due' end
     else 'it has been due since then, and waits for its turn' end
-    || format('; not sent any more after %s', j.send_by);
+    || '; not sent any more after ' || pushq.shown_time(j.send_by);
 end $$;
 
 -- Why a device is not among the recipients of a root, as far as can be told.
@@ -366,13 +366,13 @@ begin
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
     when not f.done and (device > f.cursor_device_id or device = any (f.rest)) then
-      case when f.start_at > now() then format('not yet: the campaign begins at %s', f.start_at)
+      case when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
            when f.paused then 'not yet: the campaign is paused, and the device is in no job'
            else 'not yet: fan-out has not put it into a job' end
     when f.done_at is not null and device > f.cursor_device_id then
       'it was not reached: the campaign was cancelled before'
     when not d.active then
-      format('it was not in the audience: it is inactive since %s (%s)', d.inactive_since,
+      format('it was not in the audience: it is inactive since %s (%s)', pushq.shown_time(d.inactive_since),
              coalesce((pushq.reason(d.inactive_reason)).reason, 'by hand'))
     when c.filter is not null and device <> all (
       (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids) then
@@ -412,3 +412,7 @@ begin
       then 'the device is not among the recipients of this send'
     else 'there is no such send in this queue, or it is not kept any more' end;
 end $$;
+
+-- A time in a sentence, as the columns of the command show one.
+create or replace function pushq.shown_time(t timestamptz) returns text
+language plpgsql stable as $$ begin return to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'); end $$;
