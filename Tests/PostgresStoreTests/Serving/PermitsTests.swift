@@ -223,12 +223,15 @@ private let start: Int64 = 1_900_000_000_000_000
             let request = PermitRequest(owner: world.ofQueue, wanted: 5)
             // `limit` means the future.
             try await world.queue.run("update pushq.rate_limit set tat = clock_timestamp() - interval '1 hour'")
+            let before = try await world.queue.number("select extract(epoch from clock_timestamp()) * 1000000")
             let granted = try await world.queue.worker.takePermits([request], horizon: .milliseconds(250))
             #expect(granted.map(\.count) == [5])
             #expect(
                 try await world.queue.number(
-                    "select count(*) from pushq.rate_limit where tat between now() and now() + interval '1 minute'")
-                    == 1)
+                    """
+                    select count(*) from pushq.rate_limit
+                    where tat between to_timestamp(\(before) / 1000000.0) and now() + interval '1 minute'
+                    """) == 1)
         }
     }
 }
