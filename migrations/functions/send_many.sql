@@ -221,7 +221,7 @@ begin
 end $$;
 
 -- The devices of these tokens, in their order, and how many of them were unknown: each becomes a device of the kind
--- that its message is for. Sending never reactivates an inactive device. `pushq.send` does the same for one message.
+-- that its message is for. Sending never reactivates an inactive device.
 create or replace function pushq.devices_of_tokens(
   q int, tokens bytea[], aims text[], out ids bigint[], out unknown bigint
 )
