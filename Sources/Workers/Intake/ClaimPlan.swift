@@ -9,8 +9,11 @@ struct ClaimPlan {
     static let stock = 2_000...40_000
     /// The maximum number of jobs of one queue and lane that one statement claims.
     static let maximumJobs = 200
-    /// Recipients that one claim brings where many lanes share it; each costs 2 µs and 60 bytes.
-    static let maximumClaimed = 100_000
+    /// Recipients after which a claim takes no more large jobs; the next one goes on with the lanes left out. Each costs
+    /// 2 µs, and what a producer sends meanwhile waits until the claim is through.
+    static let maximumClaimed = 10_000
+    /// A job with no more recipients on average is small: it goes with any claim.
+    static let smallJob = 10.0
 
     /// What the worker holds, over all queues, and may hold.
     struct Worker {
@@ -87,6 +90,7 @@ struct ClaimPlan {
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
         let isFull = worker.unsent >= worker.maximumHeld * 4
         var freeLeases = worker.maximumLeases - worker.leases
+        var claimed = 0.0
         // Recipients that this claim brings of the more urgent lanes of the same queue. They are sent first, and what
         // is held behind them would wait here with the tokens of its claim.
         var ahead = (queueID: Int32(0), recipients: 0.0)
@@ -103,7 +107,8 @@ struct ClaimPlan {
                 Double(part))
             guard missing > 0 else { continue }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
-            guard leases > 0, quotas.count < Int(maximumLanes) else {
+            let hasRoom = claimed < Double(Self.maximumClaimed) || lane.jobSize <= Self.smallJob
+            guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
                 continue
@@ -111,6 +116,7 @@ struct ClaimPlan {
             let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
             let count = min(wanted, Self.maximumJobs, leases)
             freeLeases -= count
+            claimed += Double(count) * lane.jobSize
             tenants[lane.tenantID]!.heldJobs += count
             if isShared { ahead.recipients += Double(count) * lane.jobSize }
             quotas.append(

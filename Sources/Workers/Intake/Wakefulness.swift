@@ -38,6 +38,9 @@ struct Wakefulness {
     /// A poll that was slow because PostgreSQL or this process stood still is no reason to wait for longer than this.
     private static let longestBusyWait = Duration.seconds(1)
 
+    /// How many polls to look back for one that was not held up.
+    private static let recentPolls = 8
+
     private let busyPoll: Duration
     private let idlePoll: Duration
     /// Whether producers notify it, as far as it knows.
@@ -45,6 +48,8 @@ struct Wakefulness {
     private var assuredAt: ContinuousClock.Instant?
     private var emptyPolls = 0
     private var idleWait = Duration.zero
+    /// How long the latest polls took.
+    private var pollTimes: [Duration] = []
 
     /// - Parameters:
     ///   - busyPoll: how often a busy worker polls, for urgent pushes.
@@ -65,8 +70,12 @@ struct Wakefulness {
 
     /// What is to be done after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
-        // A poll costs more where many queues have work: no more often than makes a tenth of the time.
-        let busyWait = min(max(busyPoll, found.pollTime * 10), Self.longestBusyWait)
+        // A poll costs more where many queues have work: no more often than makes a tenth of the time. Most of them also
+        // wait for a processor or for this loop, which is no cost: so the shortest one tells.
+        pollTimes.append(found.pollTime)
+        if pollTimes.count > Self.recentPolls { pollTimes.removeFirst() }
+        let cost = pollTimes.min() ?? found.pollTime
+        let busyWait = min(max(busyPoll, cost * 10), Self.longestBusyWait)
         if found.hasWork {
             let wasAsleep = isAsleep
             wake()

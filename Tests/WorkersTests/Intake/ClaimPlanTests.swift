@@ -27,7 +27,8 @@ import Testing
         faster.demand.sendRate = 1_000_000
         #expect(jobs([new], worker) == [1: 4])
         #expect(jobs([fast], worker) == [2: 20])
-        #expect(jobs([faster], worker) == [3: 80])
+        #expect(jobs([faster], worker) == [3: 20], "the next claim brings more")
+        #expect(ClaimPlan.target(for: faster, of: worker) == 40_000)
     }
 
     @Test func `is what the rate allows in one second, and one job at least`() {
@@ -66,13 +67,20 @@ import Testing
         #expect(jobs([single], worker) == [1: 200])
     }
 
-    @Test func `is 100,000 recipients in all, where many lanes share it`() {
+    @Test func `is some 10,000 recipients in all, where many lanes share it, and every small job`() throws {
         let lanes = (1...400 as ClosedRange<Int32>).map { number in
             var lane = lane(number, .normal)
-            (lane.jobSize, lane.demand.sendRate) = (10, 100_000)
+            (lane.jobSize, lane.demand.sendRate) = (number.isMultiple(of: 10) ? 1 : 500, 100_000)
             return lane
         }
-        #expect(jobs(lanes, worker).values.allSatisfy { $0 == 25 })
+        let first = ClaimPlan(for: lanes, worker: worker)
+        let large = first.quotas.filter { !$0.queueID.isMultiple(of: 10) }
+        #expect(large.reduce(0) { $0 + $1.jobs } == 20)
+        #expect(first.quotas.count { $0.queueID.isMultiple(of: 10) } == 40)
+        // The next one goes on with the first that was left out.
+        let place = try #require(first.lastServed)
+        let second = ClaimPlan(for: lanes, from: place, worker: worker)
+        #expect(second.quotas.first?.queueID == large.last!.queueID + 1)
     }
 
     @Test func `is no more than what can be renewed in time, and something for each while there is room`() {

@@ -140,6 +140,8 @@ struct IntakeWorld {
             state.noteRowInDoubt()
             isSignalled = true
         case 16...17: held = [:]
+        // The process, or the machine, stood still.
+        case 18: now += .seconds(1)
         default: break
         }
     }

@@ -74,6 +74,20 @@ import Testing
         #expect(step10 == .wait(.milliseconds(300)))
     }
 
+    @Test func `judges what a poll costs by the shortest of the last eight, as some are held up`() {
+        var worker = make()
+        var slow = work
+        slow.pollTime = .milliseconds(30)
+        let first = worker.next(after: work, now: start)
+        #expect(first == .wait(.milliseconds(10)))
+        for _ in 0..<7 {
+            let next = worker.next(after: slow, now: start)
+            #expect(next == .wait(.milliseconds(10)))
+        }
+        let ninth = worker.next(after: slow, now: start)
+        #expect(ninth == .wait(.milliseconds(300)))
+    }
+
     @Test func `does not wait for a minute because a poll stood still for seconds`() {
         var stood = work
         stood.pollTime = .seconds(7)

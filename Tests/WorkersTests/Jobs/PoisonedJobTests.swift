@@ -35,8 +35,8 @@ import Transport
             #expect(try await Self.number(store, "select sum(failed) from pushq.result") == 1)
             #expect(try await Self.number(store, "select sum(delivered) from pushq.result") == 529)
             // Twice with all of it, eight or nine times with half as many as the last time, and then alone until it has
-            // been five times.
-            #expect((5...14).contains(course.deaths), "\(course.deaths) workers died")
+            // been five times. Now and then a slow test lets both halves become due together.
+            #expect((5...18).contains(course.deaths), "\(course.deaths) workers died")
             #expect(course.sends < 530 * 4 + 1000, "\(course.sends) were sent")
         }
     }
