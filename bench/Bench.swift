@@ -18,9 +18,13 @@ enum Bench {
             (
                 "fairness",
                 {
-                    for queues in [1, 50] { try await Fairness.measure(devices: count ?? 1_000_000, queues: queues) }
+                    for (queues, rate) in [(1, nil), (50, nil), (1, 50_000), (50, 50_000)] {
+                        try await Fairness.measure(devices: count ?? 1_000_000, queues: queues, rate: rate)
+                    }
                 }
             ),
+            ("neighbours", { try await Neighbours.measure(devices: count ?? 1_000_000) }),
+            ("waiting", { try await WaitingQueues.measure(queues: 9000, connections: 20) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

@@ -131,6 +131,11 @@ final class BenchStack: Sendable {
         return arrivals
     }
 
+    /// When the first push of each send arrived at the simulator, by the send's root, in microseconds since 1970.
+    func firstArrivals() async throws -> [Int64: Int] {
+        Dictionary(try await arrivals().map { ($0.key.root, $0.value) }, uniquingKeysWith: min)
+    }
+
     private struct Arrival: Decodable {
         let at: Int
         let apnsID: String

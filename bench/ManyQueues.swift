@@ -25,7 +25,7 @@ struct ManyQueues {
         let worker = try stack.startWorker(["--connections", "\(connections)"])
         let bench = ManyQueues(stack: stack, queues: queues, worker: worker)
         try await bench.untilIdle()
-        try await bench.enqueue(names)
+        try await enqueue(names, in: stack)
         try await bench.measureSending()
         try await bench.measureIdleness()
         await stack.end()
@@ -38,7 +38,8 @@ struct ManyQueues {
         }
     }
 
-    private func enqueue(_ names: [QueueName]) async throws {
+    /// Sends a push to each of these queues, all at once.
+    static func enqueue(_ names: [QueueName], in stack: BenchStack) async throws {
         try await stack.withStore { store in
             let push = Statement(
                 "push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)

@@ -34,7 +34,7 @@ enum SinglePushes {
         }
     }
 
-    private static let pushes = 300
+    private static let count = 300
     private static let queue = QueueName(tenant: "single", app: "com.single", environment: .production)
     private static let neighbour = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
@@ -44,17 +44,13 @@ enum SinglePushes {
         try await stack.makeQueue(queue, devices: 1)
         if company.count > 0 { try await stack.makeQueue(neighbour, devices: company.count) }
         try stack.startWorker()
-        let roots = try await stack.loop.run { [address = stack.address] actor in
+        let pushes = try await stack.loop.run { [address = stack.address] actor in
             try await send(on: actor, over: address, beside: company)
         }
-        let arrivals = try await stack.arrivals()
-        let latencies = roots.compactMap { root, committed -> Double? in
-            arrivals.first { $0.key.root == root }.map { Double($0.value - committed) / 1000 }
-        }.sorted()
+        let arrivals = try await stack.firstArrivals()
+        let latencies = Probe.latencies(of: pushes, arrivals)
         await stack.end()
-        let figures = [0.5, 0.9, 0.99, 1].map {
-            Bench.percentile($0, of: latencies).formatted(.number.precision(.fractionLength(2)))
-        }
+        let figures = Probe.figures([0.5, 0.9, 0.99, 1], of: latencies)
         print(
             "\(latencies.count) pushes, commit to arrival in ms: p50 \(figures[0]), p90 \(figures[1]), p99 \(figures[2]), most \(figures[3])"
         )
@@ -62,29 +58,20 @@ enum SinglePushes {
 
     private static func send(
         on actor: isolated LoopActor, over address: DatabaseAddress, beside company: Company
-    ) async throws -> [(root: Int64, committed: Int)] {
+    ) async throws -> [Probe.Push] {
         let store = try await PostgresConnection.connect(to: address, as: "bench", on: actor.loop)
         defer { store.close() }
-        let push = Statement(
-            "push",
-            #"""
-            select pushq.send($1, '{"aps":{"alert":"x"}}', array[(select encode(token, 'hex') from pushq.device
-                              where queue_id = pushq.queue_id($1) limit 1)], urgent => $2)
-            """#)
+        let probe = Probe(queue: queue, isUrgent: company.count > 0)
         // The first one finds no connection to APNs yet, and is not counted.
-        _ = try await store.execute(push, [.text("\(queue)"), .bool(false)])
+        _ = try await probe.send(with: store)
         try await Task.sleep(for: .seconds(2))
         if company.count > 0 {
             _ = try await store.execute(
                 Statement("company", company.call), [.text("\(neighbour)")], within: .seconds(120))
             try await Task.sleep(for: .milliseconds(500))
         }
-        var roots: [Int64] = []
-        for _ in 0..<pushes {
-            roots.append(try await store.execute(push, [.text("\(queue)"), .bool(company.count > 0)])[0].int8("send"))
-            // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
-            try await Task.sleep(for: .milliseconds(company.count > 0 ? 5 : 60))
-        }
+        // Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
+        let roots = try await probe.send(count, pause: .milliseconds(company.count > 0 ? 5 : 60), with: store)
         let left = try await store.execute(
             Statement("left", "select coalesce(sum(recipient_count), 0)::int8 as recipients from pushq.job"))
         if company.count > 0 {
@@ -93,13 +80,6 @@ enum SinglePushes {
             )
         }
         try await Task.sleep(for: .seconds(2))
-        let commits = try await store.execute(
-            Statement(
-                "commits",
-                """
-                select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::int8 as time
-                from pushq.body where root_id = any ($1)
-                """), [.int8Array(roots)])
-        return commits.map { ($0.int8("root_id"), Int($0.int8("time"))) }
+        return try await Probe.pushes(of: roots, in: store)
     }
 }

@@ -1,0 +1,66 @@
+import Foundation
+import PostgresStore
+import QueueCore
+
+/// Single pushes, one after the other, whose way from commit to arrival is measured: the commit by the server's own
+/// timestamp of it, the arrival by the simulator's record.
+struct Probe {
+    /// A push: its job's root, and when it was committed, in microseconds since 1970.
+    struct Push {
+        let root: Int64
+        let committed: Int
+    }
+
+    let queue: QueueName
+    var isUrgent = false
+
+    /// Sends a push to one of the queue's devices.
+    /// - Returns: its root.
+    func send(with store: PostgresConnection, isolation: isolated (any Actor)? = #isolation) async throws -> Int64 {
+        let push = Statement(
+            "push",
+            #"""
+            select pushq.send($1, '{"aps":{"alert":"x"}}', array[(select encode(token, 'hex') from pushq.device
+                              where queue_id = pushq.queue_id($1) limit 1)], urgent => $2)
+            """#)
+        return try await store.execute(push, [.text("\(queue)"), .bool(isUrgent)])[0].int8("send")
+    }
+
+    /// Sends `count` pushes, with a pause behind each.
+    /// - Returns: their roots.
+    func send(
+        _ count: Int, pause: Duration, with store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> [Int64] {
+        var roots: [Int64] = []
+        for _ in 0..<count {
+            roots.append(try await send(with: store))
+            try await Task.sleep(for: pause)
+        }
+        return roots
+    }
+
+    /// When the pushes with these roots were committed.
+    static func pushes(
+        of roots: [Int64], in store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
+    ) async throws -> [Push] {
+        let commits = Statement(
+            "commits",
+            """
+            select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::int8 as time
+            from pushq.body where root_id = any ($1)
+            """)
+        return try await store.execute(commits, [.int8Array(roots)]).map {
+            Push(root: $0.int8("root_id"), committed: Int($0.int8("time")))
+        }
+    }
+
+    /// Milliseconds from commit to arrival, sorted; of the pushes that have arrived.
+    static func latencies(of pushes: [Push], _ arrivals: [Int64: Int]) -> [Double] {
+        pushes.compactMap { push in arrivals[push.root].map { Double($0 - push.committed) / 1000 } }.sorted()
+    }
+
+    /// These shares of sorted milliseconds, as text.
+    static func figures(_ shares: [Double], of latencies: [Double]) -> [String] {
+        shares.map { Bench.percentile($0, of: latencies).formatted(.number.precision(.fractionLength(2))) }
+    }
+}

@@ -1,0 +1,60 @@
+import APNsSimulator
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import Transport
+
+/// What thousands of queues that wait for a connection cost a worker that sends for others: its CPU while it sends a
+/// campaign at a steady rate, without them and with them.
+struct WaitingQueues {
+    private static let rate = 5000.0
+    private static let time = Duration.seconds(20)
+    private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
+
+    /// - Parameters:
+    ///   - queues: those that wait, each with a push and a certificate of its own.
+    ///   - connections: of the worker; each goes to another queue after it was idle for 10 s.
+    static func measure(queues: Int, connections: Int) async throws {
+        let stack = try await BenchStack(latency: .milliseconds(5))
+        let names = (1...queues).map { QueueName(tenant: "t\($0)", app: "com.t\($0)", environment: .production) }
+        try await stack.makeQueue(busy, devices: Int(rate * 2.5 * (time / .seconds(1))))
+        try await stack.makeQueues(names)
+        try await stack.withStore { store in
+            try await store.setRate(rate, burst: nil, of: busy)
+            let start = Statement("start", #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#)
+            _ = try await store.execute(start, [.text("\(busy)")])
+        }
+        let worker = try stack.startWorker(["--connections", "\(connections)"])
+        // It connects, and measures its rate.
+        try await Task.sleep(for: .seconds(3))
+        let alone = try await share(of: worker, stack)
+        try await ManyQueues.enqueue(names, in: stack)
+        try await Task.sleep(for: .seconds(3))
+        let beside = try await share(of: worker, stack)
+        print(
+            """
+            \(Int(alone.perSecond)) pushes a second take \(percent(alone.cpu)) % of a core; \(Int(beside.perSecond)) \
+            beside \(queues) queues that wait for one of \(connections) connections take \(percent(beside.cpu)) %
+            """)
+        await stack.end()
+    }
+
+    /// The worker's part of a core, and the pushes that arrived, for a while.
+    private static func share(
+        of worker: ChildProcess, _ stack: BenchStack
+    ) async throws -> (cpu: Double, perSecond: Double) {
+        let cpu = { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
+        let (before, begun, sent) = (cpu(), ContinuousClock.now, await stack.simulator.snapshot().arrived)
+        try await Task.sleep(for: time)
+        let passed = begun.duration(to: .now)
+        return (
+            (cpu() - before) / passed,
+            Double(await stack.simulator.snapshot().arrived - sent) / (passed / .seconds(1))
+        )
+    }
+
+    private static func percent(_ share: Double) -> String {
+        (share * 100).formatted(.number.precision(.fractionLength(1)))
+    }
+}
