@@ -9,8 +9,8 @@ struct ClaimPlan {
     static let stock = 2_000...40_000
     /// The maximum number of jobs of one queue and lane that one statement claims.
     static let maximumJobs = 200
-    /// Recipients after which a claim takes no more large jobs; the next one goes on with the lanes left out. Each costs
-    /// 2 µs, and what a producer sends meanwhile waits until the claim is through.
+    /// Recipients after which a claim takes no more large jobs; the next one goes on with the lanes left out. Each
+    /// costs 2 µs, and what a producer sends meanwhile waits until the claim is through.
     static let maximumClaimed = 10_000
     /// A job with no more recipients on average is small: it goes with any claim.
     static let smallJob = 10.0

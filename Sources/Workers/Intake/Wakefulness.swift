@@ -70,8 +70,8 @@ struct Wakefulness {
 
     /// What is to be done after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
-        // A poll costs more where many queues have work: no more often than makes a tenth of the time. Most of them also
-        // wait for a processor or for this loop, which is no cost: so the shortest one tells.
+        // A poll costs more where many queues have work: no more often than makes a tenth of the time. Most of them
+        // also wait for a processor or for this loop, which is no cost: so the shortest one tells.
         pollTimes.append(found.pollTime)
         if pollTimes.count > Self.recentPolls { pollTimes.removeFirst() }
         let cost = pollTimes.min() ?? found.pollTime
