@@ -1,0 +1,75 @@
+import Foundation
+import Glibc
+import LocalStack
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    @Suite struct `The example of a nightly campaign` {
+        private static let script = Executable(
+            path: URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(
+                path: "../../examples/nightly.sh"
+            ).standardized.path)
+
+        /// As in a crontab, which knows few variables and a short path.
+        private static func crontab(of rig: Rig, payload: String) -> [String: String] {
+            [
+                "PATH": "\(Executable.folder):/usr/bin:/bin",
+                "PUSHQ_DATABASE_URL": rig.postgres.connectionString(database: rig.database),
+                "QUEUE": "\(rig.queue)", "PAYLOAD": payload, "FILTER": "tag 'news'",
+                // The test may run at any time of the day.
+                "SEND_BY": "tomorrow 23:00",
+            ]
+        }
+
+        @Test func `reaches each device once, though it is started twice at once, killed half-way and started again`()
+            async throws
+        {
+            try await withRig {
+                $0.devices = 20_000
+                $0.rules = #"{"latency_ms": 30}"#
+                $0.simulatorArguments = ["--streams", "25"]
+                $0.sql = """
+                    insert into pushq.profile (queue_id, device_id, tags)
+                    select queue_id, id, array['news'] from pushq.device where id % 4 > 0
+                    """
+            } _: { rig in
+                let wanted = try await rig.number("select count(*) from pushq.device where id % 4 > 0")
+                let folder = try TemporaryFolder()
+                try folder.write(#"{"aps":{"alert":"Good evening"}}"#, to: "payload.json")
+                let crontab = Self.crontab(of: rig, payload: folder.path("payload.json"))
+                let twins = try (1...2).map { number in
+                    try Self.script.start(
+                        [], environment: crontab, output: folder.path("out \(number)"),
+                        errors: folder.path("errors \(number)"))
+                }
+                try rig.startWorker()
+                let doomed = try rig.startWorker()
+                try await rig.waitUntilEnded(4000)
+                // The machine on which cron runs goes down, and a worker with it.
+                for twin in twins { twin.signal(SIGKILL) }
+                await doomed.kill()
+                for twin in twins { #expect(await twin.waitForExit() == .signal(SIGKILL)) }
+                #expect(try await rig.ended() < wanted, "it is killed half-way")
+
+                let again = try await Self.script.run([], environment: crontab, within: .seconds(120))
+                #expect(again.code == 0, "\(again.errors)")
+                #expect(again.output.contains(/delivered +15,000/) && wanted == 15_000, "\(again.output)")
+                let audit = try await rig.audit()
+                // Once, but for what the killed worker had in flight.
+                audit.expectWhole()
+                #expect(audit.sent == wanted)
+                #expect(try await rig.number("select count(*) from pushq.campaign") == 1)
+            }
+        }
+
+        @Test(arguments: ["QUEUE", "PAYLOAD"])
+        func `says what is missing in the crontab`(variable: String) async throws {
+            var crontab = ["PATH": "\(Executable.folder):/usr/bin:/bin", "QUEUE": "a/b/sandbox", "PAYLOAD": "p.json"]
+            crontab[variable] = nil
+            let ended = try await Self.script.run([], environment: crontab)
+            #expect(ended.code != 0)
+            #expect(ended.errors.contains("\(variable): set it to the"), "\(ended.errors)")
+        }
+    }
+}
