@@ -1,0 +1,228 @@
+-- Cron expressions: when something runs in a time zone. docs/schedules.md explains them.
+--
+-- Five fields as in Vixie cron: minute, hour, day of month, month, day of week. Here and nowhere else they are read and
+-- evaluated. Zones and their changes of clocks are PostgreSQL's.
+
+-- Refuses an expression, with the position of what is wrong in it.
+create or replace function pushq.refuse_cron(place int, problem text) returns void
+language plpgsql stable as $$
+begin
+  raise exception using errcode = 'PQ400',
+    message = format('the cron expression is wrong at position %s: %s', place, problem),
+    hint = 'docs/schedules.md explains cron expressions';
+end $$;
+
+-- Reads a cron expression: the values of each field, ascending. What is wrong is said with its position (`PQ400`), and
+-- so is an expression that never runs.
+--
+-- `follows_clock`: its hours begin with `*`, so it goes on as clocks change (`pushq.cron_run`). `needs_both`: it runs
+-- on days that fit both fields for days, and not on those that fit one of them.
+create or replace function pushq.parse_cron(
+  cron text, out minutes int[], out hours int[], out days int[], out months int[], out weekdays int[],
+  out follows_clock boolean, out needs_both boolean
+)
+language plpgsql stable as $$
+declare
+  short     constant jsonb := '{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
+                                "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *",
+                                "@hourly": "0 * * * *"}';
+  words     text[];
+  positions int[];
+  longest   int;
+begin
+  if length(cron) > 500 then
+    perform pushq.refuse_cron(501, 'it is longer than 500 characters');
+  end if;
+  select array_agg(m.word order by m.n), array_agg(m.place order by m.n)
+  into words, positions
+  from (
+    select part[1] as word, n, (1 + sum(length(part[1])) over (order by n) - length(part[1]))::int as place
+    from regexp_matches(cron, '\s+|\S+', 'g') with ordinality s(part, n)) m
+  where m.word !~ '^\s';
+  if words is null then
+    perform pushq.refuse_cron(1, 'it is empty');
+  elsif words[1] ~ '^@' then
+    if not short ? lower(words[1]) then
+      perform pushq.refuse_cron(
+        positions[1],
+        format('there is no %s%s', pushq.shown_word(words[1]),
+               coalesce(nullif(pushq.suggestion(words[1], array(select jsonb_object_keys(short))), ''),
+                        ': use @yearly, @monthly, @weekly, @daily or @hourly')));
+    elsif cardinality(words) > 1 then
+      perform pushq.refuse_cron(positions[2], format('expected the end behind %s', pushq.shown_word(words[1])));
+    end if;
+    words := string_to_array(short ->> lower(words[1]), ' ');
+    positions := array_fill(positions[1], array[5]);
+  elsif cardinality(words) <> 5 then
+    perform pushq.refuse_cron(
+      coalesce(positions[6], length(cron) + 1),
+      format('expected five fields, which are minute, hour, day of month, month and day of week, not %s',
+             cardinality(words)));
+  end if;
+
+  minutes := pushq.cron_field('minute', words[1], positions[1]);
+  hours := pushq.cron_field('hour', words[2], positions[2]);
+  days := pushq.cron_field('day of the month', words[3], positions[3]);
+  months := pushq.cron_field('month', words[4], positions[4]);
+  weekdays := pushq.cron_field('day of the week', words[5], positions[5]);
+  follows_clock := words[2] ~ '^\*';
+  -- crontab(5): if both fields for days are restricted, which means that they do not begin with *, one of them is
+  -- enough.
+  needs_both := words[3] ~ '^\*' or words[5] ~ '^\*';
+  select max(case when m = 2 then 29 when m in (4, 6, 9, 11) then 30 else 31 end) into longest from unnest(months) m;
+  if needs_both and days[1] > longest then
+    perform pushq.refuse_cron(
+      positions[3],
+      format('it never runs: %s no day %s',
+             case when cardinality(months) = 1 then 'this month has' else 'these months have' end, days[1]));
+  end if;
+end $$;
+
+-- The values of one field, ascending. Sunday is 0.
+create or replace function pushq.cron_field(field text, word text, place int) returns int[]
+language plpgsql stable as $$
+declare
+  low    int   := case when field in ('day of the month', 'month') then 1 else 0 end;
+  high   int   := case field when 'minute' then 59 when 'hour' then 23 when 'day of the month' then 31
+                             when 'month' then 12 else 7 end;
+  found  int[] := '{}';
+  part   text;
+  pieces text[];                                          -- of a part: *, or first and last value; and the step
+  first  int;
+  last   int;
+begin
+  foreach part in array string_to_array(word, ',') loop
+    pieces := regexp_match(part, '^(?:(\*)|([^-/]+)(?:-([^-/]+))?)(?:/(.*))?$');
+    if pieces is null then
+      perform pushq.refuse_cron(
+        place, case when part = '' then format('a value for the %s is missing', field)
+                    else format('expected *, a value or a range such as 1-5 for the %s, not %s', field,
+                                pushq.shown_word(part)) end);
+    elsif pieces[1] is not null then
+      first := low;
+      last := case field when 'day of the week' then 6 else high end;
+    else
+      first := pushq.cron_value(field, pieces[2], low, high, place);
+      last := coalesce(pushq.cron_value(field, pieces[3], low, high, place + length(pieces[2]) + 1), first);
+      -- A week may end with Sunday: fri-sun.
+      if field = 'day of the week' and last = 0 and first > 0 then
+        last := 7;
+      elsif last < first then
+        perform pushq.refuse_cron(
+          place, format('the range %s goes backwards: write two, with a comma between them', pushq.shown_word(part)));
+      elsif pieces[3] is null and pieces[4] is not null then
+        -- Programs differ in what they take it for.
+        perform pushq.refuse_cron(
+          place, format('a step needs a range or *: did you mean “%s-%s/%s”?', pieces[2],
+                        case field when 'day of the week' then 6 else high end, pieces[4]));
+      end if;
+    end if;
+    if pieces[4] !~ '^[0-9]{1,2}$' or pieces[4]::int not between 1 and high then
+      perform pushq.refuse_cron(
+        place + length(part) - length(pieces[4]),
+        format('expected a step from 1 to %s for the %s, not %s', high, field, pushq.shown_word(pieces[4])));
+    end if;
+    found := found || array(select generate_series(first, last, coalesce(pieces[4]::int, 1)));
+    place := place + length(part) + 1;
+  end loop;
+  return array(select distinct case field when 'day of the week' then v % 7 else v end from unnest(found) v order by 1);
+end $$;
+
+-- One value of a field: a number, or the first three letters of a month or a day; null for null.
+create or replace function pushq.cron_value(field text, word text, low int, high int, place int) returns int
+language plpgsql stable as $$
+declare
+  names text[] := case field
+                  when 'month' then array['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov',
+                                          'dec']
+                  when 'day of the week' then array['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'] end;
+  which int    := array_position(names, lower(word));
+begin
+  if word is null then
+    return null;
+  elsif word ~ '^[0-9]{1,2}$' and word::int between low and high then
+    return word::int;
+  elsif which is not null then
+    return which - 1 + low;
+  end if;
+  perform pushq.refuse_cron(
+    place,
+    format('%s is wrong for the %s: use %s to %s%s%s', pushq.shown_word(word), field, low, high,
+           coalesce(format(' or %s to %s', names[1], names[cardinality(names)]), ''),
+           case when lower(left(word, 3)) = any (names) then format('; did you mean “%s”?', lower(left(word, 3)))
+                when names is not null then pushq.suggestion(word, names) else '' end));
+end $$;
+
+-- The times at which the clocks of a zone show a local time. While they are put back they show it twice. While they are
+-- put forward they show it never: then both are the time as much later as clocks are put forward, so that 02:30 becomes
+-- 03:30 (RFC 5545 §3.3.5).
+--
+-- PostgreSQL gives the later one of the two, and the one that is as much later. The earlier one has the offset from UTC
+-- of the day before.
+create or replace function pushq.local_times(local timestamp, time_zone text)
+returns table (first timestamptz, last timestamptz)
+language sql stable as $$
+  select least(case when e.earlier at time zone $2 = $1 then e.earlier end, l.later), l.later
+  from (select $1 at time zone $2 as later) l
+  cross join lateral (
+    select ($1 - ((l.later - interval '24 hours') at time zone $2 - (l.later - interval '24 hours') at time zone 'UTC'))
+             at time zone 'UTC' as earlier) e
+$$;
+
+-- The first run of a cron expression behind a time, or, `backwards`, the last one up to it. Null if there is none in 41
+-- years: 29 February falls on each day of the week within 40.
+--
+-- A run at a local time that clocks skip is as much later, and one at a time that they show twice is at the first of
+-- the two (`pushq.local_times`). If the hours begin with `*`, the expression means a rhythm and not an hour of the day:
+-- then it runs at every minute that fits when clocks show it, and at none that they do not show.
+create or replace function pushq.cron_run(
+  cron text, time_zone text, at timestamptz, backwards boolean default false
+) returns timestamptz
+language plpgsql stable as $$
+declare
+  c        record;
+  way      int := case when backwards then -1 else 1 end;
+  day      date;
+  found_on date;                                          -- the first day that has one
+  run      timestamptz;
+  best     timestamptz;
+begin
+  select * into c from pushq.parse_cron(cron);
+  for day in
+    select d.day
+    from (select (at at time zone time_zone)::date + way * generate_series(-1, 14975) as day) d
+    where extract(month from d.day)::int = any (c.months)
+      and case when c.needs_both
+               then extract(day from d.day)::int = any (c.days) and extract(dow from d.day)::int = any (c.weekdays)
+               else extract(day from d.day)::int = any (c.days) or extract(dow from d.day)::int = any (c.weekdays) end
+  loop
+    -- Where a zone has skipped a day, a run of the next day may be before one of this day.
+    exit when day <> found_on + way;
+    select case when backwards then max(t.run) else min(t.run) end into run
+    from unnest(c.hours) h
+    cross join unnest(c.minutes) m
+    cross join lateral pushq.local_times(day + make_time(h, m, 0), time_zone) l
+    cross join lateral unnest(
+      case when not c.follows_clock then array[l.first]
+           when l.last at time zone time_zone = day + make_time(h, m, 0) then array[l.first, l.last] end) t(run)
+    where case when backwards then t.run <= at else t.run > at end;
+    best := case when backwards then greatest(best, run) else least(best, run) end;
+    found_on := coalesce(found_on, case when run is not null then day end);
+  end loop;
+  return best;
+end $$;
+
+-- The next runs behind a time, `most` of them.
+create or replace function pushq.next_runs(cron text, time_zone text, after timestamptz, most int)
+returns timestamptz[]
+language plpgsql stable as $$
+declare
+  runs timestamptz[] := '{}';
+begin
+  for i in 1 .. most loop
+    after := pushq.cron_run(cron, time_zone, after);
+    exit when after is null;
+    runs := runs || after;
+  end loop;
+  return runs;
+end $$;
