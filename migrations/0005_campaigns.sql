@@ -98,6 +98,32 @@ create table pushq.audience (
   constraint audience_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$')
 );
 
+-- Campaigns that are started again and again, as a cron expression says. A row has what each of them is: the payload,
+-- and what else `pushq.start_campaign` takes, by the names of its arguments.
+create table pushq.schedule (
+  queue_id     int         not null,
+  name         text        not null,
+  cron         text        not null,                      -- when it runs, as it was written
+  time_zone    text        not null,                      -- whose clocks the expression means
+  after_outage text        not null,                      -- what becomes of runs that were missed
+  payload      json        not null,
+  options      jsonb       not null,
+  created_at   timestamptz not null default now(),
+  paused_at    timestamptz,
+  next_at      timestamptz not null,                      -- the run that comes next, or is due
+  run_at       timestamptz,                               -- the last run that a campaign was started for, …
+  started_at   timestamptz,                               -- … and when that was
+  missed_at    timestamptz,                               -- the last run that came too late to be started
+  problem      text,                                      -- why the run that is due could not be started
+  retry_at     timestamptz,                               -- when that is tried again
+  constraint schedule_pkey primary key (queue_id, name),
+  constraint schedule_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'),
+  constraint schedule_after_outage_known check (after_outage in ('skip', 'once', 'all')),
+  constraint schedule_retry_has_problem check ((problem is null) = (retry_at is null))
+);
+
+create index schedule_due on pushq.schedule (next_at) where paused_at is null;
+
 -- Counts of a campaign: the sum of its rows. A worker that counts takes a row that nobody has locked, or makes a new
 -- one. So there are a few of them, and no worker waits for another one, nor for a producer who retries failed
 -- recipients and is slow to commit.

@@ -13,6 +13,9 @@ enum Main {
                 .command(WorkCommand.self),
                 .command(SendCommand.self),
                 .command(CampaignCommand.self),
+                .group(
+                    name: "schedule", summary: "Campaigns that workers start again and again, as cron expressions say.",
+                    ScheduleCommands.all),
                 .command(BroadcastCommand.self),
                 .command(LintCommand.self),
                 .command(SimulateCommand.self),

@@ -60,7 +60,7 @@ begin
         '/', tenant, (select a.bundle_id from pushq.app a where a.id = (row ->> 'app_id')::int), row ->> 'environment')
       else concat_ws(
         ' ', coalesce((select n.name from pushq.queue_name n where n.queue_id = queue), tenant),
-        coalesce(row ->> 'key', case tg_table_name when 'audience' then row ->> 'name' end, (
+        coalesce(row ->> 'key', case when tg_table_name in ('audience', 'schedule') then row ->> 'name' end, (
           select c.key from pushq.campaign c where c.queue_id = queue and c.id = (row ->> 'campaign_id')::bigint))) end,
     case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'changed' else 'removed' end, changes);
   return null;
@@ -162,6 +162,10 @@ create or replace trigger audit_delete after delete on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
 create or replace trigger audit after insert or update or delete on pushq.audience
   for each row execute function pushq.write_audit();
+-- Its runs are the work of workers.
+create or replace trigger audit after insert or update or delete on pushq.schedule
+  for each row execute function pushq.write_audit(
+    'next_at', 'run_at', 'started_at', 'missed_at', 'problem', 'retry_at');
 -- Starting a campaign is a producer's work; stopping it is somebody's decision.
 create or replace trigger audit after update of paused_at, cancelled_at, stop_at_errors on pushq.campaign
   for each row execute function pushq.write_audit('forgiven_at', 'forgiven', 'forgiven_bad');
@@ -181,6 +185,8 @@ create or replace trigger audit_truncate after truncate on pushq.queue
 create or replace trigger audit_truncate after truncate on pushq.rate_limit
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.audience
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.schedule
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.campaign
   for each statement execute function pushq.write_audit();

@@ -86,7 +86,36 @@ $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
 -- the same key returns the first one's id, and the same key for something else is an error. The same filter may be
--- written differently.
+-- written differently. What follows the payload is also what a schedule can be given (`pushq.schedule_options`).
+create or replace function pushq.start_filtered_campaign(
+  q            int,
+  key          text,
+  payload      json,
+  push_type    text        default 'alert',
+  priority     int         default null,
+  expiration   bigint      default null,
+  collapse_id  text        default null,
+  at_most_once boolean     default false,
+  urgent       boolean     default false,
+  start_at     timestamptz default now(),
+  send_by      timestamptz default null,
+  max_rate     float8      default null,
+  stop_at_errors float8    default null,
+  filter       text        default null
+) returns bigint
+language plpgsql as $$
+declare
+  tree jsonb := pushq.parse_filter(filter);
+begin
+  return pushq.new_campaign(
+    q, key,
+    sha256(convert_to(
+      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree)::text, 'UTF8')),
+    payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
+    max_rate, stop_at_errors, filter, tree);
+end $$;
+
+-- The same for producers.
 create or replace function pushq.start_campaign(
   queue        text,
   key          text,
@@ -105,16 +134,12 @@ create or replace function pushq.start_campaign(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int   := (pushq.enter(queue, sends => true)).q;
-  body json  := pushq.payload_json(payload);
-  tree jsonb := pushq.parse_filter(filter);
+  q    int  := (pushq.enter(queue, sends => true)).q;
+  body json := pushq.payload_json(payload);
 begin
-  return pushq.new_campaign(
-    q, key,
-    sha256(convert_to(
-      row(pushq.content(body), push_type, priority, collapse_id, at_most_once, urgent, tree)::text, 'UTF8')),
-    body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, filter, tree);
+  return pushq.start_filtered_campaign(
+    q, key, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, max_rate,
+    stop_at_errors, filter);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any

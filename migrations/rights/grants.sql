@@ -18,10 +18,11 @@ declare
     'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
-    'make_partition', 'move_scheduled', 'move_waiting', 'tenants_to_count'];
+    'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
-    'show_queues', 'show_refusals', 'show_send', 'show_standstill', 'show_statistics', 'show_stuck_jobs'];
+    'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_standstill', 'show_statistics',
+    'show_stuck_jobs'];
   thing record;
 begin
   for thing in

@@ -46,7 +46,7 @@ package struct HealthCheck: Sendable {
             schema, roles, workerLogins, partitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), queuesWithoutCredential, pausedQueues, suspendedTenants,
-            pausedCampaigns, jobsSetAside,
+            pausedCampaigns, schedules, jobsSetAside,
         ]
     }
 }

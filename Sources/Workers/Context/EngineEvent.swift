@@ -36,6 +36,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case leasesFound(Int)
     case jobSetAside(queue: String, job: Int64, reason: String)
     case campaignStopped(queue: String, key: String, reason: String)
+    case scheduleRun(queue: String, schedule: String, campaign: String)
+    case scheduleMissed(queue: String, schedule: String, time: String)
+    case scheduleFailed(queue: String, schedule: String, time: String, reason: String)
     case devicesDeactivated(Int)
     case queuePausedForTokens(queue: String, reason: String)
     case feedbackRead(queue: String, count: Int)
@@ -106,6 +109,12 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .campaignStopped(let queue, let key, let reason):
             "campaign \(key) of \(queue) has paused itself: \(reason); when that is mended, run: "
                 + "pushq-admin campaign resume \(queue) \(key)"
+        case .scheduleRun(let queue, let schedule, let campaign):
+            "schedule \(schedule) of \(queue) started campaign \(campaign)"
+        case .scheduleMissed(let queue, let schedule, let time):
+            "schedule \(schedule) of \(queue) missed its run of \(time): it could not be started for an hour"
+        case .scheduleFailed(let queue, let schedule, let time, let reason):
+            "schedule \(schedule) of \(queue) could not start its run of \(time), and tries again every minute: \(reason)"
         case .leasesLost(let count): "lost \(count) leases to other workers"
         case .leasesFound(let count): "gave back \(count) leases whose claim had no answer"
         case .devicesDeactivated(let count): "deactivated \(count) devices whose tokens are bad"

@@ -12,8 +12,8 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, feedback, figures,
-            heartbeat, judging, notifications, drain
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, feedback,
+            figures, heartbeat, judging, notifications, drain
     }
 
     let context: EngineContext
@@ -29,6 +29,7 @@ final class EngineParts {
     private let permits: PermitTaker
     private let rescuer: Rescuer
     private let duties: DutyRunner
+    private let schedules: DutyRunner
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
     /// Nil if nobody sees what this worker would read.
@@ -56,6 +57,7 @@ final class EngineParts {
         duties = DutyRunner(
             context,
             duties: [SuspectsDuty(context), QuotasDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
+        schedules = DutyRunner(context, duties: [SchedulesDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
@@ -92,6 +94,7 @@ final class EngineParts {
         case .tokens: await gateways.run()
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
+        case .schedules: await schedules.run()
         case .feedback: await feedback?.run()
         case .figures: await figures?.run()
         case .heartbeat: try await heartbeat.run()
@@ -142,6 +145,7 @@ final class EngineParts {
         permits.stop()
         rescuer.stop()
         duties.stop()
+        schedules.stop()
         feedback?.stop()
         figures?.stop()
         queues.stop()

@@ -38,33 +38,32 @@ struct CampaignCommand: Command {
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
         InputFile?
-    @Option("All active devices of the queue, or those of an audience: pushq-admin audience add.", "all|NAME")
-    var audience: String?
-    @Option("The active devices that fit, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
-    @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
-    @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
+    var audience = AudienceOptions()
+    var bounds = CampaignBounds()
     @Flag("Only show what would be sent, to how many, how and for how long; send and write nothing.") var dryRun
     var waiting = WaitOptions()
     var options = MessageOptions()
+    var times = SendingTimes()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         try waiting.check()
         guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
-        try checkAudience()
+        try audience.check(otherwise: ("--tokens FILE", tokens != nil))
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
         }
-        let message = try options.message(of: Payload(payload), for: queue)
+        let message = try options.message(of: Payload(payload), for: queue, at: times)
         let file = try tokens?.devices()
         if dryRun {
             return try await DryRun(
-                queue: queue, key: key, message: message, limits: limits, filter: condition, database: database
+                queue: queue, key: key, message: message, limits: bounds.limits, filter: audience.condition,
+                database: database
             )
             .run(file, console)
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
-        let (limits, filter) = (limits, condition)
+        let (limits, filter) = (bounds.limits, audience.condition)
         try await database.session { store in
             let id = try await Self.start(message, file, filter, limits, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
@@ -87,29 +86,6 @@ struct CampaignCommand: Command {
                 throw Unsuccessful()
             }
         }
-    }
-
-    /// A campaign is for one audience.
-    private func checkAudience() throws {
-        let given = [("--tokens", tokens != nil), ("--audience", audience != nil), ("--filter", filter != nil)]
-            .filter(\.1).map(\.0)
-        guard let first = given.first else {
-            throw UsageError("--audience all, --audience NAME, --filter FILTER or --tokens FILE is missing")
-        }
-        guard given.count == 1 else { throw UsageError("\(first) and \(given[1]) cannot be used together") }
-    }
-
-    /// The filter that the campaign has; nil for all devices, and for a list.
-    private var condition: String? {
-        guard let audience, audience != "all" else { return filter }
-        return "audience '" + audience.replacing("'", with: "''") + "'"
-    }
-
-    private var limits: CampaignLimits {
-        var limits = CampaignLimits()
-        limits.maxRate = maxRate?.perSecond
-        limits.stopAtErrors = stopAtErrors?.fraction
-        return limits
     }
 
     private static func start(

@@ -27,12 +27,13 @@ struct SendCommand: Command {
     @Flag("An update of a Live Activity replaces those that wait for the same tokens.") var replaceWaiting
     var waiting = WaitOptions()
     var options = MessageOptions()
+    var times = SendingTimes()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         try waiting.check()
         let recipients = try recipients()
-        let message = try options.message(of: readPayload(), for: queue)
+        let message = try options.message(of: readPayload(), for: queue, at: times)
         let queue = queue
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in

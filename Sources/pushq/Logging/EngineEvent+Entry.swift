@@ -10,16 +10,17 @@ extension EngineEvent {
         case .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
             .jobSetAside,
-            .campaignStopped, .queuePausedForTokens,
+            .campaignStopped, .queuePausedForTokens, .scheduleFailed,
             .dutyFailed, .clockInDoubt:
             .error
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
-            .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable:
+            .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable,
+            .scheduleMissed:
             .warning
         case .started, .storeBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver, .leasesFound,
             .devicesDeactivated, .draining, .stopped:
             .notice
-        case .feedbackRead, .feedbackActedOn, .partitionsChanged: .info
+        case .feedbackRead, .feedbackActedOn, .partitionsChanged, .scheduleRun: .info
         }
     }
 
@@ -83,6 +84,12 @@ extension EngineEvent {
             ("job_set_aside", on(queue, reason) + [("job", .integer(Int(job)))])
         case .campaignStopped(let queue, let key, let reason):
             ("campaign_stopped", on(queue, reason) + [("campaign", .string(key))])
+        case .scheduleRun(let queue, let schedule, let campaign):
+            ("schedule_run", on(queue) + [("schedule", .string(schedule)), ("campaign", .string(campaign))])
+        case .scheduleMissed(let queue, let schedule, let time):
+            ("schedule_missed", on(queue) + [("schedule", .string(schedule)), ("run_at", .string(time))])
+        case .scheduleFailed(let queue, let schedule, let time, let reason):
+            ("schedule_failed", on(queue, reason) + [("schedule", .string(schedule)), ("run_at", .string(time))])
         case .devicesDeactivated(let count): ("devices_deactivated", [("count", .integer(count))])
         case .queuePausedForTokens(let queue, let reason): ("queue_paused_for_tokens", on(queue, reason))
         case .feedbackRead(let queue, let count): ("feedback_read", on(queue) + [("count", .integer(count))])
@@ -110,11 +117,12 @@ extension EngineEvent {
             .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
             .pushesUncertain(_, _, let reason), .jobQuarantined(_, _, let reason), .jobSetAside(_, _, let reason),
-            .feedbackUnreachable(_, let reason):
+            .feedbackUnreachable(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
-            .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary:
+            .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
+            .scheduleRun, .scheduleMissed:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
         case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,

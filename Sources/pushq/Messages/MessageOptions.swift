@@ -15,26 +15,32 @@ struct MessageOptions: ParameterGroup {
     @Option("Pushes with the same collapse ID replace each other on the device.", "ID") var collapseId: String?
     @Flag("Never send twice, at the risk of a loss: for one-time codes and calls.") var atMostOnce
     @Flag("Send before everything else of the queue that waits: for one-time codes and calls.") var urgent
-    @Option("Do not send before this time.") var at: Moment?
-    @Option("Do not send after this time; by default 24 hours after the start.") var sendBy: Moment?
 
     /// The message with that payload, for that queue.
     ///
     /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
-    func message(of payload: Payload, for queue: QueueName) throws(Failure) -> MessageDraft {
+    func message(
+        of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes()
+    ) throws(Failure) -> MessageDraft {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
         message.priority = priority
-        let start = max(Date.now, at?.date ?? .now)
+        let start = max(Date.now, times.at?.date ?? .now)
         message.expiration = expiration.map { $0 == .zero ? 0 : Int64(start.timeIntervalSince1970 + $0.seconds) }
         message.collapseID = collapseId
         message.isSentAtMostOnce = atMostOnce
         message.isUrgent = urgent
-        message.startAt = at?.date
-        message.sendBy = sendBy?.date
+        message.startAt = times.at?.date
+        message.sendBy = times.sendBy?.date
         var checked = message.message
         checked.isForWalletPass = queue.isForWalletPasses
         try payload.refuseErrors(in: checked)
         return message
     }
+}
+
+/// When a message is sent: at the earliest, and at the latest.
+struct SendingTimes: ParameterGroup {
+    @Option("Do not send before this time.") var at: Moment?
+    @Option("Do not send after this time; by default 24 hours after the start.") var sendBy: Moment?
 }

@@ -18,6 +18,10 @@ import Testing
         "pushq work": (.workers, ""),
         "pushq send": (.tenants, "QUEUE --token \(token) --alert hello --wait --timeout 100ms"),
         "pushq campaign": (.tenants, "QUEUE --key spring --payload FILE --tokens TOKENS --wait --timeout 100ms"),
+        "pushq schedule add": (.tenants, "QUEUE daily --cron @daily --payload FILE --audience all"),
+        "pushq schedule list": (.readers, "QUEUE"), "pushq schedule show": (.readers, "QUEUE weekly"),
+        "pushq schedule pause": (.tenants, "QUEUE weekly"), "pushq schedule resume": (.tenants, "QUEUE weekly"),
+        "pushq schedule run": (.tenants, "QUEUE weekly"), "pushq schedule remove": (.tenants, "QUEUE daily"),
         "pushq broadcast": (.tenants, "QUEUE --channel dGhlaXJz --payload ACTIVITY --expiration 0s"),
 
         "pushq completion": (.anybody, "bash"), "pushq-admin completion": (.anybody, "bash"),
@@ -130,6 +134,7 @@ import Testing
                     select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
                     select pushq.send('\(queue)', \(payload), tokens => array['bb']);
                     select pushq.save_audience('\(queue)', 'all-tags', 'tag is not missing');
+                    select pushq.add_schedule('\(queue)', 'weekly', '@weekly', \(payload));
                     select pushq.start_campaign('\(queue)', 'sale', \(payload))
                     """)
             }

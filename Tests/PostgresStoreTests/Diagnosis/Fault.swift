@@ -246,6 +246,23 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .warning, "campaign big sale", "of \(queue) has paused itself: 9 of 10 answers were bad",
             .command("pushq-admin campaign show \(queue) 'big sale'")),
         Fault(
+            "a schedule whose run cannot be started", .schedules,
+            """
+            insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at, problem,
+                                        retry_at)
+              select id, 'weekly', '@weekly', 'UTC', 'skip', '{}', '{}', '2026-11-22T00:00:00Z', 'there is no audience “vips”',
+                     now() from pushq.queue
+            """, .warning, "schedule weekly",
+            "of \(queue) does not start its run of 2026-11-22T00:00:00Z: there is no audience “vips”",
+            .command("pushq schedule show \(queue) weekly")),
+        Fault(
+            "a schedule whose run no worker starts", .schedules,
+            """
+            insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+              select id, 'weekly', '@weekly', 'UTC', 'skip', '{}', '{}', now() - interval '6 minutes' from pushq.queue
+            """, .warning, "schedule weekly", "no worker has done so for minutes",
+            .command("pushq schedule show \(queue) weekly")),
+        Fault(
             "a job that is set aside", .jobsSetAside,
             """
             insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)

@@ -287,6 +287,8 @@ import Transport
         #"pushq.start_campaign(QUEUE, 'new', PAYLOAD, list => 1)"#, "pushq.new_list(QUEUE)",
         "pushq.add_to_list(QUEUE, 1, array['aa'])", "pushq.add_tokens_to_list(QUEUE, 1, '{}')",
         "pushq.resume_campaign(QUEUE, 'k')", "pushq.retry_failed(QUEUE, 1)", "pushq.retry_failed_campaign(QUEUE, 'k')",
+        "pushq.add_schedule(QUEUE, 'daily', '@daily', PAYLOAD)", "pushq.resume_schedule(QUEUE, 'weekly')",
+        "pushq.run_schedule(QUEUE, 'weekly')",
         #"pushq.broadcast(QUEUE, 'dGhlaXJz', PAYLOAD, expiration => 0)"#,
     ]
     private static let accepted = [
@@ -304,6 +306,8 @@ import Transport
         "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null)",
         "pushq.show_statistics(null, 1)", "pushq.save_audience(QUEUE, 'vips', 'tag ''vip''')",
         "pushq.show_audiences(QUEUE)", "pushq.show_audience(QUEUE, 'vips', 'alert')",
+        "pushq.pause_schedule(QUEUE, 'weekly')", "pushq.show_schedules(QUEUE, null, 1)",
+        "pushq.remove_schedule(QUEUE, 'weekly')",
         "pushq.remove_audience(QUEUE, 'vips')", "pushq.trace(QUEUE, token => 'aa')",
     ]
 
@@ -314,6 +318,8 @@ import Transport
             let queue = try await QueueFixture(database, devices: 1)
             let store = queue.connection
             _ = try await queue.startCampaign()
+            try await queue.run(
+                #"select pushq.add_schedule('\#(QueueFixture.name)', 'weekly', '@weekly', '{"aps":{"alert":"x"}}')"#)
             try await queue.run(
                 #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array['bb'])"#)
             func call(_ text: String) async throws(PostgresError) {

@@ -32,6 +32,7 @@ import Transport
         insert into pushq.newest_update values (pushq.queue_id('\(queue)'), 1, now(), 1);
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');
+        select pushq.add_schedule('\(queue)', 'weekly', '@weekly', \(payload));
         select pushq.register_device('\(queue)', 'aa', 'ann', locale => 'de');
         select pushq.start_campaign('\(queue)', 'all', \(payload));
         select pushq.add_to_list('\(queue)', pushq.new_list('\(queue)'), array['aa', 'bb']);

@@ -20,6 +20,8 @@ import Transport
         "rate_limit: tat", "credential: warned_days", "campaign: created_at", "campaign: digest",
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
+        "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
+        "schedule: retry_at",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [
@@ -35,6 +37,8 @@ import Transport
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
         insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
         insert into pushq.audience (queue_id, name, filter) select id, 'vips', 'tag ''vip''' from pushq.queue;
+        insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+        select id, 'weekly', '@weekly', 'UTC', 'skip', '{"aps":{}}', '{}', now() from pushq.queue;
         """
 
     private static let entries = Statement(
@@ -77,6 +81,9 @@ import Transport
             case "queue.credential_id": "(select id from pushq.credential)"
             case "campaign.paused_reason": "'x', paused_at = now()"
             case "campaign.stop_at_errors": "0.5"
+            case "schedule.after_outage": "'all'"
+            case "schedule.payload": "'{}'"
+            case "schedule.options": "'{\"urgent\":true}'"
             case "credential.kind": "'certificate'"
             case "credential.environments": "'{production}'"
             default:
@@ -150,6 +157,8 @@ import Transport
                 "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
                 "acme rate_limit acme created burst:→20 rate:→200",
                 "acme audience acme/com.acme/sandbox vips created filter:→tag 'vip' name:→vips",
+                "acme schedule acme/com.acme/sandbox weekly created after_outage:→skip cron:→@weekly name:→weekly "
+                    + "options:→{} payload:→{\"aps\": {}} time_zone:→UTC",
                 "acme credential main changed sealed:(not shown)→(not shown)",
                 "acme queue acme/com.acme/sandbox changed credential:→main weight:1→2",
             ]
@@ -166,6 +175,7 @@ import Transport
                     "acme queue acme/com.acme/sandbox changed credential",
                     "acme credential main removed environments",
                     "acme audience acme/com.acme/sandbox vips removed filter",
+                    "acme schedule acme/com.acme/sandbox weekly removed after_outage",
                     "acme queue acme/com.acme/sandbox removed connections",
                     "acme app com.acme removed bundle_id",
                 ])

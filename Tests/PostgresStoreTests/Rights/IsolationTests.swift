@@ -56,7 +56,8 @@ struct `A login of one tenant` {
                 select pushq.start_campaign(\(queue), 'sale', \(Self.payload));
                 select pushq.register_device(\(queue), '\(Self.token)', 'anna');
                 select pushq.register_channel(\(queue), 'dGhlaXJz', 0);
-                select pushq.save_audience(\(queue), 'vips', 'tag ''vip''')
+                select pushq.save_audience(\(queue), 'vips', 'tag ''vip''');
+                select pushq.add_schedule(\(queue), 'weekly', '@weekly', \(Self.payload))
                 """)
             let job = try #require(try await text(admin, "min(id) from pushq.job"))
             let campaign = try #require(try await text(admin, "id from pushq.campaign"))
@@ -168,7 +169,7 @@ struct `A login of one tenant` {
     /// A call of each function with what exists at the neighbour's, or with other ids.
     static func probes(
         _ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64, key: String = "sale",
-        channel: String = "dGhlaXJz", audience: String = "vips"
+        channel: String = "dGhlaXJz", audience: String = "vips", schedule: String = "weekly"
     ) -> [Probe] {
         [
             Probe(
@@ -209,6 +210,13 @@ struct `A login of one tenant` {
                 query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'user is not missing')).recipients"),
             Probe(function: "save_audience", query: "pushq.save_audience('QUEUE', '\(audience)', 'tag ''vip''')"),
             Probe(function: "remove_audience", query: "pushq.remove_audience('QUEUE', '\(audience)')"),
+            Probe(
+                function: "add_schedule", query: "pushq.add_schedule('QUEUE', '\(schedule)', '@daily', \(payload))"),
+            Probe(function: "pause_schedule", query: "pushq.pause_schedule('QUEUE', '\(schedule)')"),
+            Probe(function: "resume_schedule", query: "pushq.resume_schedule('QUEUE', '\(schedule)')"),
+            Probe(function: "run_schedule", query: "pushq.run_schedule('QUEUE', '\(schedule)')"),
+            Probe(function: "remove_schedule", query: "pushq.remove_schedule('QUEUE', '\(schedule)')"),
+            shown("show_schedules", "'QUEUE', '\(schedule)', 3"),
             shown("show_audiences", "'QUEUE'"), shown("show_audience", "'QUEUE', '\(audience)', 'alert'"),
             Probe(
                 function: "preview_campaign",
@@ -347,7 +355,7 @@ struct `A login of one tenant` {
             let none: Int64 = 987_654_321
             let theirs = Self.probes(neighbours.send, neighbours.list, neighbours.job, neighbours.campaign)
             let nobodys = Self.probes(
-                none, none, none, none, key: "nobodys", channel: "bm9ib2R5cw", audience: "nobodies")
+                none, none, none, none, key: "nobodys", channel: "bm9ib2R5cw", audience: "nobodies", schedule: "never")
             for (probe, other) in zip(theirs, nobodys) {
                 // Each in a transaction that is rolled back, so that the first does not make what the second names.
                 func tried(_ probe: Probe) async throws -> String {
@@ -355,7 +363,8 @@ struct `A login of one tenant` {
                     let result = await answer(
                         neighbours.producer, probe.query.replacing("QUEUE", with: "acme/com.acme/production"))
                     try await neighbours.producer.runScript("rollback")
-                    return result.replacing(/\b(?:\d+|sale|nobodys|dGhlaXJz|bm9ib2R5cw|vips|nobodies)\b/, with: "…")
+                    return result.replacing(
+                        /\b(?:\d+|sale|nobodys|dGhlaXJz|bm9ib2R5cw|vips|nobodies|weekly|never)\b/, with: "…")
                 }
                 let answers = (try await tried(probe), try await tried(other))
                 #expect(answers.0 == answers.1, "\(probe.function)")

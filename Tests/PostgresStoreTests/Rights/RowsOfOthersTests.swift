@@ -40,6 +40,7 @@ import Transport
             select pushq.register_device('QUEUE', 'DEVICE01', 'TENANT-bert');
             select pushq.register_channel('QUEUE', 'TENANT0channel', 0);
             select pushq.save_audience('QUEUE', 'TENANT-vips', 'tag ''TENANT-vip''');
+            select pushq.add_schedule('QUEUE', 'TENANT-weekly', '@weekly', '{"aps":{"alert":"TENANT"}}');
             select pushq.send('QUEUE', '{"aps":{"alert":"TENANT"}}', tokens => array['DEVICE'], key => 'TENANT-order');
             select pushq.send('QUEUE', '{"aps":{"alert":"TENANT"}}', user_key => 'TENANT-nobody');
             select pushq.start_campaign('QUEUE', 'TENANT-sale', '{"aps":{"alert":"TENANT"}}', max_rate => 50);
@@ -165,7 +166,8 @@ import Transport
             }
         }
         for probe in Login.probes(
-            1, 1, 1, 1, key: "\(tenant)-sale", channel: "\(tenant)0channel", audience: "\(tenant)-vips")
+            1, 1, 1, 1, key: "\(tenant)-sale", channel: "\(tenant)0channel", audience: "\(tenant)-vips",
+            schedule: "\(tenant)-weekly")
         {
             guard probe.function.hasPrefix("show_") || ["preview_campaign", "trace"].contains(probe.function) else {
                 continue
@@ -180,7 +182,10 @@ import Transport
 
     /// Every function that producers may call, about the first tenant's queue, and with the second one's ids and names.
     private static func misusing(_ send: Int64, _ list: Int64, _ job: Int64, _ campaign: Int64) -> [Login.Probe] {
-        Login.probes(send, list, job, campaign, key: "beta-sale", channel: "beta0channel", audience: "beta-vips").map {
+        Login.probes(
+            send, list, job, campaign, key: "beta-sale", channel: "beta0channel", audience: "beta-vips",
+            schedule: "beta-weekly"
+        ).map {
             Login.Probe(
                 function: $0.function,
                 query: $0.query.replacing("QUEUE", with: queue(of: "acme")).replacing(Login.token, with: "be7a")

@@ -62,6 +62,8 @@ import Transport
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         profile: activity activity_type installation
+        schedule: after_outage created_at cron missed_at name next_at options paused_at payload problem queue_id \
+        retry_at run_at started_at time_zone
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
@@ -75,7 +77,8 @@ import Transport
         "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
         "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
-        "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work", "supersede",
+        "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
+        "run_due_schedule", "supersede",
         "take_permits", "tell",
         "tenants_to_count", "today", "version_bounds", "version_sql", "wake", "why_nobody",
     ]

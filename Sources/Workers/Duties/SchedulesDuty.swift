@@ -1,0 +1,31 @@
+import PostgresStore
+
+/// Starts the campaigns of schedules that are due.
+///
+/// It runs apart from the other duties, since a campaign is to start within seconds, and upkeep may take minutes.
+struct SchedulesDuty: Duty {
+    let name = "schedules"
+    let pause = Duration.seconds(1)
+
+    private let store: EngineStore
+    private let report: (EngineEvent) -> Void
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        report = context.report
+    }
+
+    func run(_ lease: DutyLease) async throws(PostgresError) {
+        while try await lease.mayGoOn(), let run = try await store.connection().runDueSchedule() {
+            switch run.event {
+            case .started(let campaign):
+                report(.scheduleRun(queue: run.queue, schedule: run.schedule, campaign: campaign))
+            case .missed: report(.scheduleMissed(queue: run.queue, schedule: run.schedule, time: run.time))
+            case .failed(let problem):
+                report(.scheduleFailed(queue: run.queue, schedule: run.schedule, time: run.time, reason: problem))
+            // It was said when it failed first.
+            case .failedAgain: break
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// The schedule that a command is about.
+struct NamedSchedule: ParameterGroup {
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("The schedule's name.") var name: String
+    var database = DatabaseOptions()
+
+    /// There is none of that name.
+    var isMissing: Failure {
+        Failure("queue “\(queue)” has no schedule “\(name)”; list them with: pushq schedule list \(queue)")
+    }
+
+    /// Shows it, after `change` was made.
+    ///
+    /// - Throws: ``Failure`` if the queue has no schedule of that name.
+    func show(
+        _ console: Console, runs: Int = 5, after change: @Sendable (PostgresConnection) async throws -> Void = { _ in }
+    ) async throws {
+        let (queue, name) = (queue, name)
+        let found = try await database.session { store in
+            try await change(store)
+            return try await store.schedules(ofQueue: queue, named: name, runs: runs).first
+        }
+        guard let schedule = found else { throw isMissing }
+        var facts: [(name: String, value: Cell)] = [
+            ("queue", .text("\(queue)")), ("name", .text(name)), ("state", .text(schedule.state)),
+            ("cron", .text(schedule.draft.cron)), ("time_zone", .text(schedule.draft.timeZone)),
+            ("after_outage", .text(schedule.draft.afterOutage.rawValue)),
+        ]
+        facts += schedule.options.map { ($0.name, .text($0.value)) }
+        facts += [("payload", .text(schedule.draft.payload)), ("created_at", .time(schedule.createdAt))]
+        if let last = schedule.lastRun {
+            facts += [("last_run", .time(last.time)), ("last_campaign", .text(last.campaign))]
+        }
+        if let missed = schedule.missedAt { facts.append(("last_missed_run", .time(missed))) }
+        for (index, run) in schedule.nextRuns.enumerated() { facts.append(("next_run_\(index + 1)", .time(run))) }
+        console.show(facts)
+        for problem in schedule.problems { console.remark("in the way: \(problem)") }
+    }
+
+    /// Carries out an order, and says so; or that it needs no carrying out, since scripts may give an order twice.
+    func carryOut(_ order: ScheduleOrder, done: String, otherwise: String, _ console: Console) async throws {
+        let (queue, name) = (queue, name)
+        let wasDone = try await database.session { store in
+            try await store.order(order, schedule: name, ofQueue: queue)
+        }
+        console.show(
+            wasDone ? "\(done) \(name)" : "schedule \(name) \(otherwise)",
+            json: ["queue": .string("\(queue)"), "schedule": .string(name), "changed": .bool(wasDone)])
+    }
+}
+
+extension ScheduleSummary {
+    /// In a word: `paused`, `held up` or `active`.
+    var state: String { isPaused ? "paused" : problems.isEmpty ? "active" : "held up" }
+}

@@ -1,0 +1,72 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct ScheduleAddCommand: Command {
+    static let name = "add"
+    static let users = CommandUsers.tenants
+    static let summary = "Adds a schedule: a campaign that workers start again and again, as a cron expression says."
+    static let discussion = """
+        A cron expression has five fields: minute, hour, day of month, month and day of week, such as '30 9 * * \
+        mon-fri', or is @hourly, @daily, @weekly, @monthly or @yearly. It means the clocks of the time zone, also when \
+        these change. docs/schedules.md explains it.
+
+        The campaign of a run has the key NAME@TIME with the time of the run in UTC, so that it is started once, however \
+        many workers there are. A saved audience is looked up at each run.
+
+        If nobody could start a run at its time, --after-outage decides: skip starts it up to an hour later and then no \
+        more, once makes up for all that were missed with one campaign, all makes up for each.
+
+        Repeating the command changes nothing.
+        """
+    static let examples = [
+        "schedule add acme/com.acme.shop/production weekly-offer --cron '0 9 * * mon' --time-zone Europe/Vienna "
+            + "--payload payload.json --audience all",
+        "schedule add acme/com.acme.shop/production nightly --cron @daily --payload payload.json --filter \"tag 'vip'\" "
+            + "--after-outage once --send-within 6h",
+    ]
+
+    @Option("When it runs: five fields, or a word such as @daily.", "CRON") var cron: String
+    @Option("Whose clocks that means: a name of the IANA database, such as Europe/Vienna.", "ZONE")
+    var timeZone: String = "UTC"
+    @Option("What becomes of runs that nobody could start at their time.") var afterOutage: AfterOutage = .skip
+    @Option("The payload, JSON; - is standard input.") var payload: InputFile
+    var audience = AudienceOptions()
+    var bounds = CampaignBounds()
+    var options = MessageOptions()
+    @Option("Do not send later than this after the start of a run; by default 24 hours.") var sendWithin: Duration?
+    @Flag("Replace a schedule of that name that says something else.") var replace
+    var named = NamedSchedule()
+
+    func run(_ console: Console) async throws {
+        try audience.check()
+        let message = try options.message(of: Payload(payload), for: named.queue)
+        let draft = ScheduleDraft(
+            cron: cron, timeZone: timeZone, afterOutage: afterOutage, payload: message.payload,
+            options: campaignOptions(message).text)
+        let (queue, name, replace) = (named.queue, named.name, replace)
+        try await named.show(
+            console,
+            after: { store in
+                try await store.addSchedule(draft, as: name, ofQueue: queue, isReplacing: replace)
+            })
+    }
+
+    /// What was given, by the names of the arguments of `pushq.start_campaign`.
+    private func campaignOptions(_ message: MessageDraft) -> JSON {
+        let given: [(String, JSON?)] = [
+            ("filter", audience.condition.map(JSON.string)),
+            ("push_type", message.pushType == .alert ? nil : .string(message.pushType.rawValue)),
+            ("priority", message.priority.map(JSON.integer)),
+            ("expiration", options.expiration.map { $0 == .zero ? .integer(0) : .string($0.shown) }),
+            ("collapse_id", message.collapseID.map(JSON.string)),
+            ("at_most_once", message.isSentAtMostOnce ? true : nil), ("urgent", message.isUrgent ? true : nil),
+            ("max_rate", bounds.maxRate.map { .string("\($0.perSecond)") }),
+            ("stop_at_errors", bounds.stopAtErrors.map { .string("\($0.fraction)") }),
+            ("send_by", sendWithin.map { .string($0.shown) }),
+        ]
+        return .object(given.compactMap { name, value in value.map { (name, $0) } })
+    }
+}
+
+extension AfterOutage: ArgumentChoice {}

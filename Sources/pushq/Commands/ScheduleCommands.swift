@@ -1,0 +1,109 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+enum ScheduleCommands {
+    static let all: [CommandTree] = [
+        .command(ScheduleAddCommand.self), .command(List.self), .command(Show.self), .command(Pause.self),
+        .command(Resume.self), .command(Run.self), .command(Remove.self),
+    ]
+
+    struct List: Command {
+        static let name = "list"
+        static let users = CommandUsers.readers
+        static let summary = "Lists the schedules of a queue, with their next runs."
+        static let examples = ["schedule list acme/com.acme.shop/production"]
+
+        @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        var database = DatabaseOptions()
+
+        func run(_ console: Console) async throws {
+            let queue = queue
+            console.show(
+                try await database.session { store in try await store.schedules(ofQueue: queue) },
+                columns: [
+                    Column("name") { .text($0.name) }, Column("cron") { .text($0.draft.cron) },
+                    Column("time_zone") { .text($0.draft.timeZone) }, Column("state") { .text($0.state) },
+                    Column("next_run") { .time($0.isPaused ? nil : $0.nextRuns.first) },
+                    Column("last_run") { .time($0.lastRun?.time) },
+                ])
+        }
+    }
+
+    struct Show: Command {
+        static let name = "show"
+        static let users = CommandUsers.readers
+        static let summary = "Shows a schedule, its next runs, and what is in their way."
+        static let examples = ["schedule show acme/com.acme.shop/production weekly-offer --runs 10"]
+
+        @Option("How many of the next runs.") var runs: Count = 5
+        var named = NamedSchedule()
+
+        func run(_ console: Console) async throws {
+            try await named.show(console, runs: min(runs.number, 100))
+        }
+    }
+
+    struct Pause: Command {
+        static let name = "pause"
+        static let users = CommandUsers.tenants
+        static let summary = "Pauses a schedule; campaigns that it has started go on."
+        static let examples = ["schedule pause acme/com.acme.shop/production weekly-offer"]
+
+        var named = NamedSchedule()
+
+        func run(_ console: Console) async throws {
+            try await named.carryOut(.pause, done: "paused", otherwise: "is already paused", console)
+        }
+    }
+
+    struct Resume: Command {
+        static let name = "resume"
+        static let users = CommandUsers.tenants
+        static let summary = "Resumes a paused schedule; runs of the time when it was paused are not made up for."
+        static let examples = ["schedule resume acme/com.acme.shop/production weekly-offer"]
+
+        var named = NamedSchedule()
+
+        func run(_ console: Console) async throws {
+            try await named.carryOut(.resume, done: "resumed", otherwise: "is not paused", console)
+        }
+    }
+
+    struct Run: Command {
+        static let name = "run"
+        static let users = CommandUsers.tenants
+        static let summary = "Starts the campaign of a schedule now, and changes nothing for its runs."
+        static let discussion = """
+            A paused schedule can be run, too. Each call starts another campaign. To see only whom it would be for, use \
+            'pushq campaign --dry-run'.
+            """
+        static let examples = ["schedule run acme/com.acme.shop/production weekly-offer"]
+
+        var named = NamedSchedule()
+
+        func run(_ console: Console) async throws {
+            let (queue, name) = (named.queue, named.name)
+            let key = try await named.database.session { store in try await store.runSchedule(name, ofQueue: queue) }
+            console.show([("queue", .text("\(queue)")), ("schedule", .text(name)), ("campaign", .text(key))])
+        }
+    }
+
+    struct Remove: Command {
+        static let name = "remove"
+        static let users = CommandUsers.tenants
+        static let summary = "Removes a schedule; campaigns that it has started go on."
+        static let examples = ["schedule remove acme/com.acme.shop/production weekly-offer"]
+
+        var named = NamedSchedule()
+
+        func run(_ console: Console) async throws {
+            let (queue, name) = (named.queue, named.name)
+            let wasThere = try await named.database.session { store in
+                try await store.order(.remove, schedule: name, ofQueue: queue)
+            }
+            guard wasThere else { throw named.isMissing }
+            console.show("removed \(name)", json: ["queue": .string("\(queue)"), "schedule": .string(name)])
+        }
+    }
+}

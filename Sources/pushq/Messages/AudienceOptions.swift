@@ -1,0 +1,40 @@
+import PostgresStore
+import Terminal
+
+/// Which devices a campaign is for, if they are not given as tokens.
+struct AudienceOptions: ParameterGroup {
+    @Option("All active devices of the queue, or those of an audience: pushq-admin audience add.", "all|NAME")
+    var audience: String?
+    @Option("The active devices that fit, such as \"locale = 'de' and tag 'vip'\".") var filter: String?
+
+    /// The filter that the campaign has; nil for all devices.
+    var condition: String? {
+        guard let audience, audience != "all" else { return filter }
+        return "audience '" + audience.replacing("'", with: "''") + "'"
+    }
+
+    /// A campaign is for one audience.
+    /// - Parameter tokens: the option by which tokens can be given instead, and whether it is; nil if there is none.
+    func check(otherwise tokens: (option: String, isGiven: Bool)? = nil) throws(UsageError) {
+        let options = ["--audience NAME", "--filter FILTER"] + (tokens.map { [$0.option] } ?? [])
+        let given = zip(options, [audience != nil, filter != nil, tokens?.isGiven ?? false]).filter(\.1).map {
+            $0.0.prefix { $0 != " " }
+        }
+        guard given.count < 2 else { throw UsageError("\(given[0]) and \(given[1]) cannot be used together") }
+        guard given.isEmpty else { return }
+        throw UsageError("--audience all, \(options.dropLast().joined(separator: ", ")) or \(options.last!) is missing")
+    }
+}
+
+/// What keeps a campaign within bounds.
+struct CampaignBounds: ParameterGroup {
+    @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
+    @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
+
+    var limits: CampaignLimits {
+        var limits = CampaignLimits()
+        limits.maxRate = maxRate?.perSecond
+        limits.stopAtErrors = stopAtErrors?.fraction
+        return limits
+    }
+}

@@ -1,0 +1,327 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Schedules: `migrations/functions/schedules.sql`.
+@Suite(.timeLimit(.minutes(10))) struct `A schedule` {
+    private static let queue = "\(QueueFixture.name)"
+
+    /// Once an hour, and not within the next minutes.
+    private static let hourly = "\((Int(Date.now.timeIntervalSince1970) / 60 + 30) % 60) * * * *"
+
+    private func withSchedule(
+        _ cron: String = Self.hourly, _ arguments: String = "",
+        _ body: @escaping @Sendable (isolated LoopActor, TestDatabase, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await add(cron, arguments, to: queue)
+            try await body(actor, database, queue)
+        }
+    }
+
+    private func add(
+        _ cron: String = Self.hourly, _ arguments: String = "", name: String = "s", to queue: QueueFixture
+    ) async throws {
+        try await queue.run(
+            #"select pushq.add_schedule('\#(Self.queue)', '\#(name)', '\#(cron)', '{"aps":{"alert":"x"}}'\#(arguments))"#
+        )
+    }
+
+    /// Leaves the schedule without a worker for a time that ends now: its next run is the first one in it.
+    private func neglect(for time: String, _ queue: QueueFixture, name: String = "s") async throws {
+        try await queue.run(
+            """
+            update pushq.schedule set next_at = pushq.cron_run(cron, time_zone, now() - interval '\(time)')
+            where name = '\(name)'
+            """)
+    }
+
+    /// Starts what is due, as a worker does, and returns what became of it.
+    @discardableResult
+    private func runDue(_ queue: QueueFixture) async throws -> [DueRun] {
+        var runs: [DueRun] = []
+        while let run = try await queue.worker.runDueSchedule() { runs.append(run) }
+        return runs
+    }
+
+    private func keys(_ queue: QueueFixture) async throws -> [String] {
+        let statement = Statement(
+            "keys", "select coalesce(array_agg(key order by id), '{}') as keys from pushq.campaign")
+        return try await queue.connection.execute(statement).one().textArray("keys")
+    }
+
+    private func isDue(_ queue: QueueFixture) async throws -> Bool {
+        try await queue.number("select count(*) from pushq.schedule where next_at <= now()") > 0
+    }
+
+    /// A column of the schedule, as text.
+    private func value(_ column: String, _ queue: QueueFixture) async throws -> String? {
+        let statement = Statement("value \(column)", "select (\(column))::text as value from pushq.schedule s")
+        return try await queue.connection.execute(statement).one().optionalText("value")
+    }
+
+    // MARK: Its runs
+
+    @Test func `starts a campaign at each run, once, under the key of that run, with all that it was given`()
+        async throws
+    {
+        let options = """
+            , options => '{"filter": "user is missing", "max_rate": 50, "urgent": true, "priority": 5, \
+            "collapse_id": "c", "send_by": "2 hours", "expiration": "1 hour", "stop_at_errors": 0.25}'
+            """
+        try await withSchedule(Self.hourly, options) { _, _, queue in
+            #expect(try await runDue(queue) == [])
+            try await neglect(for: "1 hour", queue)
+            let key = try #require(try await value("pushq.run_key(name, next_at)", queue))
+            let runs = try await runDue(queue)
+            #expect(runs.map(\.event) == [.started(campaign: key)])
+            #expect(runs.map(\.queue) == [Self.queue] && runs.map(\.schedule) == ["s"])
+            #expect(try await runDue(queue) == [])
+            #expect(try await keys(queue) == [key])
+            let facts = try await queue.connection.execute(
+                Statement(
+                    "facts",
+                    #"""
+                    select concat_ws(' ', k.filter, k.stop_at_errors, r.rate, f.lane % 3, f.send_by - now() > '119 minutes',
+                                     f.send_by - now() <= '2 hours', m.priority, m.collapse_id,
+                                     m.expiration - extract(epoch from now()) between 3540 and 3600, m.payload) as text
+                    from pushq.campaign k
+                    join pushq.fan_out f on f.campaign_id = k.id
+                    join pushq.message m on m.id = k.message_id
+                    join pushq.rate_limit r on r.campaign_id = k.id
+                    """#)
+            ).one().text("text")
+            #expect(facts == #"user is missing 0.25 50 0 t t 5 c t {"aps":{"alert":"x"}}"#)
+            #expect(try await value("next_at > now() and next_at <= now() + interval '1 hour'", queue) == "true")
+        }
+    }
+
+    @Test func `that was missed for a day makes up for each run, for one, or for none, as it says`() async throws {
+        for (policy, count) in [("all", 24), ("once", 1), ("skip", 1)] {
+            try await withSchedule(Self.hourly, ", after_outage => '\(policy)'") { _, _, queue in
+                try await neglect(for: "1 day", queue)
+                let last = try #require(
+                    try await value("pushq.run_key(name, pushq.cron_run(cron, time_zone, now(), true))", queue))
+                #expect(try await runDue(queue).count == count, "\(policy)")
+                let keys = try await keys(queue)
+                #expect(keys.count == count && Set(keys).count == count && keys.last == last, "\(policy): \(keys)")
+                #expect(try await isDue(queue) == false)
+            }
+        }
+    }
+
+    @Test func `leaves a run out that is more than an hour late only if it skips`() async throws {
+        for (policy, events) in [("all", 1), ("once", 1), ("skip", 0)] {
+            try await withDatabase { _, database in
+                let queue = try await QueueFixture(database)
+                // Two hours ago, and once a day.
+                let minute = try await queue.number(
+                    "select extract(minute from (now() - interval '2 hours') at time zone 'UTC')")
+                let hour = try await queue.number(
+                    "select extract(hour from (now() - interval '2 hours') at time zone 'UTC')")
+                try await add("\(minute) \(hour) * * *", ", after_outage => '\(policy)'", to: queue)
+                try await neglect(for: "3 hours", queue)
+                let runs = try await runDue(queue)
+                #expect(runs.count == 1)
+                #expect(try await keys(queue).count == events, "\(policy)")
+                if policy == "skip" {
+                    #expect(runs.map(\.event) == [.missed])
+                    #expect(try await value("missed_at < now() - interval '1 hour'", queue) == "true")
+                }
+                #expect(try await isDue(queue) == false)
+            }
+        }
+    }
+
+    @Test func `is started once by several workers that look at the same time`() async throws {
+        try await withSchedule { _, database, queue in
+            try await neglect(for: "1 hour", queue)
+            let (one, other) = (queue.worker, try await database.connect(login: TestServer.workerLogin))
+            try await one.runScript("begin")
+            let first = try await one.runDueSchedule()
+            // It does not wait, and finds nothing.
+            #expect(try await other.runDueSchedule() == nil)
+            try await one.runScript("commit")
+            #expect(try await other.runDueSchedule() == nil)
+            #expect(first != nil)
+            #expect(try await keys(queue).count == 1)
+        }
+    }
+
+    @Test func `is started by another worker if the first is lost before its commit, and not again after it`()
+        async throws
+    {
+        try await withSchedule { _, database, queue in
+            try await neglect(for: "1 hour", queue)
+            let doomed = try await database.connect(login: TestServer.workerLogin)
+            try await doomed.runScript("begin")
+            #expect(try await doomed.runDueSchedule() != nil)
+            doomed.close()
+            try await eventually("the lost worker's transaction is over") {
+                try await queue.worker.runDueSchedule() != nil
+            }
+            #expect(try await keys(queue).count == 1)
+            // As a worker sees it whose commit was not answered, or a restored copy of the schedule: the run is due
+            // again, and its campaign is there.
+            try await neglect(for: "1 hour", queue)
+            #expect(try await runDue(queue).count == 1)
+            #expect(try await keys(queue).count == 1)
+        }
+    }
+
+    @Test func `that cannot start its run says why, tries again, and holds up no other one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            _ = try await queue.connection.saveAudience(
+                "vips", filter: "tag 'a'", ofQueue: QueueFixture.name, isReplacing: false)
+            let options = ", options => '{\"filter\": \"audience vips\"}', after_outage => 'once'"
+            try await add(Self.hourly, options, to: queue)
+            try await add(Self.hourly, name: "other", to: queue)
+            _ = try await queue.connection.removeAudience("vips", ofQueue: QueueFixture.name)
+            for name in ["s", "other"] { try await neglect(for: "1 hour", queue, name: name) }
+            let runs = try await runDue(queue)
+            #expect(runs.count == 2)
+            #expect(
+                runs.contains { $0.schedule == "s" && $0.event == .failed(problem: "there is no audience “vips”") },
+                "\(runs)")
+            #expect(try await keys(queue).map { $0.prefix(6) } == ["other@"])
+            #expect(try await runDue(queue) == [])
+            let shown = try await queue.connection.schedules(ofQueue: QueueFixture.name, named: "s")
+            #expect(
+                shown[0].problems.contains {
+                    $0.contains("could not be started, and is tried again every minute: there is no audience “vips”")
+                })
+
+            try await queue.run("update pushq.schedule set retry_at = now() where problem is not null")
+            #expect(try await runDue(queue).map(\.event) == [.failedAgain])
+            _ = try await queue.connection.saveAudience(
+                "vips", filter: "tag 'a'", ofQueue: QueueFixture.name, isReplacing: false)
+            try await queue.run("update pushq.schedule set retry_at = now() where problem is not null")
+            #expect(try await runDue(queue).count == 1)
+            #expect(try await keys(queue).count == 2)
+            #expect(try await queue.connection.schedules(ofQueue: QueueFixture.name, named: "s")[0].problems == [])
+        }
+    }
+
+    @Test func `makes up many runs without holding up another schedule`() async throws {
+        try await withSchedule(Self.hourly, ", after_outage => 'all'") { _, _, queue in
+            try await add(name: "other", to: queue)
+            try await neglect(for: "2 days", queue)
+            try await neglect(for: "1 hour", queue, name: "other")
+            let order = try await runDue(queue).map(\.schedule)
+            #expect(order.count == 49)
+            #expect(try #require(order.firstIndex(of: "other")) < 2)
+        }
+    }
+
+    // MARK: What people do with it
+
+    @Test func `that is paused starts nothing, and does not make up for it when it is resumed`() async throws {
+        try await withSchedule(Self.hourly, ", after_outage => 'all'") { _, _, queue in
+            let (store, name) = (queue.connection, QueueFixture.name)
+            #expect(try await store.order(.pause, schedule: "s", ofQueue: name))
+            #expect(try await store.order(.pause, schedule: "s", ofQueue: name) == false)
+            try await neglect(for: "1 day", queue)
+            #expect(try await runDue(queue) == [])
+            let paused = try await store.schedules(ofQueue: name, named: "s", runs: 3)[0]
+            #expect(paused.isPaused && paused.nextRuns.count == 3 && paused.nextRuns.allSatisfy { $0 > .now })
+            #expect(paused.problems.contains { $0.contains("resume it with: pushq schedule resume") })
+            #expect(try await store.order(.resume, schedule: "s", ofQueue: name))
+            #expect(try await store.order(.resume, schedule: "s", ofQueue: name) == false)
+            #expect(try await runDue(queue) == [])
+            #expect(try await keys(queue) == [])
+        }
+    }
+
+    @Test func `can be tried by hand, which changes nothing for its runs`() async throws {
+        try await withSchedule { _, _, queue in
+            let before = try await value("s", queue)
+            let one = try await queue.connection.runSchedule("s", ofQueue: QueueFixture.name)
+            let two = try await queue.connection.runSchedule("s", ofQueue: QueueFixture.name)
+            #expect(one != two)
+            #expect(try await keys(queue) == [one, two])
+            #expect(try await value("s", queue) == before)
+        }
+    }
+
+    @Test func `is the same when it is added again, and replaced only if that is wanted`() async throws {
+        try await withSchedule { _, _, queue in
+            let before = try await value("s", queue)
+            try await add(to: queue)
+            #expect(try await value("s", queue) == before)
+            let error = await #expect(throws: PostgresError.self) { try await add("@daily", to: queue) }
+            #expect(error?.description.contains("there is another schedule “s”: \(Self.hourly) in UTC") == true)
+            try await add("@daily", ", replaces => true, time_zone => 'Europe/Vienna'", to: queue)
+            #expect(try await value("cron", queue) == "@daily")
+            #expect(
+                try await value(
+                    "next_at = date_trunc('day', now() at time zone time_zone + interval '1 day') at time zone time_zone",
+                    queue)
+                    == "true")
+            #expect(try await queue.connection.order(.remove, schedule: "s", ofQueue: QueueFixture.name))
+            #expect(try await queue.connection.order(.remove, schedule: "s", ofQueue: QueueFixture.name) == false)
+        }
+    }
+
+    @Test func `shows its next runs, and in words what is in their way`() async throws {
+        try await withSchedule { _, _, queue in
+            let (store, name) = (queue.connection, QueueFixture.name)
+            func shown() async throws -> ScheduleSummary { try await store.schedules(ofQueue: name, runs: 3)[0] }
+            let hours = try await shown().nextRuns.map { $0.timeIntervalSince1970 / 3600 }
+            #expect(hours.count == 3 && hours[1] == hours[0] + 1 && hours[2] == hours[0] + 2)
+            #expect(try await shown().problems == [])
+
+            try await queue.run("update pushq.queue set paused_at = now(), paused_reason = 'by hand'")
+            #expect(try await shown().problems == ["the queue is paused, so its campaigns wait: by hand"])
+            try await queue.run("update pushq.queue set paused_at = null, paused_reason = null")
+            try await neglect(for: "1 hour", queue)
+            #expect(
+                try await shown().problems[0].hasSuffix("is late: no worker starts it; see: pushq-admin worker list"))
+            #expect(try await store.setTenant("acme", isSuspended: true))
+            #expect(try await shown().problems == ["tenant “acme” is suspended: nothing is started"])
+            #expect(try await runDue(queue).map(\.event) == [.failed(problem: "tenant “acme” is suspended")])
+            #expect(try await keys(queue) == [])
+        }
+    }
+
+    private static let mistakes: [(arguments: String, problem: String)] = [
+        ("'s', '0 9 * *', PAYLOAD", "the cron expression is wrong at position 8"),
+        ("'a b', '@daily', PAYLOAD", "“a b” cannot be the name of a schedule"),
+        ("'s', '@daily', PAYLOAD, time_zone => 'CET'", "the time zone “CET” is unknown"),
+        ("'s', '@daily', PAYLOAD, time_zone => ''", "the time zone is empty"),
+        ("'s', '@daily', PAYLOAD, after_outage => 'onec'", "after_outage cannot be “onec”; did you mean “once”?"),
+        ("'s', '@daily', PAYLOAD, options => '[]'", "the options are not a JSON object"),
+        (
+            "'s', '@daily', PAYLOAD, options => '{\"maxrate\": 5}'",
+            "there is no option “maxrate” of a campaign; did you mean “max_rate”?"
+        ),
+        ("'s', '@daily', PAYLOAD, options => '{\"start_at\": \"1 h\"}'", "there is no option “start_at” of a campaign"),
+        ("'s', '@daily', PAYLOAD, options => '{\"max_rate\": \"fast\"}'", "an option has a wrong value: invalid input"),
+        ("'s', '@daily', PAYLOAD, options => '{\"send_by\": \"later\"}'", "an option has a wrong value: invalid input"),
+        ("'s', '@daily', PAYLOAD, options => '{\"filter\": \"tga 1\"}'", "the filter is wrong at position 1"),
+        ("'s', '@daily', PAYLOAD, options => '{\"priority\": 7}'", "priority"),
+        ("'s', '@daily', '{\"aps\":1}'", "aps"),
+        ("'s', '@daily', PAYLOAD, options => '{\"send_by\": \"-1 hour\"}'", "send_by"),
+    ]
+
+    @Test func `is refused with whatever a campaign would be refused with, and leaves nothing behind`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            for (arguments, problem) in Self.mistakes {
+                let call = arguments.replacing("PAYLOAD", with: #"'{"aps":{"alert":"x"}}'"#)
+                let error = await #expect(throws: PostgresError.self, "\(arguments)") {
+                    try await queue.run("select pushq.add_schedule('\(Self.queue)', \(call))")
+                }
+                #expect(error?.description.contains(problem) == true, "\(arguments): \(String(describing: error))")
+            }
+            try await add(to: queue)
+            for table in ["campaign", "message", "fan_out", "rate_limit"] {
+                #expect(try await queue.number("select count(*) from pushq.\(table)") == 0, "\(table)")
+            }
+        }
+    }
+}

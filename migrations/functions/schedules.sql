@@ -1,0 +1,323 @@
+-- Schedules: campaigns that are started again and again, as a cron expression says (cron.sql). docs/schedules.md
+-- explains them.
+
+-- What a campaign of a schedule can be given beside its payload, with types: the arguments of
+-- `pushq.start_filtered_campaign` behind the payload, whatever they are. Not `start_at`, since a schedule says that.
+create or replace function pushq.schedule_options() returns table (name text, type text)
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+  return query
+  select a.name, format_type(t.type, null)
+  from pg_proc p
+  cross join unnest(p.proargnames) with ordinality a(name, n)
+  join unnest(p.proargtypes::oid[]) with ordinality t(type, n) on t.n = a.n
+  where p.oid = 'pushq.start_filtered_campaign'::regproc and a.n > 3 and a.name <> 'start_at'
+  order by a.n;
+end $$;
+
+-- Starts a campaign with what a schedule has, once under `key`. Returns its id.
+--
+-- The call is made of names and types of arguments, as PostgreSQL's catalog has them. What the schedule says is a
+-- parameter. Its times are intervals, counted from now.
+create or replace function pushq.start_scheduled(q int, key text, payload json, options jsonb) returns bigint
+language plpgsql as $$
+declare
+  arguments text;
+  campaign  bigint;
+begin
+  select coalesce(string_agg(format(
+           ', %I => %s', o.name,
+           case when o.name = 'expiration'
+                then '(case $4 ->> ''expiration'' when ''0'' then 0
+                       else extract(epoch from now() + ($4 ->> ''expiration'')::interval) end)::bigint'
+                when o.type = 'timestamp with time zone' then format('now() + ($4 ->> %L)::interval', o.name)
+                when o.type in ('json', 'jsonb') then format('($4 -> %L)::%s', o.name, o.type)
+                else format('($4 ->> %L)::%s', o.name, o.type) end), ''), '')
+  into arguments
+  from pushq.schedule_options() o
+  where options ? o.name;
+  execute format('select pushq.start_filtered_campaign($1, $2, $3%s)', arguments)
+  into campaign
+  using q, key, payload, options;
+  return campaign;
+end $$;
+
+-- The key of the campaign that a schedule starts for a run: the same however often the run is tried; null for null.
+create or replace function pushq.run_key(schedule text, run timestamptz) returns text
+language plpgsql stable as $$
+begin
+  return schedule || to_char(run at time zone 'UTC', '"@"YYYY-MM-DD"T"HH24:MI"Z"');
+end $$;
+
+-- Refuses what is wrong with a schedule, but for its cron expression.
+create or replace function pushq.check_schedule(
+  q int, name text, time_zone text, after_outage text, payload json, options jsonb
+) returns void
+language plpgsql as $$
+declare
+  problem text := pushq.time_zone_problem(time_zone);
+  known   text[];
+  unknown text;
+begin
+  if coalesce(name, '') !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' then
+    raise exception using errcode = 'PQ400',
+      message = format('“%s” cannot be the name of a schedule', left(name, 70)),
+      hint = 'use 1 to 63 letters, digits, dots, underscores and hyphens';
+  elsif problem is not null or time_zone = '' then
+    raise exception using errcode = 'PQ400', message = coalesce(problem, 'the time zone is empty');
+  elsif not coalesce(after_outage in ('skip', 'once', 'all'), false) then
+    raise exception using errcode = 'PQ400',
+      message = format('after_outage cannot be “%s”%s', left(after_outage, 40),
+                       pushq.suggestion(after_outage, array['skip', 'once', 'all'])),
+      hint = 'use skip, once or all';
+  elsif jsonb_typeof(options) <> 'object' then
+    raise exception using errcode = 'PQ400', message = 'the options are not a JSON object';
+  end if;
+  known := array(select o.name from pushq.schedule_options() o);
+  select k into unknown from jsonb_object_keys(options) k where not k = any (known) order by k limit 1;
+  if found then
+    raise exception using errcode = 'PQ400',
+      message = format('there is no option “%s” of a campaign%s', left(unknown, 40),
+                       pushq.suggestion(unknown, known)),
+      hint = format('the options are: %s', array_to_string(known, ', '));
+  end if;
+  -- A campaign is started with it, and taken back: so the rules for campaigns are the rules for schedules.
+  begin
+    perform pushq.start_scheduled(q, format('%s@%s', name, clock_timestamp()), payload, options);
+    -- Not PQ000, by which all codes that begin with PQ would be meant.
+    raise exception using errcode = 'PQ001', message = 'it was a trial';
+  exception
+    when sqlstate 'PQ001' then null;
+    when data_exception then
+      raise exception using errcode = 'PQ400', message = format('an option has a wrong value: %s', sqlerrm),
+        hint = 'times are intervals from the start of a run on, such as "6 hours"';
+  end;
+end $$;
+
+-- Adds a schedule, and returns its next run. One that is there is changed only if `replaces`, and repeating the call
+-- changes nothing.
+create or replace function pushq.add_schedule(
+  queue        text,
+  name         text,
+  cron         text,
+  payload      anycompatible,
+  time_zone    text    default 'UTC',
+  after_outage text    default 'skip',
+  options      jsonb   default '{}',
+  replaces     boolean default false
+) returns timestamptz
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q         int   := (pushq.enter(queue, sends => true)).q;
+  body      json  := pushq.payload_json(payload);
+  given     jsonb := jsonb_strip_nulls(coalesce(options, '{}'));
+  known     pushq.schedule;
+  following timestamptz;
+begin
+  perform pushq.parse_cron(cron);
+  perform pushq.check_schedule(q, name, coalesce(time_zone, 'UTC'), after_outage, body, given);
+  following := pushq.cron_run(cron, coalesce(time_zone, 'UTC'), now());
+  insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
+  values (q, add_schedule.name, add_schedule.cron, coalesce(add_schedule.time_zone, 'UTC'), add_schedule.after_outage,
+          body, given, following)
+  on conflict on constraint schedule_pkey do nothing;
+  if found then
+    return following;
+  end if;
+  select s.* into known
+  from pushq.schedule s
+  where s.queue_id = q and s.name = add_schedule.name
+  for no key update;
+  if (known.cron, known.time_zone, known.after_outage, pushq.content(known.payload), known.options)
+    = (cron, coalesce(time_zone, 'UTC'), after_outage, pushq.content(body), given) then
+    return known.next_at;
+  elsif not replaces then
+    raise exception using errcode = 'PQ409',
+      message = format('there is another schedule “%s”: %s in %s', name, known.cron, known.time_zone),
+      hint = 'replace it (replaces => true, --replace), or use another name';
+  end if;
+  update pushq.schedule s
+  set cron = add_schedule.cron, time_zone = coalesce(add_schedule.time_zone, 'UTC'),
+      after_outage = add_schedule.after_outage, payload = body, options = given, next_at = following, problem = null,
+      retry_at = null
+  where s.queue_id = q and s.name = add_schedule.name;
+  return following;
+end $$;
+
+-- Refuses a schedule that is not there.
+create or replace function pushq.refuse_schedule(queue text, name text) returns void
+language plpgsql stable as $$
+begin
+  raise exception using errcode = 'PQ404', message = format('queue “%s” has no schedule “%s”', queue, left(name, 70)),
+    hint = format('list them with: pushq schedule list %s', queue);
+end $$;
+
+-- Removes a schedule. Campaigns that it has started go on. True if it was there.
+create or replace function pushq.remove_schedule(queue text, name text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => false)).q;
+begin
+  delete from pushq.schedule s where s.queue_id = q and s.name = remove_schedule.name;
+  return found;
+end $$;
+
+-- Pauses a schedule: it starts nothing more. Campaigns that it has started go on. True if it was running.
+create or replace function pushq.pause_schedule(queue text, name text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => false)).q;
+begin
+  update pushq.schedule s set paused_at = now()
+  where s.queue_id = q and s.name = pause_schedule.name and s.paused_at is null;
+  if found then
+    return true;
+  elsif not exists (select from pushq.schedule s where s.queue_id = q and s.name = pause_schedule.name) then
+    perform pushq.refuse_schedule(queue, name);
+  end if;
+  return false;
+end $$;
+
+-- Resumes a paused schedule with its next run from now on: those of the time when it was paused were not wanted, so
+-- they are not missed. True if it was paused.
+create or replace function pushq.resume_schedule(queue text, name text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q int := (pushq.enter(queue, sends => true)).q;
+begin
+  update pushq.schedule s
+  set paused_at = null, next_at = pushq.cron_run(s.cron, s.time_zone, now()), problem = null, retry_at = null
+  where s.queue_id = q and s.name = resume_schedule.name and s.paused_at is not null;
+  if found then
+    return true;
+  elsif not exists (select from pushq.schedule s where s.queue_id = q and s.name = resume_schedule.name) then
+    perform pushq.refuse_schedule(queue, name);
+  end if;
+  return false;
+end $$;
+
+-- Starts the campaign of a schedule now, also if it is paused, and changes nothing for its runs. Returns the campaign's
+-- key.
+create or replace function pushq.run_schedule(queue text, name text) returns text
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q   int  := (pushq.enter(queue, sends => true)).q;
+  s   pushq.schedule;
+  key text := format('%s@%s', name, to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'));
+begin
+  select x.* into s from pushq.schedule x where x.queue_id = q and x.name = run_schedule.name;
+  if not found then
+    perform pushq.refuse_schedule(queue, name);
+  end if;
+  perform pushq.start_scheduled(q, key, s.payload, s.options);
+  return key;
+end $$;
+
+-- Starts what is due of one schedule, of all queues, and says what became of it. No row if nothing is due. A schedule
+-- that somebody else has locked is left to them.
+--
+-- The campaign and the next run are one transaction, so a worker that is lost in it has done nothing; and a run's
+-- campaign has the run's key, so that there is never a second one. If several runs are due, nobody has started them for
+-- a while: 'all' starts each, oldest first. With 'once' and 'skip' there is only the last one; 'skip' leaves that out,
+-- too, if it is more than an hour late. A run that cannot be started is tried again every minute.
+--
+-- `event`: 'started', 'missed', 'failed' or 'failed again' with the same problem.
+create or replace function pushq.run_due_schedule()
+returns table (event text, queue text, schedule text, run_at timestamptz, shown_at text, campaign text, problem text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  s         pushq.schedule;
+  n         pushq.queue_name;
+  following timestamptz;
+begin
+  -- Those that have waited the longest for a start: one that makes up many runs holds up no other one.
+  select x.* into s
+  from pushq.schedule x
+  where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
+  order by x.started_at nulls first, x.next_at
+  limit 1
+  for no key update skip locked;
+  if not found then
+    return;
+  end if;
+  select x.* into n from pushq.queue_name x where x.queue_id = s.queue_id;
+  queue := n.name;
+  schedule := s.name;
+  run_at := case when s.after_outage = 'all' then s.next_at
+                 else greatest(s.next_at, pushq.cron_run(s.cron, s.time_zone, now(), backwards => true)) end;
+  shown_at := pushq.shown_time(run_at);
+  following := pushq.cron_run(s.cron, s.time_zone, case when s.after_outage = 'all' then s.next_at else now() end);
+  if s.after_outage = 'skip' and run_at < now() - interval '1 hour' then
+    event := 'missed';
+    problem := s.problem;
+    update pushq.schedule x
+    set next_at = following, missed_at = run_due_schedule.run_at, problem = null, retry_at = null
+    where x.queue_id = s.queue_id and x.name = s.name;
+    return next;
+    return;
+  end if;
+
+  campaign := pushq.run_key(s.name, run_at);
+  begin
+    if n.suspended_at is not null then
+      raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', n.tenant);
+    end if;
+    -- A campaign of that key is this run's.
+    if not exists (select from pushq.campaign c where c.queue_id = s.queue_id and c.key = campaign) then
+      perform pushq.start_scheduled(s.queue_id, campaign, s.payload, s.options);
+    end if;
+    event := 'started';
+    update pushq.schedule x
+    set next_at = following, run_at = run_due_schedule.run_at, started_at = now(), problem = null, retry_at = null
+    where x.queue_id = s.queue_id and x.name = s.name;
+  exception when others then
+    campaign := null;
+    problem := sqlerrm;
+    event := case when s.problem = problem then 'failed again' else 'failed' end;
+    update pushq.schedule x
+    set problem = run_due_schedule.problem, retry_at = now() + interval '1 minute'
+    where x.queue_id = s.queue_id and x.name = s.name;
+  end;
+  return next;
+end $$;
+
+-- The schedules of a queue by name, or the one of a name, with their next runs, `most` of each.
+--
+-- `problems` says in words why one of them starts nothing at present, or why nothing is sent of what it starts.
+create or replace function pushq.show_schedules(queue text, name text, most int)
+returns table (schedule text, cron text, time_zone text, after_outage text, payload json, options jsonb,
+               is_paused boolean, next_runs timestamptz[], run_at timestamptz, campaign text, missed_at timestamptz,
+               created_at timestamptz, problems text[])
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(coalesce(queue, ''));
+begin
+  return query
+  select s.name, s.cron, s.time_zone, s.after_outage, s.payload, s.options, s.paused_at is not null,
+         case when s.paused_at is not null then pushq.next_runs(s.cron, s.time_zone, now(), most)
+              else array[s.next_at] || pushq.next_runs(s.cron, s.time_zone, greatest(s.next_at, now()), most - 1) end,
+         s.run_at, pushq.run_key(s.name, s.run_at), s.missed_at, s.created_at,
+         array_remove(array[
+           case when s.paused_at is not null
+                then format('it is paused since %s; resume it with: pushq schedule resume %s %s',
+                            pushq.shown_time(s.paused_at), show_schedules.queue, s.name) end,
+           case when n.suspended_at is not null
+                then format('tenant “%s” is suspended: nothing is started', n.tenant) end,
+           case when q.paused_at is not null
+                then format('the queue is paused, so its campaigns wait: %s', q.paused_reason) end,
+           case when s.problem is not null and s.paused_at is null and n.suspended_at is null
+                then format('its run of %s could not be started, and is tried again every minute: %s',
+                            pushq.shown_time(s.next_at), s.problem) end,
+           case when s.problem is null and s.paused_at is null and n.suspended_at is null
+                     and s.next_at < now() - interval '1 minute'
+                then format('its run of %s is late: no worker starts it; see: pushq-admin worker list',
+                            pushq.shown_time(s.next_at)) end], null)
+  from pushq.schedule s
+  join pushq.queue_name n on n.queue_id = s.queue_id
+  join pushq.queue q on q.id = s.queue_id
+  where s.queue_id = any (ids) and coalesce(s.name = show_schedules.name, true)
+  order by s.name;
+end $$;
