@@ -17,6 +17,11 @@ create table pushq.message (
   id           bigint      not null default nextval('pushq.id'),
   root_id      bigint      not null,                      -- the send, broadcast or campaign that it is for
   payload      json        not null,                      -- json, not jsonb: sent byte for byte as it was given
+  -- Of a personal message, which is not the same for all recipients: payloads in other languages, and the attributes
+  -- that these and `payload` have placeholders for. A worker joins what each recipient gets (recipient_values).
+  languages    text[],
+  translations text[],                                    -- a payload for each of `languages`
+  placeholders text[],
   push_type    text        not null,
   priority     smallint,                                  -- null: no header
   expiration   bigint,                                    -- null: no header; 0: one attempt; else seconds since 1970
@@ -27,7 +32,9 @@ create table pushq.message (
   replaces     boolean     not null default false,        -- of a Live Activity: replaces what was due before it
   due_at       timestamptz,                               -- of a Live Activity: decides which update is newer
   created_at   timestamptz not null default now(),
-  constraint message_pkey primary key (day, queue_id, id)
+  constraint message_pkey primary key (day, queue_id, id),
+  constraint message_translations_have_language check (
+    cardinality(languages) is not distinct from cardinality(translations))
 ) partition by range (day);
 
 create table pushq.body (                                 -- the recipients of a job

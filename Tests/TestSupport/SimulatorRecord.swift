@@ -11,12 +11,15 @@ package struct SimulatorRecord {
         package let topic: String?
         package let status: Int?
         package let reason: String?
+        /// Of an answer: the digest of the payload (`RecordDigest`).
+        package let payloadDigest: String?
         /// The number of the connection.
         package let connection: Int?
 
         enum CodingKeys: String, CodingKey {
             case at, event, topic, status, reason, connection
             case apnsID = "apns_id"
+            case payloadDigest = "payload_digest"
         }
     }
 

@@ -1,9 +1,11 @@
 -- What tokens are for.
 
--- The kind of token that a message is for. To start a Live Activity needs a token of its own.
+-- The kind of token that a message is for. To start a Live Activity needs a token of its own. All payloads of a message
+-- in several languages are for the same one.
 create or replace function pushq.message_kind(push_type text, payload json) returns text
 language sql immutable parallel safe as $$
-  select case when push_type = 'liveactivity' and payload #>> '{aps,event}' = 'start' then 'liveactivity-start'
+  select case when push_type = 'liveactivity'
+                and 'start' in (payload #>> '{aps,event}', payload #>> '{default,aps,event}') then 'liveactivity-start'
               else coalesce(pushq.device_kind(push_type), 'alert') end
 $$;
 

@@ -1,27 +1,40 @@
--- Checks a message (message_rules.sql, topic_rules.sql, gateway_rules.sql) and stores it. Returns its id.
-create or replace function pushq.new_message(
-  queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
-  at_most_once boolean, user_key text default null, replaces boolean default false, due_at timestamptz default null
-) returns bigint
-language plpgsql as $$
+-- What is wrong with a message for this queue (message_rules.sql, topic_rules.sql, gateway_rules.sql), or null.
+create or replace function pushq.draft_problem(
+  queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text
+) returns text
+language plpgsql stable as $$
 declare
   problem text := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
-  new_id  bigint;
 begin
   -- Only what looks wrong is worth asking whether it is right for a Wallet pass.
   if problem is not null and pushq.is_for_wallet_passes(queue_id) then
     problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id, for_wallet_pass => true);
   end if;
-  problem := coalesce(
+  return coalesce(
     problem, pushq.topic_problem(queue_id, push_type),
     pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
+end $$;
+
+-- Checks a message and stores it. Returns its id. Of a personal one `plain` is what is checked (campaign_message.sql).
+create or replace function pushq.new_message(
+  queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean, user_key text default null, replaces boolean default false, due_at timestamptz default null,
+  languages text[] default null, translations text[] default null, placeholders text[] default null,
+  plain json default null
+) returns bigint
+language plpgsql as $$
+declare
+  problem text := pushq.draft_problem(
+    queue_id, coalesce(plain, payload), push_type, priority, expiration, collapse_id);
+  new_id  bigint;
+begin
   if problem is not null then
     raise exception using errcode = 'PQ400', message = problem;
   end if;
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at)
+                             at_most_once, replaces, due_at, languages, translations, placeholders)
   values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8,
-          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end)
+          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14)
   returning id into new_id;
   return new_id;
 end $$;

@@ -91,3 +91,100 @@ begin
     where r.queue_id = q.id and r.root_id = p.campaign_id) ended
   where ended.at > ended.began;
 end $$;
+
+-- What the recipients of a campaign would get if it were started now with this message: a row for each of its
+-- versions, that without a language first. `recipients` counts active devices, `lacking` those of them that lack an
+-- attribute without a default, and `too_long` those whose payload would be longer than `most` bytes. `sample` is what
+-- the first of the others gets, or the payload with all defaults. The audience is as for `pushq.preview_campaign`.
+-- Writes nothing.
+create or replace function pushq.preview_message(
+  queue text, payload anycompatible, push_type text default 'alert', tokens bytea[] default null,
+  filter text default null
+)
+returns table (language text, recipients bigint, lacking bigint, too_long bigint, longest int, most int, sample text)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_nestloop = off set jit = off as $$
+#variable_conflict use_column
+declare
+  q         int  := (pushq.enter(queue, sends => false)).q;
+  given     json := pushq.payload_json(payload);
+  m         record;
+  texts     text[];                                       -- the payloads, in the order of the versions
+  read      record;                                       -- one of them
+  literals  text[];
+  condition text := 'true';
+  lengths   text := '';                                   -- SQL: the lengths of the attributes' values
+  cases     text := '';                                   -- SQL: the length of the payload in each version
+  found     record;
+begin
+  if tokens is not null and filter is not null then
+    raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
+  end if;
+  select * into m from pushq.read_message(given);
+  texts := array[m.payload::text] || m.translations;
+  select case when u.gateway = 'binary' then 2048 when push_type = 'voip' then 5120 else 4096 end into most
+  from pushq.queue u
+  where u.id = q;
+
+  -- As in filter_sql.sql: fixed pieces and numbers, and whatever somebody wrote is in the parameter `$1`.
+  literals := coalesce(m.placeholders, '{}');
+  for n in 1 .. cardinality(literals) loop
+    lengths := lengths || format(
+      'nullif(octet_length((p.attributes -> $1[%1$s])::text)
+              - case when jsonb_typeof(p.attributes -> $1[%1$s]) = ''string'' then 2 else 0 end, 0) as a%1$s, ', n);
+  end loop;
+  for n in 1 .. cardinality(texts) loop
+    select * into read from pushq.read_placeholders(texts[n]);
+    cases := cases || format('when %s then %s', n - 1, octet_length(array_to_string(read.literals, '')))
+      || coalesce((
+        select string_agg(format(' + coalesce(a%s, %s)', array_position(literals, u.name),
+                                 coalesce(octet_length(u.fallback)::text, 'null')), '')
+        from unnest(read.asked, read.fallbacks) u(name, fallback)), '') || ' ';
+  end loop;
+  if filter is not null then
+    select s.literals, s.condition into literals, condition
+    from pushq.filter_condition_sql(pushq.with_audiences(pushq.parse_filter(filter), q), now(), literals) s;
+  end if;
+
+  for found in execute format(
+    $sql$
+    with payload as (
+      select d.id, a.version, case a.version %s end as bytes
+      from %s
+      left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+      cross join lateral (select %s pushq.version_for(p.locale, $4) as version) a
+      where %s and %s),
+    counted as (
+      select version, count(*) as recipients, count(*) filter (where bytes is null) as lacking,
+             count(*) filter (where bytes > $6) as too_long, max(bytes) as longest,
+             min(id) filter (where bytes <= $6) as device
+      from payload
+      group by version)
+    select v.version, coalesce(c.recipients, 0) as recipients, coalesce(c.lacking, 0) as lacking,
+           coalesce(c.too_long, 0) as too_long, c.longest,
+           (select p.attributes from pushq.profile p where p.queue_id = $2 and p.device_id = c.device) as attributes
+    from generate_series(0, cardinality($7) - 1) v(version)
+    left join counted c on c.version = v.version
+    order by v.version
+    $sql$,
+    cases,
+    case when tokens is null then 'pushq.device d'
+         else '(select distinct t from unnest($5) t) t '
+              'left join pushq.device d on d.queue_id = $2 and d.token = t.t' end,
+    lengths,
+    case when tokens is null then 'd.queue_id = $2 and d.active and coalesce(d.kind, ''alert'') = $3'
+         else 'd.active is not false' end,
+    condition)
+    using literals, q,
+      case when push_type = 'liveactivity-start' then push_type else pushq.message_kind(push_type, given) end,
+      m.languages, tokens, most, texts
+  loop
+    select * into read from pushq.read_placeholders(texts[found.version + 1]);
+    language := m.languages[found.version];
+    recipients := found.recipients;
+    lacking := found.lacking;
+    too_long := found.too_long;
+    longest := found.longest;
+    sample := coalesce(pushq.join_payload(read.literals, read.asked, read.fallbacks, found.attributes), read.plain);
+    return next;
+  end loop;
+end $$;

@@ -165,7 +165,8 @@ begin
     select coalesce(sum(m.bytes), 0) as bytes, max(m.last) as last into seen
     from unnest(queues) k
     cross join lateral (
-      select sum(octet_length(m.payload::text)) as bytes, max(m.id) as last
+      select sum(octet_length(m.payload::text)
+                 + coalesce(octet_length(array_to_string(m.translations, '')), 0)) as bytes, max(m.id) as last
       from pushq.message m
       where m.day = used.bytes_day and m.queue_id = k and m.id > used.bytes_to
         and m.created_at >= used.bytes_day::timestamp at time zone 'UTC') m;

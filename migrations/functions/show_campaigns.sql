@@ -52,24 +52,26 @@ begin
   order by c.campaign_id desc;
 end $$;
 
--- The reasons of a root's refusals that were an end, as codes, and how often each: without the failures that were sent
--- again by hand. The other arguments are the outcomes from `first` to `last_rejection` and from there to
--- `last_failure` (QueueCore/Outcome/Outcome.swift).
+-- Why recipients of a root did not get it, as outcomes, and how many of each: its refusals that were an end, without
+-- the failures that were sent again by hand; and those for which a personal message could not be made. The other
+-- arguments are the outcomes from `first` to `last_rejection` and from there to `last_failure`, and from `first_unfit`
+-- to `last_unfit` (QueueCore/Outcome/Outcome.swift).
 create or replace function pushq.show_refusals(
-  queue text, root bigint, first int, last_rejection int, last_failure int
-) returns table (code int, count bigint)
+  queue text, root bigint, first int, last_rejection int, last_failure int, first_unfit int, last_unfit int
+) returns table (outcome int, count bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   ids int[] := pushq.readable_queues(queue);
 begin
   return query
-  select get_byte(r.outcomes, i) & 63, count(*)
+  select b.outcome, count(*)
   from pushq.result r
   cross join lateral generate_series(0, octet_length(r.outcomes) - 1) i
-  where r.queue_id = ids[1] and r.root_id = root and r.rejected + r.failed > 0
-    and get_byte(r.outcomes, i)
-      between first and case when r.retried_at is null then last_failure else last_rejection end
+  cross join lateral get_byte(r.outcomes, i) b(outcome)
+  where r.queue_id = ids[1] and r.root_id = root and r.rejected + r.failed + r.suppressed > 0
+    and (b.outcome between first and case when r.retried_at is null then last_failure else last_rejection end
+         or b.outcome between first_unfit and last_unfit)
   group by 1;
 end $$;
 

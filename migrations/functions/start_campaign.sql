@@ -48,7 +48,7 @@ begin
       hint = 'it is 0 or more and less than 1, such as 0.05';
   end if;
   perform pushq.check_quota(q, bytes => octet_length(payload::text), campaigns => 1);
-  message := pushq.new_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
           pushq.with_audiences(new_campaign.filter_tree, q))

@@ -247,6 +247,9 @@ begin
     outcome := get_byte(e.outcomes, place - 1);
     select t.what, t.status, t.reason into what, status, reason
     from pushq.trace_outcome(outcome, e.notes ->> (place - 1)::text, e.retried_at, b.slice < 0) t;
+    if outcome = 6 then
+      what := what || coalesce('; it still lacks: ' || pushq.trace_lacks(m, device), '; it has them by now');
+    end if;
     return next;
     -- Where it goes on: in a job of this or the next attempt, or, by hand, in one that begins anew.
     if outcome between 192 and 255 then
@@ -289,12 +292,31 @@ begin
     when outcome = 3 then 'not sent: its time to be sent had passed'
     when outcome = 4 then 'not sent: it was cancelled'
     when outcome = 5 then 'perhaps sent: no answer came, and it must not be sent twice'
+    when outcome = 6 then
+      'not sent: the device lacked attributes that the message has placeholders for, without a default'
+    when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs takes'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end
     when reason = 'GivenBack' then 'a worker gave it back without having sent it'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
+end $$;
+
+-- The attributes that a personal message asks for without a default, and that a device lacks; null for none.
+create or replace function pushq.trace_lacks(m pushq.message, device bigint) returns text
+language plpgsql stable as $$
+declare
+  p       pushq.profile;
+  version int;
+begin
+  select * into p from pushq.profile x where x.queue_id = m.queue_id and x.device_id = device;
+  version := pushq.version_for(p.locale, m.languages);
+  return (
+    select string_agg(name, ', ')
+    from unnest((pushq.read_placeholders(
+      case when version = 0 then m.payload::text else m.translations[version] end)).required) name
+    where nullif(p.attributes -> name, '""') is null);
 end $$;
 
 -- Why a job waits, and until when.

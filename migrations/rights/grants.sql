@@ -12,8 +12,8 @@ declare
     -- With the rights of the worker.
     'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'device_kind', 'devices_of_user', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
-    'job_size', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work', 'supersede',
-    'take_permits', 'tell', 'today', 'version_bounds', 'version_sql', 'wake', 'why_nobody',
+    'job_size', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work', 'recipient_values',
+    'supersede', 'take_permits', 'tell', 'today', 'version_bounds', 'version_for', 'version_sql', 'wake', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
     'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',

@@ -1,7 +1,8 @@
 import HTTP2
 package import QueueCore
 
-/// What all recipients of a message have in common, prepared once. A request adds its path and its identifier.
+/// What all recipients of a message have in common, prepared once. A request adds its path and its identifier. Of a
+/// personal message each recipient's payload is put in place before it is sent.
 ///
 /// Belongs to one loop. It is not tied to a gateway: when a credential is replaced, the same push goes on through
 /// another.
@@ -19,7 +20,8 @@ package final class PreparedPush {
     package static let maximumCollapseIDBytes = 64
 
     let kind: PushKind
-    let payload: [UInt8]
+    /// UTF-8 of JSON, as the next request carries it.
+    package var payload: [UInt8]
     let expiration: Expiration
     /// The value of `apns-expiration`, empty for none.
     let expirationField: [UInt8]

@@ -1,16 +1,16 @@
-/// Reads an array of one dimension without nulls: the number of dimensions, whether there are nulls, the type of the
-/// elements, for each dimension its length and first index; then the elements, each behind its length (`array_send`).
+/// Reads an array without nulls: the number of dimensions, whether there are nulls, the type of the elements, for each
+/// dimension its length and first index; then the elements row by row, each behind its length (`array_send`).
 @safe struct ArrayDecoder {
     let count: Int
     private let elements: UnsafeRawBufferPointer
 
-    /// Nil for more than one dimension.
     /// - Parameter field: the bytes of the array, which outlive this value.
-    init?(_ field: UnsafeRawBufferPointer) {
+    init(_ field: UnsafeRawBufferPointer) {
         let dimensions = unsafe Self.int4(field, at: 0)
-        guard dimensions <= 1 else { return nil }
-        count = unsafe dimensions == 0 ? 0 : Self.int4(field, at: 12)
-        unsafe elements = UnsafeRawBufferPointer(rebasing: field[(dimensions == 0 ? 12 : 20)...])
+        var count = dimensions == 0 ? 0 : 1
+        for dimension in 0..<dimensions { count *= unsafe Self.int4(field, at: 12 + 8 * dimension) }
+        self.count = count
+        unsafe elements = UnsafeRawBufferPointer(rebasing: field[(12 + 8 * dimensions)...])
     }
 
     /// What its elements take without their lengths.

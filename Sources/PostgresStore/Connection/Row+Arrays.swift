@@ -1,7 +1,8 @@
-/// Arrays of one dimension, without nulls in them.
+/// Arrays without nulls in them. What has several dimensions is read row by row.
 extension Row {
     package func int4Array(_ name: StaticString) -> [Int32] { integers(rows.column(name), TypeID.int4) }
     package func int8Array(_ name: StaticString) -> [Int64] { integers(rows.column(name), TypeID.int8) }
+    package func optionalInt2Array(_ name: StaticString) -> [Int16]? { optional(name) { integers($0, TypeID.int2) } }
     package func optionalInt8Array(_ name: StaticString) -> [Int64]? { optional(name) { integers($0, TypeID.int8) } }
 
     package func textArray(_ name: StaticString) -> [String] {
@@ -15,11 +16,16 @@ extension Row {
     }
 
     /// A `bytea[]`, copied in one piece. Empty for null, which `array_agg` returns for no rows.
-    package func byteArrays(_ name: StaticString) -> ByteArrays {
+    package func byteArrays(_ name: StaticString) -> ByteArrays { byteArrays(name, TypeID.bytea) }
+
+    /// The same of a `text[]`.
+    package func texts(_ name: StaticString) -> ByteArrays { byteArrays(name, TypeID.text) }
+
+    private func byteArrays(_ name: StaticString, _ type: UInt32) -> ByteArrays {
         let column = rows.column(name)
         var arrays = ByteArrays()
         guard !rows.isNull(index, column) else { return arrays }
-        let array = array(column, of: TypeID.bytea)
+        let array = array(column, of: type)
         arrays.reserveCapacity(count: array.count, bytes: array.elementBytes)
         let isWithoutNulls = array.visit { arrays.append($0) }
         precondition(isWithoutNulls, mismatch(column, "an array without nulls"))
@@ -34,10 +40,7 @@ extension Row {
     }
 
     private func array(_ column: Int, of type: UInt32) -> ArrayDecoder {
-        guard let array = unsafe ArrayDecoder(field(column, TypeID.array(of: type))) else {
-            preconditionFailure(mismatch(column, "an array of one dimension"))
-        }
-        return array
+        unsafe ArrayDecoder(field(column, TypeID.array(of: type)))
     }
 }
 

@@ -61,6 +61,7 @@ extension Statement {
                (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
                (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
                d.ids as active_ids, d.tokens,
+               m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
                  as run_at
@@ -124,6 +125,13 @@ extension Statement {
                   where n.queue_id = t.queue_id and n.recipient_id = c.id and n.due_at <= clock_timestamp()
                     and (n.due_at, n.message_id) > (m.due_at, m.id))) u
             order by u.id) v) d
+        -- Of a personal message, which of its versions each recipient gets and what is put into it. Not looked at for
+        -- any other: the limit keeps the condition in front of the function.
+        left join lateral (
+          select r.ids, r.versions, r.texts
+          from pushq.recipient_values(t.queue_id, b.device_ids, m.languages, m.placeholders) r
+          where m.languages is not null or m.placeholders is not null
+          limit 1) p on true
         """#)
 
     /// Finds the recipients of jobs that were made before anybody knew them (migrations/functions/recipients.sql).
@@ -184,6 +192,8 @@ package struct ClaimedJob: Sendable {
     package var waited = Duration.zero
     /// The token of each recipient that may be sent to.
     package let tokens: RecipientTokens
+    /// What each recipient gets, if that is not the same for all.
+    package var personal: PersonalPayloads?
 
     /// A row that a job needs.
     package enum Missing: String, Sendable {
@@ -262,6 +272,7 @@ extension ClaimedJob {
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
             madeAt: row.optionalInt8("made_at") ?? 0, waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(
-                of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")))
+                of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")),
+            personal: PersonalPayloads(row, payload: message.payload, recipients: deviceIDs))
     }
 }

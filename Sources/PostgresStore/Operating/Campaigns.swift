@@ -19,15 +19,15 @@ extension Statement {
         "set_campaign_rate", "select pushq.set_campaign_rate($queue, $key, $rate)")
     static let cancelCampaign = Statement("cancel_campaign", "select pushq.cancel_campaign($queue, $key)")
 
-    /// The reasons of a root's refusals that were an end, and how often each: bytes 64 to 191 of the outcomes, without
-    /// the failures that were sent again by hand.
+    /// Why recipients of a root did not get it, and how many of each: of the outcomes those with a reason that were an
+    /// end, without the failures that were sent again by hand.
     static let refusals = Statement(
         "refusals",
         #"""
-        select code, count
+        select outcome, count
         from pushq.show_refusals(
           $queue, $root, \#(Outcome.rejections.lowerBound), \#(Outcome.rejections.upperBound),
-          \#(Outcome.failures.upperBound))
+          \#(Outcome.failures.upperBound), \#(Outcome.unfit.lowerBound), \#(Outcome.unfit.upperBound))
         """#)
 
     /// When the last job of a root ended.
@@ -115,11 +115,16 @@ extension PostgresConnection {
             .bool("set_campaign_rate")
     }
 
-    /// Why recipients of a campaign or send were refused for good, and how many of each.
-    package func refusals(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> [(Reason, Int)] {
-        try await execute(.refusals, ["queue": .queue(queue), "root": .int8(root)]).map { row in
-            (Reason(code: UInt8(truncatingIfNeeded: row.int4("code"))), row.count("count"))
+    /// Why recipients of a campaign or send were refused for good, or could not get a personal message, and how many of
+    /// each.
+    package func refusals(ofRoot root: Int64, inQueue queue: QueueName) async throws(PostgresError) -> [String: Int] {
+        let rows = try await execute(.refusals, ["queue": .queue(queue), "root": .int8(root)])
+        let counts = rows.compactMap { row in
+            Outcome(rawValue: UInt8(truncatingIfNeeded: row.int4("outcome"))).reasonText.map {
+                ($0, row.count("count"))
+            }
         }
+        return Dictionary(counts, uniquingKeysWith: +)
     }
 
     /// When the last job of a campaign or send ended; nil if none has.

@@ -22,6 +22,42 @@ extension Statement {
         """#)
 }
 
+extension Statement {
+    /// What the recipients would get, where that is not the same for all.
+    static let previewMessage = Statement(
+        "preview_message",
+        #"""
+        select language, recipients, lacking, too_long, longest, most, sample
+        from pushq.preview_message($queue, $payload::text, push_type => $push_type, filter => $filter)
+        """#)
+
+    static let previewListMessage = Statement(
+        "preview_list_message",
+        #"""
+        select language, recipients, lacking, too_long, longest, most, sample
+        from pushq.preview_message(
+          $queue, $payload::text, push_type => $push_type,
+          tokens => array(select token from device_stage where active))
+        """#)
+}
+
+/// What those recipients would get of a campaign that get one version of its message.
+package struct VersionPreview: Sendable {
+    /// The version's language; nil for the default.
+    package let language: String?
+    package let recipients: Int
+    /// Those of them that lack an attribute which has no default.
+    package let lacking: Int
+    /// Those whose payload would be too long.
+    package let tooLong: Int
+    /// The longest payload of them in bytes; nil if there is none.
+    package let longest: Int?
+    /// How long a payload may be.
+    package let most: Int
+    /// What the first of them gets, or the payload with the defaults of its placeholders.
+    package let sample: String
+}
+
 /// What a campaign would be if it were started now.
 package struct CampaignPreview: Sendable {
     package let recipients: Int
@@ -37,6 +73,8 @@ package struct CampaignPreview: Sendable {
     package let speed: Double?
     /// Why nothing, or not everything, would be sent now.
     package let problems: [String]
+    /// What they would get, if that is not the same for all.
+    package var versions: [VersionPreview] = []
 }
 
 extension PostgresConnection {
@@ -46,12 +84,18 @@ extension PostgresConnection {
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, key: String,
         inQueue queue: QueueName, progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
-        let parameters: Parameters = [
-            "queue": .queue(queue), "key": .text(key), "push_type": .text(message.pushType.rawValue),
-        ]
+        let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
+        let payload: Parameters = ["payload": .text(message.payload)]
+        let isPersonal = CampaignMessage.isPersonal(message.payload)
         guard let file else {
-            let all = parameters + ["payload": .text(message.payload), "filter": .text(filter)]
-            return CampaignPreview(try await execute(.previewCampaign, all, within: Self.fileLimit).one())
+            let filtered = parameters + payload + ["filter": .text(filter)]
+            var preview = CampaignPreview(
+                try await execute(.previewCampaign, filtered + ["key": .text(key)], within: Self.fileLimit).one())
+            if isPersonal {
+                preview.versions = try await execute(.previewMessage, filtered, within: Self.fileLimit)
+                    .map(VersionPreview.init)
+            }
+            return preview
         }
         var preview: CampaignPreview?
         do {
@@ -59,7 +103,14 @@ extension PostgresConnection {
                 var reader = DeviceFileReader(file: file.name)
                 _ = try await stageDevices(from: file, by: &reader, progress: progress)
                 preview = CampaignPreview(
-                    try await execute(.previewListCampaign, parameters, within: Self.fileLimit).one())
+                    try await execute(
+                        .previewListCampaign, parameters + ["key": .text(key)], within: Self.fileLimit
+                    ).one())
+                if isPersonal {
+                    preview?.versions = try await execute(
+                        .previewListMessage, parameters + payload, within: Self.fileLimit
+                    ).map(VersionPreview.init)
+                }
                 throw NothingIsWritten()
             }
         } catch is NothingIsWritten {}
@@ -76,5 +127,14 @@ extension CampaignPreview {
             recipients: row.count("recipients"), inactive: row.count("inactive"), unknown: row.count("unknown"),
             credential: row.optionalText("credential"), credentialExpiresAt: row.optionalTime("credential_expires_at"),
             rate: row.optionalFloat8("rate"), speed: row.optionalFloat8("speed"), problems: row.textArray("problems"))
+    }
+}
+
+extension VersionPreview {
+    fileprivate init(_ row: Row) {
+        self.init(
+            language: row.optionalText("language"), recipients: row.count("recipients"), lacking: row.count("lacking"),
+            tooLong: row.count("too_long"), longest: row.optionalInt4("longest").map(Int.init),
+            most: Int(row.int4("most")), sample: row.text("sample"))
     }
 }

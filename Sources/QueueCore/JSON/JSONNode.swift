@@ -18,8 +18,11 @@ package struct JSONNode: Equatable {
     }
 
     package let value: Value
+    /// The bytes that it is written in.
+    let range: Range<Int>
+
     /// The byte at which it begins.
-    let offset: Int
+    var offset: Int { range.lowerBound }
 
     /// The members of an object; nil for anything else.
     package var members: [Member]? {

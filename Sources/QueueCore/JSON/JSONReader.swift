@@ -40,7 +40,7 @@ package struct JSONReader: ~Copyable {
             case let byte? where byte == "-" || Self.isDigit(byte): .number(try number())
             default: try word()
             }
-        return JSONNode(value: value, offset: start)
+        return JSONNode(value: value, range: start..<position)
     }
 
     private mutating func object(depth: Int) throws(JSONReadingError) -> JSONNode.Value {

@@ -19,6 +19,13 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     package static let cancelled = Outcome(rawValue: 4)
     /// Perhaps sent: no answer came, and it must not be sent again.
     package static let unknown = Outcome(rawValue: 5)
+    /// Not sent: the message has a placeholder for an attribute that the device lacks, and no default for it.
+    package static let lacksAttribute = Outcome(rawValue: 6)
+    /// Not sent: with the device's attributes the payload is longer than APNs takes.
+    package static let tooLong = Outcome(rawValue: 7)
+
+    /// The outcomes that say why a recipient did not get a personal message. They count as suppressed.
+    package static let unfit: ClosedRange<UInt8> = 6...7
 
     /// The bytes of the outcomes that have a reason, by its code. `migrations/` names those of failures, too; a test
     /// compares them.
@@ -49,6 +56,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case 3: .expired
         case 4: .cancelled
         case 5: .unknown
+        case Self.unfit: .suppressed
         case Self.rejections: .rejected
         case Self.failures: .failed
         case Self.retries: .retried
@@ -58,6 +66,15 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
 
     /// The reason of a rejection, failure or retry; nil for the other kinds.
     package var reason: Reason? { rawValue < Self.rejections.lowerBound ? nil : Reason(code: rawValue & 63) }
+
+    /// What is counted as the reason of an outcome; nil for those that say it all.
+    package var reasonText: String? {
+        switch self {
+        case .lacksAttribute: "lacks_attribute"
+        case .tooLong: "too_long"
+        default: reason?.text
+        }
+    }
 }
 
 extension Outcome {

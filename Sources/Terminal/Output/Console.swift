@@ -107,6 +107,19 @@ package struct Console: Sendable {
         show(Table.facts(facts), json: .object(facts.map { ($0.name, $0.value.json) }))
     }
 
+    /// The facts about one thing, and below them its parts: as a table, or as a member of the JSON object called
+    /// `name`. Without parts, the facts alone.
+    package func show<Row>(
+        _ facts: [(name: String, value: Cell)], _ name: String, _ rows: [Row], columns: [Column<Row>]
+    ) {
+        guard !rows.isEmpty else { return show(facts) }
+        show(
+            Table.facts(facts) + "\n\n" + Table(rows, columns: columns, width: outputWidth()).text,
+            json: .object(
+                facts.map { ($0.name, $0.value.json) }
+                    + [(name, .array(rows.map { row in .object(columns.map { $0.member(of: row) }) }))]))
+    }
+
     // MARK: About what is done
 
     /// The most bytes of one line on standard error.

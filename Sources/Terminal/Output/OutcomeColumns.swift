@@ -20,11 +20,12 @@ package enum OutcomeColumns {
         outcomes(tally) + [Column("retried") { .count(tally($0).retried) }]
     }
 
-    /// The same about one tally, a fact each; then how many were refused for good for which reason.
+    /// The same about one tally, a fact each; then for which reasons recipients did not get it, the most frequent
+    /// first.
     package static func facts(
-        of tally: OutcomeTally, refusals: [(Reason, Int)] = []
+        of tally: OutcomeTally, refusals: [String: Int] = [:]
     ) -> [(name: String, value: Cell)] {
         all { $0 }.map { ($0.name, $0.cell(tally)) }
-            + refusals.sorted { $0.1 > $1.1 }.map { ($0.0.text, .count($0.1)) }
+            + refusals.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, .count($0.value)) }
     }
 }

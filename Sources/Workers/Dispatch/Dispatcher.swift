@@ -126,9 +126,10 @@ final class Dispatcher {
     /// Sends to recipients of one job. Returns 0 when its gateway takes no more at this moment.
     private func send(from job: HeldJob, of queue: QueueState, over gateway: any PushGateway, maximum: Int) -> Int {
         let push = queue.push(for: job)
-        let tokens = job.claim.tokens
+        let (tokens, personal) = (job.claim.tokens, job.claim.personal)
         var sent = 0
         while sent < maximum, let recipient = job.takeRecipient() {
+            personal?.join(for: recipient.ordinal, into: &push.payload)
             let taken = gateway.send(
                 push, to: tokens.bytes.span.extracting(recipient.token),
                 apnsID: APNsID(root: job.claim.rootID, key: job.claim.deviceIDs[recipient.ordinal]),

@@ -191,7 +191,9 @@ final class Intake {
         let now = ContinuousClock.now
         queue.noteSize(of: claim)
         let job = jobs.insert(of: queue) { slot in
-            HeldJob(claim, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow)
+            HeldJob(
+                claim, slot: slot, claimedAt: claimedAt, now: now, window: settings.atMostOnceWindow,
+                maximumPayloadBytes: queue.maximumPayloadBytes(of: claim.message))
         }
         let circumstances = ClaimedJobRules.Circumstances(
             maySend: !state.isStopping && queue.mayWork && queue.knows(claim.lane),

@@ -99,7 +99,8 @@ final class HeldJob {
     private var resend: [Ordinal] = []
 
     init(
-        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int
+        _ claim: ClaimedJob, slot: Int, claimedAt: ContinuousClock.Instant, now: ContinuousClock.Instant, window: Int,
+        maximumPayloadBytes: Int
     ) {
         self.claim = claim
         self.slot = slot
@@ -117,6 +118,7 @@ final class HeldJob {
             claim.isAtMostOnce ? min(outcomes.count, claim.previousWatermark + window) : outcomes.count
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
+        if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
         recallReports()
     }
 
@@ -141,6 +143,16 @@ final class HeldJob {
     private func suppressUnreachable() {
         for ordinal in outcomes.indices where claim.tokens.range(of: ordinal) == nil {
             record(isUncertain(ordinal) ? .unknown : .suppressed, for: ordinal)
+        }
+    }
+
+    /// Gives an outcome to recipients for which a personal message cannot be made, or would be too long.
+    private func suppressUnfit(for personal: PersonalPayloads, _ maximumPayloadBytes: Int) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            let byteCount = personal.byteCount(of: ordinal)
+            if let byteCount, byteCount <= maximumPayloadBytes { continue }
+            record(
+                isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
         }
     }
 

@@ -164,6 +164,12 @@ final class QueueState {
         return min(slots, allowed)
     }
 
+    /// How long a payload of a message may be when it is sent to a device.
+    func maximumPayloadBytes(of message: StoredMessage) -> Int {
+        let maximum = message.pushType.maximumPayloadBytes
+        return settings.gateway == .binary ? min(maximum, BinaryCommand.framed.maximumPayloadBytes) : maximum
+    }
+
     /// The message of a job in the form in which it is sent.
     func push(for job: HeldJob) -> PreparedPush {
         let message = job.claim.message

@@ -39,7 +39,7 @@ struct BroadcastCommand: Command {
             let root = try await store.broadcast(draft, to: channel, ofQueue: queue, key: key)
             guard wait else {
                 let progress = try await store.progress(ofRoot: root, inQueue: queue)
-                return (root, progress, Watch.End.finished, [(Reason, Int)]())
+                return (root, progress, Watch.End.finished, [String: Int]())
             }
             let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)
             let (progress, end) = try await watch.untilFinished(in: store)

@@ -15,11 +15,14 @@ struct CampaignCommand: Command {
         days". docs/audiences.md says what a filter can ask for. A device is looked at once, when the campaign comes to \
         it.
 
+        The payload may be in several languages, {"default": {"aps": …}, "languages": {"de": {"aps": …}}}, and have \
+        placeholders for attributes of the device, {{name}} or {{name|there}}: docs/messages.md says how.
+
         With --wait the exit code is 0 when every recipient has an outcome of any kind, and 1 if the campaign was \
         cancelled or has paused itself.
 
-        With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, the message \
-        as it would be sent, the credential and how long it would take, and ends with exit code 1 if something is in the \
+        With --dry-run nothing is written and nothing is sent. It shows how many recipients there would be, what \
+        they would get, the credential and how long it would take, and ends with exit code 1 if something is in the \
         way.
 
         With --stop-at-errors the campaign pauses itself when more of its answers are bad than that, once there are a \
@@ -53,7 +56,7 @@ struct CampaignCommand: Command {
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
         }
-        let message = try options.message(of: Payload(payload), for: queue, at: times)
+        let message = try options.message(of: Payload(payload), for: queue, at: times, isOfCampaign: true)
         let file = try tokens?.devices()
         if dryRun {
             return try await DryRun(

@@ -22,7 +22,8 @@ struct DryRun {
                 bar.update($0)
             }
         }
-        console.show(audience(preview, isList: file != nil) + sample() + sending(preview))
+        let facts = audience(preview, isList: file != nil) + sample(preview) + sending(preview)
+        console.show(facts, "versions", preview.versions, columns: Self.versionColumns)
         for problem in preview.problems { console.remark("in the way: \(problem)") }
         if !preview.problems.isEmpty { throw Unsuccessful() }
     }
@@ -35,14 +36,32 @@ struct DryRun {
                 : [("inactive_left_out", .count(preview.inactive))])
     }
 
-    /// The message, which is the same for all.
-    private func sample() -> [(name: String, value: Cell)] {
-        let size = message.payload.utf8.count
-        return [
+    /// The message, with its payload if that is the same for all.
+    private func sample(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        let headers: [(name: String, value: Cell)] = [
             ("topic", .text(queue.app + message.pushType.topicSuffix)), ("push_type", .text(message.pushType.rawValue)),
             ("priority", .count(message.priority)), ("collapse_id", .text(message.collapseID)),
+        ]
+        let size = message.payload.utf8.count
+        guard preview.versions.isEmpty else {
+            let (lacking, tooLong) = preview.versions.reduce((0, 0)) { ($0.0 + $1.lacking, $0.1 + $1.tooLong) }
+            return headers + [("lacking_attributes", .count(lacking)), ("payloads_too_long", .count(tooLong))]
+        }
+        return headers + [
             ("payload", .text(message.payload)),
             ("payload_bytes", .text("\(size) of \(message.pushType.maximumPayloadBytes)")),
+        ]
+    }
+
+    /// What the recipients of each version get.
+    private static var versionColumns: [Column<VersionPreview>] {
+        [
+            Column("language") { .text($0.language ?? "default") },
+            Column("recipients") { .count($0.recipients) },
+            Column("lacking") { .count($0.lacking) },
+            Column("too_long") { .count($0.tooLong) },
+            Column("longest") { preview in .text(preview.longest.map { "\($0) of \(preview.most)" }) },
+            Column("sample") { .text($0.sample) },
         ]
     }
 

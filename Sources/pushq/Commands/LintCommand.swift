@@ -51,13 +51,15 @@ struct LintCommand: Command {
         let message = Message(
             payload: payload.text, pushType: pushType, priority: priority, expiration: expiration,
             collapseID: collapseId, isForWalletPass: walletPass)
-        return MessageRules.check(message, now: now)
+        return CampaignMessage.check(message, now: now)
     }
 
     private func text(_ findings: [Finding], of payload: Payload, errors: Int) -> String {
         let lines = findings.map { payload.line(for: $0, label: "\($0.severity): ") }
         let most = broadcast == nil ? pushType.maximumPayloadBytes : BroadcastRules.maximumPayloadBytes
-        let size = "\(NumberText.grouped(payload.text.utf8.count)) of \(NumberText.grouped(most))"
+        // Of a message in several languages, that of the longest payload.
+        let bytes = CampaignMessage.versions(of: payload.text).map(\.payload.utf8.count).max() ?? 0
+        let size = "\(NumberText.grouped(bytes)) of \(NumberText.grouped(most))"
         let counts = "\(Self.count(errors, "error")), \(Self.count(findings.count - errors, "warning"))"
         return (lines + ["\(file.name): \(size) bytes, \(counts)"]).joined(separator: "\n")
     }

@@ -40,7 +40,7 @@ struct ScheduleAddCommand: Command {
 
     func run(_ console: Console) async throws {
         try audience.check()
-        let message = try options.message(of: Payload(payload), for: named.queue)
+        let message = try options.message(of: Payload(payload), for: named.queue, isOfCampaign: true)
         let draft = ScheduleDraft(
             cron: cron, timeZone: timeZone, afterOutage: afterOutage, payload: message.payload,
             options: campaignOptions(message).text)

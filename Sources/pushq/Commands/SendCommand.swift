@@ -56,7 +56,7 @@ struct SendCommand: Command {
         let root: Int64
         var progress: RootProgress?
         var end = Watch.End.finished
-        var refusals: [(Reason, Int)] = []
+        var refusals: [String: Int] = [:]
     }
 
     private func recipients() throws -> Recipients {

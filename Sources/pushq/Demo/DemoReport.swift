@@ -14,7 +14,7 @@ struct DemoOutcome: Sendable {
     /// When the command was given.
     let started: Date
     let campaign: CampaignSummary
-    let refusals: [(Reason, Int)]
+    let refusals: [String: Int]
     /// When the last outcome was recorded.
     let ended: Date?
     let inactiveDevices: Int
@@ -60,7 +60,7 @@ struct DemoReport: Sendable {
                     + "\(counted.answeredFinally) for good"
             ),
             (
-                outcome.refusals.reduce(0) { $0 + $1.1 } == tally.rejected + tally.failed,
+                outcome.refusals.values.reduce(0, +) == tally.rejected + tally.failed,
                 "the reasons do not add up to rejected and failed"
             ),
         ]
@@ -95,7 +95,7 @@ struct DemoReport: Sendable {
         let sums: [(String, Cell)] = [
             ("total, the sum of these", .count(tally.ended)), ("recipients of the campaign", .count(campaign.total)),
         ]
-        let reasons = outcome.refusals.sorted { $0.1 > $1.1 }.map { ($0.0.text, Cell.count($0.1)) }
+        let reasons = outcome.refusals.sorted { $0.value > $1.value }.map { ($0.key, Cell.count($0.value)) }
         return Ledger(sections: [
             ("outcome", outcomes), ("", sums), ("refused for good because of", reasons), ("on the way", story),
             ("seconds", times), ("of these, CPU time of the campaign", cpu.rows),
@@ -120,7 +120,7 @@ struct DemoReport: Sendable {
 
     private var json: JSON {
         let outcomes = OutcomeColumns.outcomes { $0 }.map { ($0.name, $0.cell(tally).json) }
-        let reasons = outcome.refusals.sorted { $0.0.text < $1.0.text }.map { ($0.0.text, JSON.integer($0.1)) }
+        let reasons = outcome.refusals.sorted { $0.key < $1.key }.map { ($0.key, JSON.integer($0.value)) }
         let seconds: JSON = [
             "import": .decimal(imported.seconds, places: 3), "fan_out": .decimal(fanOutSeconds, places: 3),
             "deliver": .decimal(deliverSeconds, places: 3), "campaign": .decimal(campaignSeconds, places: 3),

@@ -19,8 +19,9 @@ struct MessageOptions: ParameterGroup {
     /// The message with that payload, for that queue.
     ///
     /// - Throws: ``Failure`` where APNs would refuse it, before a database is asked.
+    /// - Parameter isOfCampaign: whether it may have placeholders and be in several languages.
     func message(
-        of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes()
+        of payload: Payload, for queue: QueueName, at times: SendingTimes = SendingTimes(), isOfCampaign: Bool = false
     ) throws(Failure) -> MessageDraft {
         var message = MessageDraft(payload: payload.text)
         message.pushType = pushType
@@ -34,7 +35,9 @@ struct MessageOptions: ParameterGroup {
         message.sendBy = times.sendBy?.date
         var checked = message.message
         checked.isForWalletPass = queue.isForWalletPasses
-        try payload.refuseErrors(in: checked)
+        let now = Int64(Date.now.timeIntervalSince1970)
+        try payload.refuseErrors(
+            among: isOfCampaign ? CampaignMessage.check(checked, now: now) : MessageRules.check(checked, now: now))
         return message
     }
 }

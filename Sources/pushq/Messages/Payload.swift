@@ -39,11 +39,6 @@ struct Payload {
         return "\(file.name)\(place): \(label)\(finding.text)"
     }
 
-    /// - Throws: ``Failure`` with the first error of `message`, whose payload this is.
-    func refuseErrors(in message: Message) throws(Failure) {
-        try refuseErrors(among: MessageRules.check(message, now: Int64(Date.now.timeIntervalSince1970)))
-    }
-
     /// - Throws: ``Failure`` with the first error among what was found in this payload.
     func refuseErrors(among findings: [Finding]) throws(Failure) {
         let errors = findings.filter { $0.severity == .error }

@@ -89,6 +89,73 @@ import Testing
         }
     }
 
+    private static let personal = #"""
+        {"default":{"aps":{"alert":"Hi {{name|there}}"}},
+         "languages":{"de-AT":{"aps":{"alert":"Servus {{name}}"}},"fr":{"aps":{"alert":"Salut"}}}}
+        """#
+
+    /// 100 devices: those that are even speak German, two in three have a name, and one in ten a long one. Of the 99
+    /// with an odd number or more, nobody knows anything.
+    private static let profiles = #"""
+        insert into pushq.profile (queue_id, device_id, locale, attributes)
+        select queue_id, id, case when n % 2 = 0 then 'de-AT' else 'en' end,
+               case when n % 7 = 1 then jsonb_build_object('name', repeat('é', 2100))
+                    when n % 3 > 0 then jsonb_build_object('name', format('"%s"', n)) else '{}' end
+        from (select *, get_byte(token, 6) * 256 + get_byte(token, 7) as n from pushq.device) d where n <= 100
+        """#
+
+    @Test func `shows what the recipients of each language get, and how many get nothing`() async throws {
+        try await Shop.open { shop in
+            try await setUp(shop)
+            try await shop.run(Self.profiles)
+            let list = try shop.folder.write(
+                (1...100).map { "00000000000000" + String(256 + $0, radix: 16).dropFirst() }.joined(separator: "\n")
+                    + "\nff00\n", to: "tokens")
+            // Counted by hand: devices whose number ends with 0 are inactive.
+            let active = (1...100).filter { $0 % 10 > 0 }
+            let (german, others) = (active.filter { $0 % 2 == 0 }, active.filter { $0 % 2 == 1 })
+            func long(_ numbers: [Int]) -> Int { numbers.count { $0 % 7 == 1 } }
+            let lacking = german.count { $0 % 7 != 1 && $0 % 3 == 0 }
+            for (audience, unknown) in [
+                (["--audience", "all"], 810), (["--tokens", list], 1), (["--filter", "locale is not missing"], 0),
+            ] {
+                let ended = try await run(
+                    ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--dry-run", "--json"] + audience, shop,
+                    input: Self.personal)
+                #expect(ended.code == 0, "\(ended.errors)")
+                let shown = try JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any]
+                #expect(shown?["payloads_too_long"] as? Int == long(active), "\(ended.output)")
+                #expect(shown?["lacking_attributes"] as? Int == lacking)
+                let versions = try #require(shown?["versions"] as? [[String: Any]])
+                let expected: [NSDictionary] = [
+                    [
+                        "language": "default", "recipients": others.count + unknown, "lacking": 0,
+                        "too_long": long(others), "longest": "4223 of 4096",
+                        "sample": #"{"aps":{"alert":"Hi there"}}"#,
+                    ],
+                    [
+                        "language": "de-AT", "recipients": german.count, "lacking": lacking,
+                        "too_long": long(german), "longest": "4227 of 4096",
+                        "sample": #"{"aps":{"alert":"Servus \"2\""}}"#,
+                    ],
+                    [
+                        "language": "fr", "recipients": 0, "lacking": 0, "too_long": 0, "longest": NSNull(),
+                        "sample": #"{"aps":{"alert":"Salut"}}"#,
+                    ],
+                ]
+                #expect(versions.map { $0 as NSDictionary } == expected, "\(ended.output)")
+            }
+            let words = ["campaign", Shop.queue, "--key", "sale", "--payload", "-", "--dry-run", "--audience", "all"]
+            let table = try await run(words, shop, input: Self.personal)
+            #expect(table.output.contains(/lacking attributes +\d+\n/), "\(table.output)")
+            #expect(table.output.contains("Servus \\\"2\\\""), "\(table.output)")
+            expectFailure(
+                try await run(words, shop, input: "{\"aps\":{\"alert\":\n\"Hi {{name\"}}"), code: 1,
+                saying:
+                    ":2:5: the placeholder at position 22 has no end: close it with }}, or write {{{{ for two braces")
+        }
+    }
+
     @Test(arguments: [
         ("update pushq.queue set credential_id = null", "the queue has no credential"),
         (

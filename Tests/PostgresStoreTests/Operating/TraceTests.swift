@@ -157,6 +157,41 @@ import Transport
         }
     }
 
+    @Test func `tells why a device could not get a personal message, and what it still lacks`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                #"""
+                insert into pushq.profile (queue_id, device_id, locale, attributes)
+                select queue_id, id, 'de-AT', '{"plan":"","city":"Wien"}' from pushq.device;
+                select pushq.start_campaign(
+                  '\#(QueueFixture.name)', 'k',
+                  '{"default":{"aps":{"alert":"{{x}}"}},"languages":{"de":{"aps":{"alert":"{{name}} {{plan}} {{city}} {{y|}}"}}}}'::json)
+                """#)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
+            let job = try #require(try await queue.claim().first)
+            let outcomes: [Outcome] = [.lacksAttribute, .tooLong, .lacksAttribute]
+            _ = try await queue.worker.endJobs(
+                [queue.settled(job, other: Dictionary(uniqueKeysWithValues: outcomes.enumerated().map { ($0, $1) }))],
+                workerID: 1)
+            try await queue.run(
+                #"update pushq.profile set attributes = '{"name":"Ann","plan":7,"city":"Wien"}' where device_id = \#(job.deviceIDs[2])"#
+            )
+            let lacked =
+                "not sent: the device lacked attributes that the message has placeholders for, without a default"
+            #expect(try await end(try token(1), campaign: "k", queue) == "\(lacked); it still lacks: name, plan")
+            #expect(
+                try await end(try token(2), campaign: "k", queue)
+                    == "not sent: with the device's attributes the payload was longer than APNs takes")
+            #expect(try await end(try token(3), campaign: "k", queue) == "\(lacked); it has them by now")
+            #expect(
+                try await queue.connection.refusals(ofRoot: job.rootID, inQueue: QueueFixture.name)
+                    == ["lacks_attribute": 2, "too_long": 1])
+            let campaign = try #require(try await queue.connection.campaign("k", ofQueue: QueueFixture.name))
+            #expect(campaign.tally.suppressed == 3)
+        }
+    }
+
     @Test func `tells of a token or user that is not there, and in which queue of the tenant it is`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

@@ -208,6 +208,19 @@ struct `A login of one tenant` {
             Probe(
                 function: "preview_campaign",
                 query: "(pushq.preview_campaign('QUEUE', '\(key)', filter => 'user is not missing')).recipients"),
+            Probe(
+                function: "preview_message",
+                query: #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text) s"#),
+            Probe(
+                function: "preview_message",
+                query:
+                    #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text, filter => 'user is not missing') s"#
+            ),
+            Probe(
+                function: "preview_message",
+                query:
+                    #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text, tokens => array['\xb1'::bytea]) s"#
+            ),
             Probe(function: "save_audience", query: "pushq.save_audience('QUEUE', '\(audience)', 'tag ''vip''')"),
             Probe(function: "remove_audience", query: "pushq.remove_audience('QUEUE', '\(audience)')"),
             Probe(
@@ -245,7 +258,7 @@ struct `A login of one tenant` {
             shown("show_device", "'QUEUE', '\\x\(token)'"),
             shown("show_feedback", "'QUEUE', 9"),
             shown("show_campaigns", "'QUEUE', '\(key)', 9"),
-            shown("show_refusals", "'QUEUE', \(send), 64, 127, 191"),
+            shown("show_refusals", "'QUEUE', \(send), 64, 127, 191, 6, 7"),
             Probe(function: "show_last_end", query: "pushq.show_last_end('QUEUE', \(send))"),
             Probe(function: "show_send", query: "pushq.show_send('QUEUE', \(send))"),
             shown("show_standstill", "'QUEUE', \(campaign)"),

@@ -169,7 +169,10 @@ import Transport
             1, 1, 1, 1, key: "\(tenant)-sale", channel: "\(tenant)0channel", audience: "\(tenant)-vips",
             schedule: "\(tenant)-weekly")
         {
-            guard probe.function.hasPrefix("show_") || ["preview_campaign", "trace"].contains(probe.function) else {
+            guard
+                probe.function.hasPrefix("show_")
+                    || ["preview_campaign", "preview_message", "trace"].contains(probe.function)
+            else {
                 continue
             }
             let user = probe.function == "trace" ? "'\(tenant)-anna'" : "null"
@@ -257,8 +260,10 @@ import Transport
                 let text = try await Self.answer(neighbour, query)
                 // Their own ids are not 1.
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
-                let isCounts = ["show_refusals", "show_last_end", "show_send", "show_job", "preview_campaign"]
-                    .contains(function)
+                let isCounts = [
+                    "show_refusals", "show_last_end", "show_send", "show_job", "preview_campaign", "preview_message",
+                ]
+                .contains(function)
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")
             }
 

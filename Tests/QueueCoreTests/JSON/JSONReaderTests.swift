@@ -13,9 +13,10 @@ import Testing
         let members = try #require(node.members)
         #expect(node.offset == 1)
         #expect(members.map(\.name) == ["b", "a", "a"])
-        #expect(members[0].node == JSONNode(value: .number("-1.50e+3"), offset: 7))
+        #expect(members[0].node == JSONNode(value: .number("-1.50e+3"), range: 7..<15))
         #expect(
-            members[1].node.value == .array([.init(value: .bool(true), offset: 23), .init(value: .null, offset: 29)]))
+            members[1].node.value
+                == .array([.init(value: .bool(true), range: 23..<27), .init(value: .null, range: 29..<33)]))
         #expect(members[2].node.value == .string("é\né😀"))
     }
 

@@ -41,7 +41,7 @@ enum JobFixture {
             tokens: RecipientTokens(of: devices, among: found, tokens))
         claim.isPaused = isPaused
         claim.statedCount = statedCount
-        return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window)
+        return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window, maximumPayloadBytes: 4096)
     }
 }
 

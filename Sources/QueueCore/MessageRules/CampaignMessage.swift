@@ -1,0 +1,205 @@
+/// The message of a campaign as a producer gives it: a payload, or `{"default": payload, "languages": {"de": payload,
+/// …}}`. Payloads may have placeholders.
+///
+/// `pushq.read_message` (migrations/functions/campaign_message.sql) reads it in the same way, and refuses it in the
+/// same words.
+package struct CampaignMessage {
+    private static let maximumLanguages = 100
+    private static let maximumAttributes = 20
+    /// The longest payload with placeholders, in bytes.
+    private static let maximumTemplateBytes = 16384
+
+    /// The payload in one language.
+    package struct Version {
+        /// A language tag; nil for the default.
+        package let language: String?
+        /// As it was given.
+        package let payload: String
+        /// The byte of the message at which it begins.
+        fileprivate let offset: Int
+
+        /// What begins a finding about it.
+        fileprivate var label: String { language.map { "language “\($0)”: " } ?? "" }
+    }
+
+    /// The default, and then the translations.
+    package let versions: [Version]
+
+    /// Reads a message. What is not JSON is one payload, so that the rules say what is wrong with it.
+    private init(_ text: String) throws(Refusal) {
+        var reader = JSONReader(text)
+        guard let node = try? reader.read(), Self.isTranslated(node) else {
+            versions = [Version(language: nil, payload: text, offset: 0)]
+            return
+        }
+        versions = try Self.versions(of: node, in: Array(text.utf8))
+    }
+
+    private static func isTranslated(_ node: JSONNode) -> Bool {
+        let names = node.members?.map(\.name) ?? []
+        return names.contains("languages") && !names.contains("aps")
+    }
+
+    private static func versions(of node: JSONNode, in text: [UInt8]) throws(Refusal) -> [Version] {
+        let members = node.members ?? []
+        var seen: Set<String> = []
+        for member in members where !seen.insert(member.name).inserted {
+            throw Refusal("“\(member.name)” stands twice in the message", "keep one", at: member.offset)
+        }
+        for member in members where !["default", "languages"].contains(member.name) {
+            let shown = String(String.UnicodeScalarView(member.name.unicodeScalars.prefix(40)))
+            throw Refusal(
+                "the message has “\(shown)” beside default and languages", "leave it out", at: member.offset)
+        }
+        guard let standard = members.first(where: { $0.name == "default" }) else {
+            throw Refusal("the message has no default", "add the payload for all other languages", at: node.offset)
+        }
+        let languages = members.first { $0.name == "languages" }!.node
+        guard let translations = languages.members else {
+            throw Refusal(
+                "the languages are not a JSON object", #"write {"de": {"aps": …}}"#, at: languages.offset)
+        }
+        guard translations.count <= maximumLanguages else {
+            throw Refusal(
+                "the message has \(translations.count) languages", "use at most \(maximumLanguages)",
+                at: languages.offset)
+        }
+        let tags = translations.map { LanguageTag.canonical($0.name) }
+        for (tag, member) in zip(tags, translations) where !LanguageTag.isValid(tag) {
+            let shown = String(String.UnicodeScalarView(tag.unicodeScalars.prefix(40)))
+            throw Refusal(
+                "the language “\(shown)” is not a language tag", "use one such as de or de-AT", at: member.offset)
+        }
+        var known: Set<String> = []
+        for (tag, member) in zip(tags, translations) where !known.insert(tag).inserted {
+            throw Refusal("the language “\(tag)” stands twice in the message", "keep one", at: member.offset)
+        }
+        func version(_ language: String?, _ node: JSONNode) -> Version {
+            Version(
+                language: language, payload: String(decoding: text[node.range], as: UTF8.self), offset: node.offset)
+        }
+        return [version(nil, standard.node)] + zip(tags, translations).map { version($0, $1.node) }
+    }
+}
+
+extension CampaignMessage {
+    /// What the rules say about the message of a campaign, in the order in which it is found: about all of it, about
+    /// placeholders, and then about the payloads as they are with the defaults in the places of the placeholders.
+    ///
+    /// - Parameter now: seconds since 1970.
+    package static func check(_ message: Message, now: Int64) -> [Finding] {
+        do throws(Refusal) {
+            let versions = try CampaignMessage(message.payload).versions
+            let plain = try plainPayloads(of: versions)
+            return zip(versions, plain).enumerated().flatMap { place, version in
+                var alone = message
+                alone.payload = version.1.text
+                if place > 0 { (alone.priority, alone.expiration, alone.collapseID) = (nil, 0, nil) }
+                return MessageRules.check(alone, now: now).map {
+                    $0.about(version.0.label, offset: { version.0.offset + version.1.offset(ofPlain: $0) })
+                }
+            } + eventFindings(of: versions, message.pushType)
+        } catch {
+            return [error.finding]
+        }
+    }
+
+    /// The versions of a message that was accepted.
+    package static func versions(of payload: String) -> [Version] {
+        (try? CampaignMessage(payload).versions) ?? [Version(language: nil, payload: payload, offset: 0)]
+    }
+
+    /// Whether recipients of a message that was accepted get different payloads.
+    package static func isPersonal(_ payload: String) -> Bool {
+        let versions = versions(of: payload)
+        return versions.count > 1
+            || versions.contains { (try? PlaceholderReader.read(Array($0.payload.utf8)))?.isEmpty == false }
+    }
+
+    private static func plainPayloads(of versions: [Version]) throws(Refusal) -> [PlainPayload] {
+        var attributes: Set<String> = []
+        var plain: [PlainPayload] = []
+        for version in versions {
+            let bytes = Array(version.payload.utf8)
+            do throws(PlaceholderError) {
+                let placeholders = try PlaceholderReader.read(bytes)
+                attributes.formUnion(placeholders.compactMap(\.attribute))
+                plain.append(PlainPayload(bytes, placeholders))
+            } catch {
+                throw Refusal(version.label + error.problem, error.remedy, at: version.offset + error.offset)
+            }
+            guard bytes.count <= maximumTemplateBytes || plain.last?.hasAttributes == false else {
+                throw Refusal(
+                    version.label + "the payload has \(bytes.count) bytes with its placeholders",
+                    "use at most \(maximumTemplateBytes)", at: version.offset)
+            }
+        }
+        guard attributes.count <= maximumAttributes else {
+            throw Refusal(
+                "the message asks for \(attributes.count) attributes", "use at most \(maximumAttributes)", at: 0)
+        }
+        return plain
+    }
+
+    /// All versions are for tokens of the same kind.
+    private static func eventFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
+        guard pushType == .liveactivity else { return [] }
+        func starts(_ version: Version) -> Bool {
+            var reader = JSONReader(version.payload)
+            return (try? reader.read())?.at("aps.event")?.value == .string("start")
+        }
+        return versions.dropFirst().filter { starts($0) != starts(versions[0]) }.map {
+            .error(
+                "payload", $0.label + "its event is for tokens of another kind", "use that of the default",
+                at: $0.offset)
+        }
+    }
+
+    /// Why a message cannot be read.
+    private struct Refusal: Error {
+        let finding: Finding
+
+        init(_ problem: String, _ remedy: String, at offset: Int) {
+            finding = .error("payload", problem, remedy, at: offset)
+        }
+    }
+}
+
+/// A payload as it is with the defaults in the places of its placeholders, and with nothing where there is none.
+private struct PlainPayload {
+    let text: String
+    /// Whether a recipient's attributes are put into it.
+    let hasAttributes: Bool
+    /// Where pieces of it begin, and where they stand in the payload as it was given.
+    private var pieces: [(plain: Int, given: Int)] = [(0, 0)]
+
+    init(_ given: [UInt8], _ placeholders: [Placeholder]) {
+        var plain: [UInt8] = []
+        var place = 0
+        for placeholder in placeholders {
+            plain += given[place..<placeholder.range.lowerBound]
+            if let fallback = placeholder.fallback {
+                pieces.append((plain.count, fallback.lowerBound))
+                plain += given[fallback]
+            }
+            place = placeholder.range.upperBound
+            pieces.append((plain.count, place))
+        }
+        plain += given[place...]
+        text = String(decoding: plain, as: UTF8.self)
+        hasAttributes = placeholders.contains { $0.attribute != nil }
+    }
+
+    /// Where a byte stands in the payload as it was given.
+    func offset(ofPlain offset: Int) -> Int {
+        let piece = pieces.last { $0.plain <= offset } ?? (0, 0)
+        return piece.given + offset - piece.plain
+    }
+}
+
+extension Finding {
+    /// The same about a part of a message.
+    fileprivate func about(_ label: String, offset place: (Int) -> Int) -> Finding {
+        Finding(severity: severity, path: path, problem: label + problem, remedy: remedy, offset: offset.map(place))
+    }
+}

@@ -1,0 +1,114 @@
+import QueueCore
+
+/// A message of a campaign, and the one line with which it is refused; nil where it is accepted.
+struct CampaignMessageCase: Sendable {
+    let message: Message
+    let refusal: String?
+
+    private init(_ payload: String, _ refusal: String? = nil, pushType: PushType = .alert) {
+        message = Message(payload: payload, pushType: pushType)
+        self.refusal = refusal
+    }
+
+    private static let payload = #"{"aps":{"alert":"x"}}"#
+
+    private static func alert(_ text: String, _ refusal: String? = nil) -> CampaignMessageCase {
+        CampaignMessageCase(#"{"aps":{"alert":"\#(text)"}}"#, refusal)
+    }
+
+    private static func translated(_ languages: String, _ refusal: String? = nil) -> CampaignMessageCase {
+        CampaignMessageCase(#"{"default":\#(payload),"languages":\#(languages)}"#, refusal)
+    }
+
+    static let all: [CampaignMessageCase] = placeholders + languages
+
+    private static let placeholders: [CampaignMessageCase] = [
+        alert("Hi {{name}}, {{ last order | soon }}, {{größe|}}{{{{ }} { }"),
+        alert("a single { is none"),
+        alert(
+            "Hi {{name",
+            "the placeholder at position 21 has no end: close it with }}, or write {{{{ for two braces"),
+        alert("é😀 {{", "the placeholder at position 21 has no end: close it with }}, or write {{{{ for two braces"),
+        alert("{{}}", "the placeholder at position 18 names no attribute: write {{name}} or {{name|there}}"),
+        alert("{{ |x}}", "the placeholder at position 18 names no attribute: write {{name}} or {{name|there}}"),
+        alert(
+            "{{{name}}}",
+            "the placeholder at position 18 asks for “{name”: the name of an attribute has 1 to 100 bytes here, without "
+                + "braces and backslashes"),
+        alert(
+            #"{{a\"b}}"#,
+            #"the placeholder at position 18 asks for “a\"b”: the name of an attribute has 1 to 100 bytes here, without "#
+                + "braces and backslashes"),
+        alert(
+            "{{" + String(repeating: "ä", count: 51) + "}}",
+            "the placeholder at position 18 asks for “" + String(repeating: "ä", count: 40)
+                + "”: the name of an attribute has 1 to 100 bytes here, without braces and backslashes"),
+        alert("{{a|{b}}", "the placeholder at position 18 has braces in its default: leave them out"),
+        alert("{{a|b {{c}}", "the placeholder at position 18 has braces in its default: leave them out"),
+        CampaignMessageCase(
+            #"{"aps":{"alert":"x"},"{{name}}" : 1}"#,
+            "the placeholder at position 23 stands in a name: use it in texts only"),
+        CampaignMessageCase(#"{"aps":{"alert":"x"},"a":["{{name}}"]}"#),
+        alert(
+            #"\u007b{name}}"#, #"the payload has braces that are written as \u007b: write { instead"#),
+        alert(
+            #"\u007B\u007Bname}}"#, #"the payload has braces that are written as \u007b: write { instead"#),
+        alert(#"\u007b is one"#),
+        CampaignMessageCase(
+            #"{"aps":{"alert":"x","badge":"{{n}}"}}"#, "aps.badge is a string: use a whole number, 0 or greater"),
+        CampaignMessageCase(
+            #"{"aps":{"alert":"{{name|\#(String(repeating: "é", count: 2100))}}"}}"#,
+            "the payload has 4220 bytes: push type alert takes at most 4096"),
+        // Only what is sent has to be short.
+        alert((0..<60).map { "{{attribute number \($0 % 20) of a long name that is not sent|}}" }.joined()),
+        alert(
+            (0..<21).map { "{{a\($0)}}" }.joined(), "the message asks for 21 attributes: use at most 20"),
+        CampaignMessageCase(
+            #"{"aps":{"alert":"\#(String(repeating: "{{a}}", count: 3300))"}}"#,
+            "the payload has 16520 bytes with its placeholders: use at most 16384"),
+    ]
+
+    private static let languages: [CampaignMessageCase] = [
+        translated(#"{"de":\#(payload),"pt-BR":\#(payload),"zh_hant_TW":\#(payload)}"#),
+        translated("{}"),
+        // A payload may have keys of these names beside aps.
+        CampaignMessageCase(#"{"aps":{"alert":"x"},"languages":["de"],"default":1}"#),
+        CampaignMessageCase(
+            #"{"languages":{"de":\#(payload)}}"#,
+            "the message has no default: add the payload for all other languages"),
+        CampaignMessageCase(
+            #"{"default":\#(payload),"languages":{},"extra":1}"#,
+            "the message has “extra” beside default and languages: leave it out"),
+        CampaignMessageCase(
+            #"{"default":\#(payload),"default":\#(payload),"languages":{}}"#,
+            "“default” stands twice in the message: keep one"),
+        translated("[]", #"the languages are not a JSON object: write {"de": {"aps": …}}"#),
+        translated(
+            #"{"german!":\#(payload)}"#, "the language “german!” is not a language tag: use one such as de or de-AT"),
+        translated(
+            #"{"de-AT":\#(payload),"de_at":\#(payload)}"#, "the language “de-AT” stands twice in the message: keep one"),
+        translated(#"{"de":{}}"#, "language “de”: aps is missing, which push type alert requires: add it"),
+        translated(
+            #"{"fr":\#(payload),"de":{"aps":{"alert":"{{"}}}"#,
+            "language “de”: the placeholder at position 18 has no end: close it with }}, or write {{{{ for two braces"),
+        translated(
+            #"{"de":{"aps":{"alert":"x","badge":-1}}}"#,
+            "language “de”: aps.badge is -1: use a whole number, 0 or greater"),
+        translated(#"{"de":"x"}"#, #"language “de”: the payload is not a JSON object: begin with {"aps": …}"#),
+        CampaignMessageCase(
+            #"{"default":null,"languages":{}}"#, #"the payload is not a JSON object: begin with {"aps": …}"#),
+        translated(
+            "{"
+                + (0...100).map {
+                    "\"a\(String($0, radix: 26, uppercase: false).map { "\($0)" }.joined())x\":\(payload)"
+                }
+                .joined(separator: ",") + "}",
+            "the message has 101 languages: use at most 100"),
+        CampaignMessageCase(
+            #"""
+            {"default":{"aps":{"timestamp":1,"event":"update","content-state":{}}},"languages":{"de":{"aps":{"timestamp":1,
+            "event":"start","content-state":{},"attributes-type":"a","attributes":{},"alert":"x"}}}}
+            """#, "language “de”: its event is for tokens of another kind: use that of the default",
+            pushType: .liveactivity),
+    ]
+}

@@ -1,0 +1,119 @@
+-- The message of a campaign: one for all recipients, or one that is personal because it is in several languages, or
+-- because it has placeholders.
+
+-- Reads a message as a producer gives it: a payload, or {"default": payload, "languages": {"de": payload, …}}.
+-- `languages` and `translations` belong together; `placeholders` are the attributes that any of the payloads asks for.
+-- Each is null if there is none. `plain`: the payloads with the defaults of their placeholders, that of no language
+-- first.
+create or replace function pushq.read_message(
+  given json, out payload json, out languages text[], out translations text[], out placeholders text[],
+  out plain text[]
+)
+language plpgsql stable as $$
+declare
+  wrong   text;
+  version record;
+  read    record;
+begin
+  payload := given;
+  if json_typeof(given) = 'object' and given -> 'aps' is null and given -> 'languages' is not null then
+    wrong := pushq.repetition(given, 'the message');
+    if wrong is null then
+      select format('the message has “%s” beside default and languages: leave it out', left(key, 40)) into wrong
+      from json_object_keys(given) key
+      where key not in ('default', 'languages')
+      limit 1;
+    end if;
+    if wrong is null and given -> 'default' is null then
+      wrong := 'the message has no default: add the payload for all other languages';
+    elsif wrong is null and json_typeof(given -> 'languages') <> 'object' then
+      wrong := 'the languages are not a JSON object: write {"de": {"aps": …}}';
+    end if;
+    if wrong is not null then
+      raise exception using errcode = 'PQ400', message = wrong;
+    end if;
+    payload := given -> 'default';
+    select array_agg(pushq.plain_locale(key) order by n), array_agg(value::text order by n)
+    into languages, translations
+    from json_each(given -> 'languages') with ordinality e(key, value, n);
+    if cardinality(languages) > 100 then
+      raise exception using errcode = 'PQ400',
+        message = format('the message has %s languages: use at most 100', cardinality(languages));
+    end if;
+    select format('the language “%s” is not a language tag: use one such as de or de-AT', left(language, 40)) into wrong
+    from unnest(languages) language
+    where language !~ '^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$' or octet_length(language) > 35
+    limit 1;
+    if not found then
+      select format('the language “%s” stands twice in the message: keep one', language) into wrong
+      from unnest(languages) language
+      group by language
+      having count(*) > 1
+      limit 1;
+    end if;
+    if wrong is not null then
+      raise exception using errcode = 'PQ400', message = wrong;
+    end if;
+  end if;
+
+  placeholders := '{}';
+  for version in
+    select null as language, payload::text as text
+    union all
+    select u.language, u.text from unnest(languages, translations) u(language, text)
+  loop
+    select * into read from pushq.read_placeholders(version.text);
+    -- Each name costs every recipient a look-up, and each character is looked at by every worker.
+    if read.problem is null and octet_length(version.text) > 16384 and read.names <> '{}' then
+      read.problem := format('the payload has %s bytes with its placeholders: use at most 16384',
+                             octet_length(version.text));
+    end if;
+    if read.problem is not null then
+      raise exception using errcode = 'PQ400', message = pushq.of_language(version.language) || read.problem;
+    end if;
+    placeholders := placeholders || array(
+      select name from unnest(read.names) with ordinality u(name, n) where name <> all (placeholders) order by n);
+    plain := plain || read.plain;
+  end loop;
+  if cardinality(placeholders) > 20 then
+    raise exception using errcode = 'PQ400',
+      message = format('the message asks for %s attributes: use at most 20', cardinality(placeholders));
+  end if;
+  placeholders := nullif(placeholders, '{}');
+end $$;
+
+-- What begins an error that is about one language of a message.
+create or replace function pushq.of_language(language text) returns text
+language sql stable as $$
+  select case when language is null then '' else format('language “%s”: ', language) end
+$$;
+
+-- Checks the message of a campaign and stores it. Returns its id. A payload with placeholders is checked as it is with
+-- their defaults; whether it fits with a recipient's attributes is seen when it is sent to that recipient.
+create or replace function pushq.new_campaign_message(
+  queue_id int, root_id bigint, given json, push_type text, priority int, expiration bigint, collapse_id text,
+  at_most_once boolean
+) returns bigint
+language plpgsql as $$
+declare
+  m       record;
+  message bigint;
+  problem text;
+begin
+  select * into m from pushq.read_message(given);
+  -- Its default is checked first.
+  message := pushq.new_message(
+    $1, $2, m.payload, $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations,
+    placeholders => m.placeholders, plain => m.plain[1]::json);
+  for n in 2 .. cardinality(m.plain) loop
+    problem := pushq.draft_problem($1, m.plain[n]::json, $4, $5, $6, $7);
+    if problem is null
+      and pushq.message_kind($4, m.plain[n]::json) <> pushq.message_kind($4, m.plain[1]::json) then
+      problem := 'its event is for tokens of another kind: use that of the default';
+    end if;
+    if problem is not null then
+      raise exception using errcode = 'PQ400', message = pushq.of_language(m.languages[n - 1]) || problem;
+    end if;
+  end loop;
+  return message;
+end $$;

@@ -1,0 +1,167 @@
+-- Placeholders in the texts of a campaign's payload: {{name}}, or {{name|there}} with a default. In their places each
+-- recipient finds the attribute of that name.
+--
+-- They are read here when a campaign is started, and by workers when they join payloads
+-- (QueueCore/Message/PayloadTemplate.swift); a test gives both the same payloads.
+
+-- Reads the placeholders of a payload. `literals`: the text before each of them, and behind the last one; `asked`: the
+-- attribute that each asks for, and `fallbacks` the default of each, or null. `names`: the attributes, each once;
+-- `required`: those that stand somewhere without a default. `plain`: the payload with the defaults in their places, and
+-- with nothing where there is none. `problem`: what is wrong with the first placeholder that is, or null.
+create or replace function pushq.read_placeholders(
+  payload text, out literals text[], out asked text[], out fallbacks text[], out names text[], out required text[],
+  out plain text, out problem text
+)
+language plpgsql stable as $$
+declare
+  rest     text := payload;                               -- what is not read yet
+  done     int  := 0;                                     -- characters before it
+  literal  text := '';                                    -- what was read since the last placeholder
+  string   text;                                          -- a JSON string, with its quotes, as far as it is not read
+  place    int;                                           -- a place in `rest` or in `string`, from 1
+  inside   text;                                          -- what stands between the braces
+  name     text;
+  fallback text;                                          -- null: no default
+begin
+  literals := array[payload];
+  asked := '{}';
+  fallbacks := '{}';
+  names := '{}';
+  required := '{}';
+  plain := payload;
+  if payload ~ '\{\\u007[bB]|\\u007[bB](\{|\\u007[bB])' then
+    problem := 'the payload has braces that are written as \u007b: write { instead';
+    return;
+  elsif strpos(payload, '{{') = 0 then
+    return;
+  end if;
+  literals := '{}';
+  loop
+    place := strpos(rest, '"');
+    exit when place = 0;
+    string := substring(rest from '"(?:[^"\\]|\\.)*"');
+    literal := literal || left(rest, place - 1);
+    rest := substr(rest, place + length(string));
+    done := done + place - 1;
+    loop
+      place := strpos(string, '{{');
+      exit when place = 0;
+      literal := literal || left(string, place - 1);
+      string := substr(string, place);
+      done := done + place - 1;
+      if rest ~ '^\s*:' then
+        problem := format('the placeholder at position %s stands in a name: use it in texts only', done + 1);
+        return;
+      elsif left(string, 4) = '{{{{' then
+        literal := literal || '{{';
+        string := substr(string, 5);
+        done := done + 4;
+        continue;
+      end if;
+      place := strpos(string, '}}');
+      if place = 0 then
+        problem := format('the placeholder at position %s has no end: close it with }}, or write {{{{ for two braces',
+                          done + 1);
+        return;
+      end if;
+      inside := substr(string, 3, place - 3);
+      name := btrim(split_part(inside, '|', 1), ' ');
+      fallback := case when strpos(inside, '|') > 0
+                       then btrim(substr(inside, strpos(inside, '|') + 1), ' ') end;
+      if name = '' then
+        problem := format('the placeholder at position %s names no attribute: write {{name}} or {{name|there}}',
+                          done + 1);
+        return;
+      elsif name ~ '[{}\\]' or octet_length(name) > 100 then
+        problem := format('the placeholder at position %s asks for “%s”: the name of an attribute has 1 to 100 bytes '
+                          'here, without braces and backslashes', done + 1, left(name, 40));
+        return;
+      elsif fallback ~ '[{}]' then
+        problem := format('the placeholder at position %s has braces in its default: leave them out', done + 1);
+        return;
+      end if;
+      if name <> all (names) then
+        names := names || name;
+      end if;
+      if fallback is null and name <> all (required) then
+        required := required || name;
+      end if;
+      literals := array_append(literals, literal);
+      asked := array_append(asked, name);
+      fallbacks := array_append(fallbacks, fallback);
+      literal := '';
+      string := substr(string, place + 2);
+      done := done + place + 1;
+    end loop;
+    literal := literal || string;
+    done := done + length(string);
+  end loop;
+  literals := array_append(literals, literal || rest);
+  plain := (
+    select string_agg(l || coalesce(f, ''), '' order by n) from unnest(literals, fallbacks) with ordinality u(l, f, n));
+end $$;
+
+-- A payload as a recipient with these attributes gets it, from what `pushq.read_placeholders` returns; null if one is
+-- missing that has no default. This is for people to look at: workers join payloads themselves.
+create or replace function pushq.join_payload(literals text[], asked text[], fallbacks text[], attributes jsonb)
+returns text
+language sql stable as $$
+  select case when bool_and(part is not null) then string_agg(l || part, '' order by n) end
+  from unnest(literals, asked, fallbacks) with ordinality u(l, name, f, n)
+  cross join lateral (select nullif((attributes -> name)::text, '""')) v(value)
+  cross join lateral (
+    -- A text without its quotes. Behind the last literal there is nothing.
+    select case when name is null then ''
+                else coalesce(case when left(value, 1) = '"' then substr(value, 2, length(value) - 2) else value end, f)
+           end) p(part)
+$$;
+
+-- A recipient's version of a message in several languages: the place of its locale among them, or of what is left of
+-- the locale after parts were taken off its end, one by one; 0 if there is none, for the default (RFC 4647 §3.4,
+-- lookup).
+create or replace function pushq.version_for(locale text, languages text[]) returns int
+language sql stable as $$
+  select coalesce(
+    array_position(languages, locale),
+    case when locale like '%-%-%' then
+      coalesce(array_position(languages, regexp_replace(locale, '-[^-]*$', '')),
+               array_position(languages, regexp_replace(locale, '-[^-]*-[^-]*$', ''))) end,
+    array_position(languages, split_part(locale, '-', 1)),
+    0)
+$$;
+
+-- What a personal message asks of the devices of a job: of those with a profile, ascending. `versions` say in which
+-- version each gets it, and `texts` have a row for each of them, with the attributes in the order of `placeholders`: as
+-- JSON, which is how they are sent, and empty for one that is missing or has nothing in it. One scan of the range where
+-- it is dense, as the claim reads the tokens; that brings devices which are not the job's.
+create or replace function pushq.recipient_values(
+  q int, devices bigint[], languages text[], placeholders text[],
+  out ids bigint[], out versions smallint[], out texts text[]
+)
+language plpgsql stable as $$
+declare
+  first bigint := devices[1];
+  last  bigint := devices[cardinality(devices)];
+begin
+  if last - first < 5 * cardinality(devices) then
+    select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
+    into ids, versions, texts
+    from (
+      select p.device_id, pushq.version_for(p.locale, languages)::smallint as version,
+             array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
+               as texts
+      from pushq.profile p
+      where p.queue_id = q and p.device_id between first and last
+      order by p.device_id) d;
+  else
+    select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
+    into ids, versions, texts
+    from (
+      select p.device_id, pushq.version_for(p.locale, languages)::smallint as version,
+             array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
+               as texts
+      from pushq.profile p
+      where p.queue_id = q and p.device_id = any (devices)
+      order by p.device_id) d;
+  end if;
+end $$;
