@@ -14,6 +14,7 @@ enum Bench {
             ("singles", { try await ManySingles.measure(sessions: 8, pushes: count ?? 40_000) }),
             ("binary-errors", { try await BinaryErrors.measure() }),
             ("statements", { try await StatementCosts.measure(scale: count ?? 1) }),
+            ("personalised", { try await Personalised.measure(devices: count ?? 200_000) }),
             ("lists", { try await TokenLists.measure(tokens: count ?? 1_000_000) }),
             (
                 "fairness",
