@@ -20,7 +20,7 @@ struct Scenario: Sendable {
     let disturb: @Sendable (Trial) async throws -> Void
 
     static var all: [Scenario] {
-        workers + database + neighbours + tenants + rates + pressure + statements + network + binary
+        workers + database + failover + neighbours + tenants + rates + pressure + statements + network + binary
     }
 
     /// Runs it from an empty database to the comparison at the end.
@@ -116,6 +116,12 @@ final class Trial {
 
     /// Notes that answers on their way about now are swallowed.
     func noteDeafness() { expectation.deafness.append(Self.now - 300_000...Self.now + 300_000) }
+
+    /// Notes what a standby that took over now has not heard of.
+    func noteLag(since begun: Int, forgetting roots: Set<Int64>) {
+        expectation.lag = begun...Self.now
+        expectation.forgotten = roots
+    }
 
     /// Wakes a process that was stopped, while nobody else sends.
     func noteWaking(_ wake: () async throws -> Void) async throws {

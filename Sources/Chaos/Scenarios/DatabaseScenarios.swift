@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import LocalStack
+import PostgresStore
 import TestSupport
 import Transport
 
@@ -23,16 +24,18 @@ extension Scenario {
             },
             Scenario(name: "postgres-restarts") { try await restart(.fast, $0) },
             Scenario(name: "postgres-crashes") { try await restart(.immediate, $0) },
-            Scenario(
-                name: "failover", adjust: { settings, _ in settings.hasStandby = true },
-                ownServer: { minder in try await PrivatePostgres.start(minder: minder) },
-                disturb: { trial in
-                    try await trial.begin()
-                    try await trial.rig.failOver()
+            Scenario(name: "postgres-read-only", expectation: .clean) { trial in
+                try await trial.begin()
+                for _ in 0..<(trial.isShort ? 2 : 6) {
+                    // As a primary that is demoted: the sessions stay open, and write nothing more.
+                    try await setReadOnly(true, trial)
+                    try await trial.pause(between: 0.5, and: 2)
+                    try await setReadOnly(false, trial)
                     trial.faultIsOver()
-                    for worker in trial.rig.workers { try await worker.says("is back", within: .seconds(60)) }
-                    try await trial.startCampaign()
-                }),
+                    try await trial.keepBusy()
+                    try await trial.pause(between: 0.5, and: 1)
+                }
+            },
             Scenario(name: "half-open-database") { trial in
                 let silent = Locked(Set<Int>())
                 let seen = Locked(Set<Int>())
@@ -88,6 +91,13 @@ extension Scenario {
                 await pooler.end()
             },
         ]
+    }
+
+    private static func setReadOnly(_ isReadOnly: Bool, _ trial: Trial) async throws {
+        let session = try await trial.rig.session()
+        defer { session.close() }
+        try await session.runScript("alter system set default_transaction_read_only = \(isReadOnly ? "on" : "off")")
+        try await session.runScript("select pg_reload_conf()")
     }
 
     private static func restart(_ mode: PrivatePostgres.StopMode, _ trial: Trial) async throws {

@@ -123,7 +123,7 @@ package final class PrivatePostgres: Sendable {
     package func backendCPU() -> Duration {
         guard let processID, var main = ProcessTimes(of: processID) else { return .zero }
         while true {
-            let children = ProcessTimes.children(of: processID).reduce(Duration.zero) { $0 + $1.cpu }
+            let children = ProcessTimes.children(of: processID).reduce(Duration.zero) { $0 + $1.times.cpu }
             guard let after = ProcessTimes(of: processID) else { return .zero }
             // A backend that ended meanwhile was counted with neither, or with both.
             if after.endedChildrenCPU == main.endedChildrenCPU { return after.cpu + after.endedChildrenCPU + children }
@@ -141,6 +141,14 @@ package final class PrivatePostgres: Sendable {
             throw .serverStuck(what: "does not end", log: logEnd)
         }
         server.withLock { $0 = nil }
+    }
+
+    /// Sends a signal to all processes of the server, such as SIGSTOP: it is silent then, and its sockets stay open.
+    package func signal(_ number: Int32) {
+        guard let processID else { return }
+        // The main one first, so that it starts no others meanwhile.
+        kill(processID, number)
+        for child in ProcessTimes.children(of: processID) { kill(child.processID, number) }
     }
 
     /// Starts the server on its data and returns when it answers.

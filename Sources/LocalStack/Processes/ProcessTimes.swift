@@ -38,9 +38,11 @@ package struct ProcessTimes: Sendable {
     }
 
     /// Those of all children of a process, also of those that it has not reaped yet.
-    static func children(of processID: Int32) -> [ProcessTimes] {
+    static func children(of processID: Int32) -> [(processID: Int32, times: ProcessTimes)] {
         let numbers = ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).compactMap { Int32($0) }
-        return numbers.compactMap { ProcessTimes(of: $0) }.filter { $0.parentID == processID }
+        return numbers.compactMap { number in
+            ProcessTimes(of: number).flatMap { $0.parentID == processID ? (number, $0) : nil }
+        }
     }
 
     private static func duration(ofTicks ticks: Int64) -> Duration {

@@ -5,7 +5,7 @@ import Foundation
 /// itself in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
 package struct DatabaseAddress: Sendable {
     /// libpq's connection parameters, as far as they were given or come from the environment.
-    private let parameters: [String: String]
+    private var parameters: [String: String]
     /// The parameter of this name, if somebody has set it: libpq's own default says nothing.
     private let targetSessionAttributes: String?
 
@@ -57,6 +57,18 @@ package struct DatabaseAddress: Sendable {
     private func list(_ name: String) -> [String] {
         (self[name] ?? "").split(separator: ",", omittingEmptySubsequences: false).map(String.init)
             .droppingOnlyEmpty
+    }
+
+    /// Each of its hosts as an address of its own; none if it names one only.
+    package var eachHost: [DatabaseAddress] {
+        guard hosts.count > 1 else { return [] }
+        return hosts.map { host in
+            var one = self
+            one.parameters["host"] = host.name
+            one.parameters["hostaddr"] = host.address
+            one.parameters["port"] = host.port
+            return one
+        }
     }
 
     /// How long one host may take, if the address says so; libpq takes a second for two.

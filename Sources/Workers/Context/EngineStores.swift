@@ -25,6 +25,8 @@ final class EngineStores {
     weak var delegate: (any EngineStoresDelegate)?
 
     private let connections: [StoreConnection]
+    /// Looks at all servers of the address.
+    private let survey: () async -> Void
     private let report: (EngineEvent) -> Void
     /// How many of the connections for claims and leases are lost.
     private var lostConnections = 0
@@ -33,6 +35,7 @@ final class EngineStores {
     init(to database: DatabaseAddress, on loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
         self.report = report
         let session = WorkerSession(at: database.description, report: report)
+        survey = { await session.survey(database, on: loop) }
         connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
             StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
         }
@@ -49,6 +52,7 @@ final class EngineStores {
     /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once,
     /// and so does a login that may not run workers, or a schema that this worker cannot work with.
     func start() async throws -> [String] {
+        await survey()
         let connection = try await connections[0].current(within: .seconds(10))
         try await connection.checkWorkerRights()
         try await connection.checkSchema()

@@ -1,9 +1,13 @@
 import PostgresStore
+import Transport
 
 /// Prepares the sessions of one engine, and says once what they lack.
 ///
 /// Belongs to the engine's event loop.
 final class WorkerSession {
+    /// How long a server may take that is looked at, so that one that says nothing holds up no start.
+    private static let surveyLimit = Duration.seconds(2)
+
     private let address: String
     private let report: (EngineEvent) -> Void
     private var hasSaid = false
@@ -16,6 +20,21 @@ final class WorkerSession {
     init(at address: String, report: @escaping (EngineEvent) -> Void) {
         self.address = address
         self.report = report
+    }
+
+    /// Looks at all servers of the address before one of them is used. Two may take writes: the old primary is back,
+    /// and does not know that it was replaced. Which one it is, their timelines tell.
+    /// - Parameter loop: the caller's.
+    func survey(_ database: DatabaseAddress, on loop: EventLoop) async {
+        for host in database.eachHost {
+            // A server that cannot be reached now, or takes no writes, is not the one.
+            guard
+                let connection = try? await PostgresConnection.connect(
+                    to: host, as: "pushq work (survey)", on: loop, within: Self.surveyLimit, needsWrites: true)
+            else { continue }
+            if let found = try? await connection.followTimeline() { timeline = max(timeline, found) }
+            connection.close()
+        }
     }
 
     /// Called with each connection before the engine uses it.

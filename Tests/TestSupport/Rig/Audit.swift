@@ -13,6 +13,11 @@ package struct Audit {
         /// From when a stopped process was woken until it had noticed; nobody else sent meanwhile. In microseconds
         /// since 1970.
         package var waking: ClosedRange<Int>?
+        /// From when the standby knew nothing new until it took over: what was answered then may have been forgotten.
+        /// In microseconds since 1970.
+        package var lag: ClosedRange<Int>?
+        /// The roots of sends that were committed in that time, and forgotten.
+        package var forgotten: Set<Int64> = []
         /// When the last fault was over, in microseconds since 1970; nil if there was none.
         package var lastFault: Int?
 
@@ -29,7 +34,8 @@ package struct Audit {
     /// Arrivals that may have reached a device which an earlier one of the same push may have reached.
     package let repeated: Int
     /// The most that `repeated` may be: what had been sent since the last flush of a lease that ran out, what was in
-    /// flight on a connection to APNs when that was lost, and what a stopped process had in hand.
+    /// flight on a connection to APNs when that was lost, what a stopped process had in hand, and what a standby had
+    /// not heard of when it took over.
     package let bound: Int
     /// Seconds from the last fault until all was well again: until everybody whom a lost lease left uncertain had an
     /// answer, counted from its holder's last sign of life; where no lease was lost, until the next push arrived.
@@ -53,7 +59,11 @@ package struct Audit {
     ) {
         let uncertain = leases.reduce(into: Set()) { $0.formUnion($1.uncertain) }
         var problems: [String: [APNsID]] = [:]
-        for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys) {
+        for id in outcomes.recipients where expectation.forgotten.contains(id.root) {
+            problems["with an identifier that was handed out before", default: []].append(id)
+        }
+        for id in outcomes.recipients.union(outcomes.ends.keys).union(record.pushes.keys)
+        where !expectation.forgotten.contains(id.root) {
             let strayed = record.pushes[id]?.lazy.compactMap { messages.problem(of: $0, under: id) }.first
             let problem = strayed ?? Self.problem(of: id, record, outcomes, isUncertain: uncertain.contains(id))
             if let problem { problems[problem, default: []].append(id) }
@@ -72,8 +82,10 @@ package struct Audit {
         let knowledge = Knowledge(record: record, grace: grace.map { Int($0 / .microseconds(1)) })
         let atLoss = expectation.losesConnections ? Self.inFlightAtLoss(record, knowledge, expectation.deafness) : 0
         let inHand = expectation.waking.map { waking in record.arrivals.count(where: waking.contains) } ?? 0
+        let forgotten = expectation.lag.map { Self.answered(in: $0, record, knowledge) } ?? 0
         bound =
             Self.unflushed(record, leases, leaseMicroseconds, knowledge) + atLoss + min(inHand, Self.maximumInHand)
+            + forgotten
     }
 
     /// What is wrong with one recipient; nil if nothing is.
@@ -132,6 +144,13 @@ package struct Audit {
                             && (knowledge.time(of: $0) ?? .max) > flushedBefore
                     } ?? false
                 }
+        }
+    }
+
+    /// Pushes that may have reached their device, and whose outcome the standby lacked when it took over.
+    private static func answered(in lag: ClosedRange<Int>, _ record: PushRecord, _ knowledge: Knowledge) -> Int {
+        record.pushes.values.joined().filter(\.mayHaveReachedDevice).count { arrival in
+            arrival.at <= lag.upperBound && (knowledge.time(of: arrival) ?? .max) > lag.lowerBound - flushSlack
         }
     }
 

@@ -12,6 +12,14 @@ package import Transport
 ///
 /// Belongs to the loop on which it was made.
 package final class Rig {
+    /// What a standby has of a commit when a client is told of it.
+    package enum Standby: Sendable {
+        /// All of it: the server waits for the standby.
+        case synchronous
+        /// Perhaps nothing yet.
+        case asynchronous
+    }
+
     /// How it is set up.
     package struct Settings: Sendable {
         /// Devices of the queue; a campaign goes to all of them.
@@ -27,8 +35,8 @@ package final class Rig {
         package var isRecorded = true
         /// Whether another tenant has a queue beside it, with a device.
         package var hasNeighbour = false
-        /// Whether the server has a standby, which confirms each commit. The server has to be the rig's alone.
-        package var hasStandby = false
+        /// The server's standby, if it has one. The server has to be the rig's alone.
+        package var standby: Standby?
         /// SQL run once the queue is there; `$queue` stands for its id.
         package var sql = ""
 
@@ -92,7 +100,8 @@ package final class Rig {
         database = "rig_\(UInt32.random(in: 0 ... .max))"
         try await postgres.createDatabase(database)
         masterKeys = try MasterKeys.random()
-        standby = settings.hasStandby ? try await PrivatePostgres.startStandby(of: postgres, minder: minder) : nil
+        standby =
+            settings.standby == nil ? nil : try await PrivatePostgres.startStandby(of: postgres, minder: minder)
         address = try DatabaseAddress(
             url: postgres.connectionString(database: database, orAt: standby), environment: [:])
         store = StoreConnection(to: address, as: "rig", on: loop)
@@ -112,7 +121,7 @@ package final class Rig {
     /// What an operator does by hand with `pushq-admin`.
     private func setUp() async throws {
         let connection = try await store.current()
-        if standby != nil {
+        if settings.standby == .synchronous {
             // After the standby was made, which would have it in its own settings otherwise.
             try await connection.runScript("alter system set synchronous_standby_names = '*'")
             try await connection.runScript("select pg_reload_conf()")
@@ -181,11 +190,33 @@ package final class Rig {
 
     // MARK: The standby
 
-    /// Ends the server as a crash would, and makes its standby the primary.
-    package func failOver() async throws {
+    /// Makes the standby the primary, after the old one was ended or stopped, and returns when the rig has a session
+    /// with it.
+    package func promoteStandby() async throws {
         guard let standby else { throw NeverHappened(description: "there is no standby") }
-        try await postgres.stop(.immediate)
         try await standby.promote()
+        // The name of a WAL file begins with its timeline, in hexadecimal. The last checkpoint's may be the old one.
+        let timeline = "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int"
+        try await wait(for: "a session with the new primary", within: .seconds(60)) {
+            // The first attempts may meet a server that says nothing.
+            (try? await number(timeline)) ?? 0 > 1
+        }
+    }
+
+    /// Has the standby receive nothing more, and returns when it receives nothing more.
+    package func cutOffStandby() async throws {
+        guard let standby else { throw NeverHappened(description: "there is no standby") }
+        for command in ["alter system set primary_conninfo = ''", "select pg_reload_conf()"] {
+            try await standby.client("psql", ["-qd", "postgres", "-c", command]).run()
+        }
+        let receivers = "select count(*) from pg_stat_replication"
+        try await wait(
+            for: "the standby to be cut off", within: .seconds(30), { try await number(receivers) }, until: { $0 == 0 })
+    }
+
+    /// For workers that know the standby first.
+    package var urlWithStandbyFirst: String {
+        (standby ?? postgres).connectionString(database: database, user: TestServer.workerLogin, orAt: postgres)
     }
 
     // MARK: Workers

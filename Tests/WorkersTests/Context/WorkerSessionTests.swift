@@ -1,6 +1,8 @@
+import LocalStack
 import PostgresStore
 import TestSupport
 import Testing
+import Transport
 
 @testable import Workers
 
@@ -73,5 +75,34 @@ struct `The sessions of an engine` {
             try await session.prepare(connection)
             try await WorkerSession(at: "db1,db2") { _ in }.prepare(connection)
         }
+    }
+
+    @Test func `is not used by a worker that starts while both take writes, in either order`() async throws {
+        let minder = try Minder()
+        let loop = EventLoop(name: "session")
+        defer { loop.shutDown() }
+        let old = try await PrivatePostgres.start(minder: minder)
+        try await loop.run { actor in
+            let address = try DatabaseAddress(url: old.connectionString(), environment: [:])
+            let connection = try await PostgresConnection.connect(to: address, as: "test", on: actor.loop)
+            _ = try await Migrator(connection).run()
+            connection.close()
+        }
+        let new = try await PrivatePostgres.startStandby(of: old, minder: minder)
+        try await new.promote()
+        try await loop.run { actor in
+            for url in [old.connectionString(orAt: new), new.connectionString(orAt: old)] {
+                let address = try DatabaseAddress(url: url, environment: [:])
+                let session = WorkerSession(at: "db1,db2") { _ in }
+                await session.survey(address, on: actor.loop)
+                let store = StoreConnection(
+                    to: address, as: "test", on: actor.loop, prepare: session.prepare)
+                let name = try await store.current().execute(
+                    Statement("name", "select left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline"))
+                #expect(try name.one().text("timeline") == "00000002")
+                store.close()
+            }
+        }
+        await minder.end()
     }
 }
