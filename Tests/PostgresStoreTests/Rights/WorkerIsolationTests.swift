@@ -78,9 +78,9 @@ import Transport
         "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
-        "run_due_schedule", "supersede",
+        "recipient_values", "run_due_schedule", "supersede",
         "take_permits", "tell",
-        "tenants_to_count", "today", "version_bounds", "version_sql", "wake", "why_nobody",
+        "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "why_nobody",
     ]
 
     private static let usableTables = Statement(
