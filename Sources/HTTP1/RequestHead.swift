@@ -14,6 +14,8 @@ package struct RequestHead: Equatable, Sendable {
     /// Whether the version is 1.1 or a later one of the same major version.
     package let isVersion11: Bool
     package let fields: [Field]
+    /// The bytes of the body that follows the head.
+    package let bodyByteCount: Int
 
     /// The values of a field, of all of its lines.
     package func values(of name: String) -> [String] { fields.filter { $0.name == name }.map(\.value) }
@@ -31,14 +33,18 @@ package struct RequestHead: Equatable, Sendable {
 package enum RequestFault: Error, Equatable, Sendable {
     case malformed(String)
     case headTooLarge
-    case hasBody
+    /// The body has more bytes than this server reads.
+    case bodyTooLarge(limit: Int)
+    /// A body whose length is not told in advance.
+    case bodyWithoutLength
     case otherVersion
 
     package var status: Int {
         switch self {
         case .malformed: 400
         case .headTooLarge: 431
-        case .hasBody: 413
+        case .bodyTooLarge: 413
+        case .bodyWithoutLength: 411
         case .otherVersion: 505
         }
     }
@@ -47,7 +53,9 @@ package enum RequestFault: Error, Equatable, Sendable {
         switch self {
         case .malformed(let what): "\(what)\n"
         case .headTooLarge: "a request here has at most \(RequestHead.maximumBytes) bytes\n"
-        case .hasBody: "a request here has no body\n"
+        case .bodyTooLarge(0): "a request here has no body\n"
+        case .bodyTooLarge(let limit): "the body of a request here has at most \(limit) bytes\n"
+        case .bodyWithoutLength: "the body of a request here has a content-length\n"
         case .otherVersion: "this server speaks HTTP/1.1\n"
         }
     }
@@ -61,8 +69,12 @@ extension RequestHead {
     /// Reads the head at the front of `bytes`, and returns it with the number of its bytes; nil if more is to come.
     ///
     /// Strict where a front server and this one could disagree on where a request ends (RFC 9112 §2.2, §5, §6): lines
-    /// end with CR LF, no field is folded, none is repeated that must be single, and there is no body.
-    package static func parse(_ bytes: [UInt8]) throws(RequestFault) -> (head: RequestHead, byteCount: Int)? {
+    /// end with CR LF, no field is folded, none is repeated that must be single, and a body has a length that is told
+    /// once, in digits.
+    /// - Parameter maximumBody: the most bytes of a body; 0 for a server that reads none.
+    package static func parse(
+        _ bytes: [UInt8], maximumBody: Int = 0
+    ) throws(RequestFault) -> (head: RequestHead, byteCount: Int)? {
         // One empty line before a request is ignored (RFC 9112 §2.2).
         let start = bytes.starts(with: [13, 10]) ? 2 : 0
         guard let end = endOfHead(bytes, from: start) else {
@@ -76,8 +88,12 @@ extension RequestHead {
         var fields: [Field] = []
         for line in lines { fields.append(try field(line)) }
         let head = RequestHead(
-            method: line.method, path: line.path, query: line.query, isVersion11: line.isVersion11, fields: fields)
-        try head.check()
+            method: line.method, path: line.path, query: line.query, isVersion11: line.isVersion11, fields: fields,
+            bodyByteCount: try bodyByteCount(fields, maximum: maximumBody))
+        let hosts = head.values(of: "host").count
+        guard hosts <= 1, hosts == 1 || !head.isVersion11 else {
+            throw .malformed("a request names its host once")
+        }
         return (head, end)
     }
 
@@ -152,12 +168,19 @@ extension RequestHead {
         return Field(name: text(line[..<colon]).lowercased(), value: text(value).trimmingSpaces)
     }
 
-    private func check() throws(RequestFault) {
-        let hosts = values(of: "host").count
-        guard hosts <= 1, hosts == 1 || !isVersion11 else { throw .malformed("a request names its host once") }
-        guard values(of: "transfer-encoding").isEmpty, values(of: "content-length").allSatisfy({ $0 == "0" }) else {
-            throw .hasBody
+    /// The length of the body (RFC 9112 §6.3): a length that two servers could read differently is none.
+    private static func bodyByteCount(_ fields: [Field], maximum: Int) throws(RequestFault) -> Int {
+        guard !fields.contains(where: { $0.name == "transfer-encoding" }) else {
+            throw maximum == 0 ? .bodyTooLarge(limit: 0) : .bodyWithoutLength
         }
+        let lengths = fields.filter { $0.name == "content-length" }.map(\.value)
+        guard let length = lengths.first else { return 0 }
+        guard lengths.count == 1, !length.isEmpty, length.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
+            throw .malformed("a request has one content-length, in digits")
+        }
+        // What is no number in spite of its digits has too many of them.
+        guard let count = Int(length), count <= maximum else { throw .bodyTooLarge(limit: maximum) }
+        return count
     }
 
     private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }

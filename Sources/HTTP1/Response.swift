@@ -22,10 +22,13 @@ package struct Response: Equatable, Sendable {
         self.init(status: status, body: Array(text.utf8))
     }
 
-    /// The answer to a method that the path does not have.
-    package static let methodNotAllowed = Response(
-        status: 405, contentType: "text/plain; charset=utf-8", body: Array("only GET and HEAD are known here\n".utf8),
-        fields: [.init(name: "allow", value: "GET, HEAD")])
+    /// The answer to a method that the server does not know; it knows HEAD and `methods`.
+    static func methodNotAllowed(_ methods: [String]) -> Response {
+        let known = methods + ["HEAD"]
+        return Response(
+            status: 405, body: Array("only \(known.joined(separator: " and ")) are known here\n".utf8),
+            fields: [.init(name: "allow", value: known.joined(separator: ", "))])
+    }
 
     /// Its bytes on the wire. Answers must not be kept by those in between: each scrape wants the latest.
     func encoded(closes: Bool, hasBody: Bool, at seconds: Int) -> [UInt8] {
@@ -40,8 +43,10 @@ package struct Response: Equatable, Sendable {
     }
 
     private static let phrases = [
-        200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout",
-        413: "Content Too Large", 431: "Request Header Fields Too Large", 500: "Internal Server Error",
-        503: "Service Unavailable", 505: "HTTP Version Not Supported",
+        200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
+        405: "Method Not Allowed", 408: "Request Timeout", 409: "Conflict", 411: "Length Required",
+        413: "Content Too Large", 415: "Unsupported Media Type", 421: "Misdirected Request", 429: "Too Many Requests",
+        431: "Request Header Fields Too Large", 500: "Internal Server Error", 503: "Service Unavailable",
+        505: "HTTP Version Not Supported",
     ]
 }

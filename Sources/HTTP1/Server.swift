@@ -1,8 +1,8 @@
 package import Transport
 
-/// A small server of HTTP/1.1 (RFC 9112) for what a machine asks of itself: scrapes and probes. It knows GET and HEAD,
-/// and requests without a body. What a client may take of it is bounded: the size of a head, the time for one, the time
-/// to read an answer, and the number of connections.
+/// A small server of HTTP/1.1 (RFC 9112) for what a machine asks of itself: scrapes and probes, and an operator's
+/// page. It knows GET and HEAD, and POST if its limits allow a body. What a client may take of it is bounded: the size
+/// of a head and of a body, the time for both, the time to read an answer, and the number of connections.
 ///
 /// Belongs to its loop's thread.
 package final class Server {

@@ -34,7 +34,7 @@ final class Session {
         self.limits = limits
         self.answer = answer
         self.ended = ended
-        allow(limits.headTime)
+        allow(limits.requestTime)
     }
 
     /// Closes at once.
@@ -55,13 +55,16 @@ final class Session {
     private func readOn() {
         guard phase == .idle || phase == .reading, !input.isEmpty else { return }
         do throws(RequestFault) {
-            guard let (head, byteCount) = try RequestHead.parse(input) else {
-                if phase == .idle { allow(limits.headTime) }
+            guard let (head, byteCount) = try RequestHead.parse(input, maximumBody: limits.bodyBytes),
+                input.count >= byteCount + head.bodyByteCount
+            else {
+                if phase == .idle { allow(limits.requestTime) }
                 phase = .reading
                 return
             }
-            input.removeFirst(byteCount)
-            take(head)
+            let body = Array(input[byteCount..<(byteCount + head.bodyByteCount)])
+            input.removeFirst(byteCount + head.bodyByteCount)
+            take(Request(head: head, body: body))
         } catch {
             input = []
             closesAfterAnswer = true
@@ -69,13 +72,16 @@ final class Session {
         }
     }
 
-    private func take(_ head: RequestHead) {
+    private func take(_ request: Request) {
         phase = .answering
+        let head = request.head
         closesAfterAnswer = !head.keepsConnection
         let isHead = head.method == "HEAD"
-        guard isHead || head.method == "GET" else { return send(.methodNotAllowed, hasBody: true) }
+        guard isHead || limits.methods.contains(head.method) else {
+            return send(.methodNotAllowed(limits.methods), hasBody: true)
+        }
         allow(limits.answerTime)
-        answer(head) { [weak self] response in
+        answer(request) { [weak self] response in
             guard let self, phase == .answering else { return }
             send(response, hasBody: !isHead)
         }
@@ -92,7 +98,7 @@ final class Session {
 extension Session: ByteStreamHandler {
     func received(_ bytes: Span<UInt8>) {
         // A client that sends ahead while it is answered waits in the kernel's buffer beyond this.
-        guard input.count <= 2 * RequestHead.maximumBytes else { return close() }
+        guard input.count <= 2 * RequestHead.maximumBytes + limits.bodyBytes else { return close() }
         for index in bytes.indices { input.append(bytes[index]) }
         readOn()
     }

@@ -53,6 +53,28 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            ("Content-Length: 10", nil), ("Content-Length: 0", nil), ("", nil), ("Content-Length: 11", 413),
+            ("Content-Length: 99999999999999999999999", 413), ("Content-Length: 1\r\nContent-Length: 1", 400),
+            ("Content-Length: 1, 1", 400), ("Content-Length: +1", 400), ("Content-Length: 0x1", 400),
+            ("Content-Length: ", 400), ("Transfer-Encoding: chunked", 411),
+            ("Content-Length: 1\r\nTransfer-Encoding: chunked", 411),
+        ] as [(String, Int?)])
+    func `tells how long its body is, once and in digits`(fields: String, status: Int?) throws {
+        let text = "POST / HTTP/1.1\r\nHost: x\r\n" + (fields.isEmpty ? "" : fields + "\r\n") + "\r\n"
+        if let status {
+            #expect {
+                try RequestHead.parse(Array(text.utf8), maximumBody: 10)
+            } throws: {
+                ($0 as? RequestFault)?.status == status
+            }
+        } else {
+            let head = try #require(try RequestHead.parse(Array(text.utf8), maximumBody: 10)?.head)
+            #expect(head.bodyByteCount == (fields.hasSuffix("10") ? 10 : 0))
+        }
+    }
+
     @Test func `is refused when it is too large, whether its end has come or not`() {
         let long = "GET /" + String(repeating: "x", count: RequestHead.maximumBytes)
         let many = String(repeating: "a: b\r\n", count: RequestHead.maximumFields)

@@ -19,10 +19,13 @@ import Transport
         let holder = Holder()
         let place = try await loop.run { [limits] _ in
             let server = try Server(at: address, loop: loop, limits: limits) { request, reply in
-                if request.path == "/large" {
+                if request.head.path == "/large" {
                     reply(Response(body: [UInt8](repeating: 0x61, count: 4_000_000)))
                 } else {
-                    loop.schedule(after: .milliseconds(20)) { reply(Response(text: "this is \(request.path)\n")) }
+                    let body = String(decoding: request.body, as: UTF8.self)
+                    loop.schedule(after: .milliseconds(20)) {
+                        reply(Response(text: "this is \(request.head.path)\(body)\n"))
+                    }
                 }
             }
             holder.server = server
@@ -88,9 +91,36 @@ import Transport
         }
     }
 
+    @Test func `reads bodies if it may, each with its request`() async throws {
+        try await withServer {
+            $0.bodyBytes = 10
+        } _: { place in
+            let text = await PlainClient.exchange(
+                "POST /1 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n GET /POST /2 HTTP/1.1\r\nHost: x\r\n\r\n"
+                    + "POST /3 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\nConnection: close\r\n\r\n0123456789",
+                with: place)
+            let bodies = text.matches(of: /this is (.*)\n/).map { String($0.output.1) }
+            #expect(bodies == ["/1 GET /", "/2", "/30123456789"])
+            let other = try PlainClient.parse(
+                await PlainClient.exchange("PUT / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", with: place))
+            #expect(other.status == 405 && other.fields["allow"] == "GET, POST, HEAD")
+            let large = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\n"
+            #expect(try PlainClient.parse(await PlainClient.exchange(large, with: place)).status == 413)
+        }
+    }
+
+    @Test func `closes a connection whose body does not come in time`() async throws {
+        try await withServer {
+            ($0.bodyBytes, $0.requestTime) = (10, .milliseconds(100))
+        } _: { place in
+            let text = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nshort"
+            #expect(await PlainClient.exchange(text, with: place).isEmpty)
+        }
+    }
+
     @Test func `closes a connection that does not finish its request in time`() async throws {
         try await withServer {
-            $0.headTime = .milliseconds(100)
+            $0.requestTime = .milliseconds(100)
         } _: { place in
             #expect(await PlainClient.exchange("GET / HTTP/1.1\r\nHost: x\r\n", with: place).isEmpty)
             #expect(await PlainClient.exchange("", with: place).isEmpty)
@@ -100,7 +130,7 @@ import Transport
     @Test func `takes no more connections than it may, and new ones when others have gone`() async throws {
         try await withServer {
             $0.connections = 1
-            $0.headTime = .seconds(200)
+            $0.requestTime = .seconds(200)
         } _: { place in
             var first = PlainClient.OpenConnection(to: place, sending: "GET")
             let request = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

@@ -40,7 +40,7 @@ package actor Monitoring {
     @discardableResult
     package func start(at address: ListenAddress) throws(TransportError) -> ListenAddress {
         let server = try Server(at: address, loop: loop) { [self] request, reply in
-            loop.startTask { reply(await self.answer(request)) }
+            loop.startTask { reply(await self.answer(request.head)) }
         }
         self.server = server
         return server.address ?? address
