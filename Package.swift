@@ -50,7 +50,7 @@ let package = Package(
         layer("APNs", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
         layer(
             "PostgresStore", on: ["CPostgres", "QueueCore", "Transport", "Cryptography"],
-            plugins: ["EmbedMigrations"]),
+            plugins: ["EmbedFilesPlugin"]),
 
         // The engine.
         layer(
@@ -72,12 +72,17 @@ let package = Package(
             swiftSettings: settings),
         .executableTarget(
             name: "pushq-admin",
-            dependencies: ["Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport", "Cryptography"],
+            dependencies: [
+                "Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport",
+                "Cryptography",
+            ],
             swiftSettings: settings),
 
         // Puts the SQL files of `migrations/` into PostgresStore as string literals.
-        .executableTarget(name: "EmbedSQL", swiftSettings: settings),
-        .plugin(name: "EmbedMigrations", capability: .buildTool(), dependencies: ["EmbedSQL"]),
+        .executableTarget(name: "EmbedFiles", swiftSettings: settings),
+        .plugin(
+            name: "EmbedFilesPlugin", capability: .buildTool(), dependencies: ["EmbedFiles"],
+            path: "Plugins/EmbedFiles"),
 
         // Figures for docs/performance.md.
         .executableTarget(

@@ -21,7 +21,7 @@ struct Definition: Sendable {
 
     /// All of this program's, in the order in which they are applied: functions come before the views that use them.
     /// What a function's body names may come later.
-    static let all = EmbeddedMigrations.files
+    static let all = MigrationFiles.all
         .filter { $0.name.hasPrefix("functions/") || $0.name.hasPrefix("views/") }.map(Definition.init)
         .sorted { $0.name < $1.name }
 }

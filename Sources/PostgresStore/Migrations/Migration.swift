@@ -29,7 +29,7 @@ struct Migration: Sendable {
     }
 
     /// All of this program's, in the order in which they are applied.
-    static let all = EmbeddedMigrations.files.filter { !$0.name.contains("/") }.map(Migration.init)
+    static let all = MigrationFiles.all.filter { !$0.name.contains("/") }.map(Migration.init)
         .sorted { $0.version < $1.version }
 }
 

@@ -19,7 +19,7 @@ extension Migrator {
 
     /// Runs a script that each `migrate` runs.
     private func run(_ name: String, within limit: Duration) async throws(MigrationError) {
-        guard let sql = EmbeddedMigrations.files.first(where: { $0.name == name })?.sql else {
+        guard let sql = MigrationFiles.all.first(where: { $0.name == name })?.sql else {
             preconditionFailure("migrations/\(name).sql is not there")
         }
         do {
