@@ -63,6 +63,7 @@ let package = Package(
 
         // The executables and what they share.
         layer("Terminal", on: ["QueueCore", "PostgresStore", "Transport", "Cryptography"]),
+        layer("OperatorViews", on: ["Terminal", "PostgresStore", "QueueCore", "Transport"]),
         .executableTarget(
             name: "pushq",
             dependencies: [
@@ -73,7 +74,7 @@ let package = Package(
         .executableTarget(
             name: "pushq-admin",
             dependencies: [
-                "Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport",
+                "OperatorViews", "Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport",
                 "Cryptography",
             ],
             swiftSettings: settings),
@@ -128,6 +129,8 @@ let package = Package(
         tests(of: ["HTTP1", "LocalStack", "TestSupport", "Transport"], as: "HTTP1Tests"),
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
+        tests(
+            of: ["OperatorViews", "Terminal", "PostgresStore", "QueueCore", "Transport"], as: "OperatorViewsTests"),
         tests(
             of: [
                 "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",

@@ -10,9 +10,32 @@ create table pushq.worker (
   draining    boolean     not null default false,
   queues      text        not null default '*',           -- the pattern of those that it serves
   in_flight   int         not null default 0,             -- requests that wait for their answer
+  jobs        int         not null default 0,             -- jobs that it holds, and their recipients
+  recipients  int         not null default 0,
+  connections int         not null default 0,             -- connections to APNs, those that are being opened among them
+  streams     int         not null default 0,             -- requests that they take at once, those in flight among them
   unreachable int[]       not null default '{}',          -- queues for which it cannot reach APNs
+  in_outage   int[]       not null default '{}',          -- queues for which APNs refuses most pushes
   constraint worker_pkey primary key (id)
 ) with (fillfactor = 50);
+
+-- What a worker sent for a queue, and what APNs answered, between its last two signs of life: for the operator, too. Of
+-- its busiest queues only, and only of those that it sent for. Unlogged: after a crash it is written anew in seconds.
+create unlogged table pushq.throughput (
+  worker_id  bigint      not null,
+  queue_id   int         not null,
+  shown_at   timestamptz not null default now(),
+  seconds    real        not null,                        -- how long it was between the two
+  sent       int         not null default 0,              -- requests that were handed to a connection
+  in_flight  int         not null default 0,              -- requests that wait for their answer at the end
+  accepted   int         not null default 0,
+  unanswered int         not null default 0,
+  refused    int[]       not null default '{}',           -- code of a reason, count, next code, count, …
+  latency    int[]       not null default '{}',           -- answers by how long they took (`AnswerTimes`)
+  constraint throughput_pkey primary key (worker_id, queue_id)
+) with (fillfactor = 50);
+
+create index throughput_queue on pushq.throughput (queue_id);
 
 -- Workers that found nothing to do and wait on LISTEN. Producers notify only while there is one that serves their
 -- queue: a commit that notifies takes an instance-wide lock (12,200 commits a second fell to 736 with it). Unlogged:

@@ -12,6 +12,7 @@ enum Main {
                 .command(MigrateCommand.self),
                 .command(DoctorCommand.self),
                 .command(StatsCommand.self),
+                .command(TopCommand.self),
                 .command(AuditCommand.self),
                 .command(TraceCommand.self),
                 .group(

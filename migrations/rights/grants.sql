@@ -21,7 +21,7 @@ declare
     'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
-    'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_standstill', 'show_statistics',
+    'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_standstill', 'show_statistics',
     'show_stuck_jobs'];
   thing record;
 begin
@@ -129,6 +129,8 @@ begin
         ('worker', 'select', null), ('worker', 'insert', null), ('worker', 'update', null), ('worker', 'delete', null),
         ('sleeper', 'select', null), ('sleeper', 'insert', null), ('sleeper', 'update', null),
         ('sleeper', 'delete', null),
+        ('throughput', 'select', null), ('throughput', 'insert', null), ('throughput', 'update', null),
+        ('throughput', 'delete', null),
         ('duty', 'select', null), ('duty', 'insert', null), ('duty', 'update', null),
         ('migration', 'select', 'version name checksum stops_older_workers')) w(table_name, right_name, columns)),
     present as (

@@ -5,15 +5,16 @@ extension Statement {
         "workers",
         #"""
         select w.id, w.name, w.version, w.started_at, w.seen_at, w.draining,
-               exists (select from pushq.sleeper s where s.worker_id = w.id) as is_asleep,
-               count(l.job_id) as jobs, coalesce(sum(l.recipient_count), 0)::bigint as recipients, w.queues, w.in_flight
-        from pushq.worker w left join pushq.lease l on l.worker_id = w.id
-        group by w.id
+               exists (select from pushq.sleeper s where s.worker_id = w.id) as is_asleep, w.queues, w.in_flight,
+               w.jobs, w.recipients, w.connections, w.streams, cardinality(w.unreachable) as unreachable,
+               cardinality(w.in_outage) as in_outage,
+               coalesce(extract(epoch from now() - w.seen_at), 0)::float8 as silent_seconds
+        from pushq.worker w
         order by w.name, w.id
         """#)
 }
 
-/// A worker as an operator sees it.
+/// A worker as an operator sees it: what it told of itself when it was last seen.
 package struct WorkerSummary: Sendable {
     package let id: Int64
     /// Host and process.
@@ -28,8 +29,16 @@ package struct WorkerSummary: Sendable {
     package let heldRecipients: Int
     /// The pattern of the queues that it serves.
     package let queues: String
-    /// Requests that waited for their answer when it was last seen.
+    /// Requests that waited for their answer.
     package let inFlight: Int
+    /// Connections to APNs, and the requests that they take at once.
+    package let connections: Int
+    package let streams: Int
+    /// Queues for which it could not reach APNs, and those for which APNs refused most pushes.
+    package let unreachableQueues: Int
+    package let queuesInOutage: Int
+    /// How long ago it was seen, by the clock of the database.
+    package let silence: Duration
 
     /// What it is at, in one word: it sleeps only when it holds nothing, however long it has waited for more.
     package var state: String {
@@ -48,9 +57,11 @@ extension PostgresConnection {
                 id: row.int8("id"), name: row.text("name"), version: row.text("version"),
                 startedAt: row.time("started_at"),
                 seenAt: row.time("seen_at"), isDraining: row.bool("draining"), isAsleep: row.bool("is_asleep"),
-                heldJobs: row.count("jobs"),
-                heldRecipients: row.count("recipients"), queues: row.text("queues"),
-                inFlight: Int(row.int4("in_flight")))
+                heldJobs: Int(row.int4("jobs")), heldRecipients: Int(row.int4("recipients")),
+                queues: row.text("queues"), inFlight: Int(row.int4("in_flight")),
+                connections: Int(row.int4("connections")), streams: Int(row.int4("streams")),
+                unreachableQueues: Int(row.int4("unreachable")), queuesInOutage: Int(row.int4("in_outage")),
+                silence: .seconds(row.float8("silent_seconds")))
         }
     }
 }

@@ -1,6 +1,7 @@
 extension Statement {
     /// Also deletes the rows of workers that have shown no sign of life for a minute. Without this, every producer
-    /// would notify the sleeper that such a worker was, for ever.
+    /// would notify the sleeper that such a worker was, for ever. What was sent for queues replaces what the worker
+    /// told of them before.
     static let showWorker = Statement(
         "show_worker",
         #"""
@@ -12,12 +13,31 @@ extension Statement {
           delete from pushq.sleeper s
           where s.worker_id in (select id from gone)
             or s.since < now() - interval '1 minute' and s.worker_id <> $id
-              and not exists (select from pushq.worker w where w.id = s.worker_id))
-        insert into pushq.worker (id, name, version, draining, queues, in_flight, unreachable)
-        values ($id, $name, $version, $draining, $queues, $in_flight, $unreachable)
+              and not exists (select from pushq.worker w where w.id = s.worker_id)),
+        quiet as (
+          delete from pushq.throughput t
+          where t.worker_id in (select id from gone)
+            or t.worker_id = $id and t.queue_id <> all ($sent_queues::int[])),
+        busy as (
+          insert into pushq.throughput (worker_id, queue_id, seconds, sent, in_flight, accepted, unanswered, refused,
+                                        latency)
+          select $id, s.queue_id, $seconds::float8, s.sent, s.in_flight, s.accepted, s.unanswered, s.refused::int[],
+                 s.latency::int[]
+          from unnest($sent_queues::int[], $sent::int[], $sent_in_flight::int[], $accepted::int[], $unanswered::int[],
+                      $refused::text[], $latency::text[])
+            as s(queue_id, sent, in_flight, accepted, unanswered, refused, latency)
+          on conflict (worker_id, queue_id) do update
+            set shown_at = now(), seconds = excluded.seconds, sent = excluded.sent, in_flight = excluded.in_flight,
+                accepted = excluded.accepted, unanswered = excluded.unanswered, refused = excluded.refused,
+                latency = excluded.latency)
+        insert into pushq.worker (id, name, version, draining, queues, in_flight, jobs, recipients, connections,
+                                  streams, unreachable, in_outage)
+        values ($id, $name, $version, $draining, $queues, $in_flight, $jobs, $recipients, $connections, $streams,
+                $unreachable, $in_outage)
         on conflict (id) do update
-          set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight,
-              unreachable = excluded.unreachable
+          set seen_at = now(), draining = excluded.draining, in_flight = excluded.in_flight, jobs = excluded.jobs,
+              recipients = excluded.recipients, connections = excluded.connections, streams = excluded.streams,
+              unreachable = excluded.unreachable, in_outage = excluded.in_outage
         returning (
           select m.name
           from pushq.migration m
@@ -28,7 +48,8 @@ extension Statement {
     static let removeWorker = Statement(
         "remove_worker",
         #"""
-        with woken as (delete from pushq.sleeper where worker_id = $id)
+        with woken as (delete from pushq.sleeper where worker_id = $id),
+        quiet as (delete from pushq.throughput where worker_id = $id)
         delete from pushq.worker where id = $id
         """#)
 }
@@ -43,8 +64,20 @@ package struct WorkerSign: Sendable {
     package var isDraining = false
     /// Requests that wait for their answer.
     package var inFlight = 0
+    /// Jobs that it holds, and their recipients.
+    package var heldJobs = 0
+    package var heldRecipients = 0
+    /// Connections to APNs, and the requests that they take at once: those in flight, and as many more as there is room
+    /// for.
+    package var connections = 0
+    package var streams = 0
     /// Queues for which it cannot reach APNs.
     package var unreachable: [Int32] = []
+    /// Queues for which APNs refuses most pushes for transient reasons.
+    package var inOutage: [Int32] = []
+    /// What it sent since it last showed itself, and how long that is ago. A queue that is not here was sent nothing.
+    package var throughput: [Throughput] = []
+    package var interval = Duration.seconds(5)
 
     package init(name: String) {
         self.name = name
@@ -56,14 +89,18 @@ extension PostgresConnection {
     /// - Returns: why this worker must not go on; nil if it may.
     @discardableResult
     package func showWorker(_ id: Int64, _ worker: WorkerSign) async throws(PostgresError) -> SchemaMismatch? {
-        let rows = try await execute(
-            .showWorker,
-            [
-                "id": .int8(id), "name": .text(worker.name), "version": .text(worker.version),
-                "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
-                "in_flight": .int4(Int32(clamping: worker.inFlight)), "unreachable": .int4Array(worker.unreachable),
-                "newest_known": .int4(SchemaMismatch.newestKnown),
-            ])
+        let parameters: Parameters = [
+            "id": .int8(id), "name": .text(worker.name), "version": .text(worker.version),
+            "draining": .bool(worker.isDraining), "queues": .text(worker.queues),
+            "in_flight": .int4(Int32(clamping: worker.inFlight)), "jobs": .int4(Int32(clamping: worker.heldJobs)),
+            "recipients": .int4(Int32(clamping: worker.heldRecipients)),
+            "connections": .int4(Int32(clamping: worker.connections)),
+            "streams": .int4(Int32(clamping: worker.streams)), "unreachable": .int4Array(worker.unreachable),
+            "in_outage": .int4Array(worker.inOutage), "newest_known": .int4(SchemaMismatch.newestKnown),
+            // What no time has passed for would be an endless rate.
+            "seconds": .float8(max(0.001, worker.interval / .seconds(1))),
+        ]
+        let rows = try await execute(.showWorker, parameters + Throughput.parameters(of: worker.throughput))
         return try rows.one().optionalText("stopped_by").map { .olderWorker(stoppedBy: $0) }
     }
 

@@ -37,12 +37,12 @@ enum TextLayout {
 
 extension String {
     /// The string with spaces after it up to `width` characters.
-    func padding(to width: Int) -> String {
+    package func padding(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }
 
     /// The string with spaces before it up to `width` characters.
-    func padding(before width: Int) -> String {
+    package func padding(before width: Int) -> String {
         String(repeating: " ", count: max(0, width - count)) + self
     }
 }

@@ -8,6 +8,8 @@ package enum Cell: Sendable {
     /// So many were counted, and there are perhaps more.
     case atLeast(Int)
     case decimal(Double?, places: Int)
+    /// For programs in seconds.
+    case duration(Duration?)
     case time(Date?)
     case yes(Bool)
 
@@ -18,6 +20,7 @@ package enum Cell: Sendable {
         case .count(let count): count.map(NumberText.grouped) ?? "-"
         case .atLeast(let count): NumberText.grouped(count) + "+"
         case .decimal(let number, let places): number.map { NumberText.grouped($0, places: places) } ?? "-"
+        case .duration(let duration): duration.map(NumberText.short) ?? "-"
         case .time(let date): date.map(Self.timestamp) ?? "-"
         case .yes(let yes): yes ? "yes" : "no"
         }
@@ -30,15 +33,16 @@ package enum Cell: Sendable {
         case .count(let count): count.map(JSON.integer) ?? .null
         case .atLeast(let count): .integer(count)
         case .decimal(let number, let places): number.map { .decimal($0, places: places) } ?? .null
+        case .duration(let duration): duration.map { .decimal($0.seconds, places: 3) } ?? .null
         case .time(let date): date.map { .string(Self.timestamp($0)) } ?? .null
         case .yes(let yes): .bool(yes)
         }
     }
 
     /// Numbers stand flush right.
-    var isNumber: Bool {
+    package var isNumber: Bool {
         switch self {
-        case .count, .atLeast, .decimal: true
+        case .count, .atLeast, .decimal, .duration: true
         case .text, .time, .yes: false
         }
     }

@@ -102,6 +102,13 @@ package struct Console: Sendable {
             json: .array(rows.map { row in .object(columns.map { $0.member(of: row) }) }))
     }
 
+    /// Rows of several kinds: tables one below the other, or one JSON object with an array of each.
+    package func show(_ listings: [Listing]) {
+        show(
+            listings.map { $0.text(outputWidth()) }.joined(separator: "\n\n"),
+            json: .object(listings.map { ($0.name, $0.json) }))
+    }
+
     /// The facts about one thing, a line each, or one JSON object.
     package func show(_ facts: [(name: String, value: Cell)]) {
         show(Table.facts(facts), json: .object(facts.map { ($0.name, $0.value.json) }))

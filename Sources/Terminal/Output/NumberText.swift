@@ -23,6 +23,21 @@ package enum NumberText {
         return (number < 0 ? "-" : "") + grouped(Int(whole) ?? 0) + text.dropFirst(whole.count)
     }
 
+    /// A time as people say it, in the two largest units: `20ms`, `4.2s`, `12s`, `3m 05s`, `2h 10m`, `5d 03h`.
+    package static func short(_ duration: Duration) -> String {
+        let seconds = max(0, duration.seconds)
+        let whole = Int(min(seconds, 1e12))
+        let two = { (number: Int) in number < 10 ? "0\(number)" : "\(number)" }
+        switch seconds {
+        case ..<1: return "\(Int((seconds * 1000).rounded()))ms"
+        case ..<10: return "\(fixed(seconds, places: 1))s"
+        case ..<60: return "\(whole)s"
+        case ..<3600: return "\(whole / 60)m \(two(whole % 60))s"
+        case ..<86_400: return "\(whole / 3600)h \(two(whole / 60 % 60))m"
+        default: return "\(grouped(whole / 86_400))d \(two(whole / 3600 % 24))h"
+        }
+    }
+
     /// `1234.5` with two places as `1234.50`, whatever the locale.
     static func fixed(_ number: Double, places: Int) -> String {
         String(format: "%.\(places)f", number)

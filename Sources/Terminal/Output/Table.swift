@@ -22,6 +22,21 @@ package struct Column<Row> {
     }
 }
 
+/// Rows of one kind in a result that has several: a table, or an array in JSON.
+package struct Listing {
+    let name: String
+    /// The table, for a terminal of so many columns.
+    let text: (Int?) -> String
+    let json: JSON
+
+    /// - Parameter name: the key in JSON.
+    package init<Row>(_ name: String, _ rows: [Row], columns: [Column<Row>]) {
+        self.name = name
+        text = { Table(rows, columns: columns, width: $0).text }
+        json = .array(rows.map { row in .object(columns.map { $0.member(of: row) }) })
+    }
+}
+
 /// Rows in aligned columns: numbers flush right, text flush left, two spaces between.
 ///
 /// A table that is wider than the terminal breaks its titles at their spaces; if that is not enough, its rows stand one

@@ -1,5 +1,5 @@
 package import PostgresStore
-import Transport
+package import Transport
 
 /// Which database a command speaks to.
 package struct DatabaseOptions: ParameterGroup {
@@ -27,14 +27,38 @@ package struct DatabaseOptions: ParameterGroup {
         return try await loop.run { _ in
             let connection = try await PostgresConnection.connect(to: address, as: ProcessArguments.program, on: loop)
             defer { connection.close() }
-            do {
-                return try await body(connection)
-            } catch let error as PostgresError where error.isNotAllowed {
-                guard let standing = try? await connection.loginStanding() else { throw error }
-                throw Refusal(standing: standing, reason: error)
-            } catch PostgresError.server(let error) where Self.ownRefusals.contains(error.state) {
-                throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))
-            }
+            return try await Self.explain(by: connection) { try await body(connection) }
+        }
+    }
+
+    /// Does `body` with a connection that is opened again whenever it is lost, for a program that goes on meanwhile.
+    ///
+    /// - Parameter body: runs on a loop of its own, to which the connection belongs.
+    package func lastingSession(
+        _ body: @Sendable (StoreConnection, EventLoop) async throws -> Void
+    ) async throws {
+        let address = try address
+        let loop = EventLoop(name: "store")
+        defer { loop.shutDownAndWait() }
+        try await loop.run { _ in
+            let store = StoreConnection(to: address, as: ProcessArguments.program, on: loop)
+            defer { store.close() }
+            let first = try await store.current()
+            try await Self.explain(by: first) { try await body(store, loop) }
+        }
+    }
+
+    /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.
+    private static func explain<Success>(
+        by connection: PostgresConnection, _ body: () async throws -> Success
+    ) async throws -> Success {
+        do {
+            return try await body()
+        } catch let error as PostgresError where error.isNotAllowed {
+            guard let standing = try? await connection.loginStanding() else { throw error }
+            throw Refusal(standing: standing, reason: error)
+        } catch PostgresError.server(let error) where ownRefusals.contains(error.state) {
+            throw Failure(error.message + (error.hint.map { "; \($0)" } ?? ""))
         }
     }
 

@@ -145,6 +145,7 @@ final class Dispatcher {
         if sent > 0 {
             let lane = Int(job.claim.lane.peer.rawValue)
             queue.figures.counts.sent[lane] += sent
+            queue.throughput.sent += sent
             queue.figures.counts.age[lane].observe(job.claim.waited + job.claimedAt.duration(to: loop.now), count: sent)
         }
         if job.awaitsWatermark { settler.flushSoon() }
@@ -199,6 +200,7 @@ final class Dispatcher {
         let age = loop.nowNanoseconds &- answer.sentAt
         let sentAt = now - .nanoseconds(age)
         queue.figures.counts.note(answer.result, afterNanoseconds: age)
+        queue.throughput.note(answer.result, afterNanoseconds: age)
         let circuit = queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:

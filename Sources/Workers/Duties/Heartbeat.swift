@@ -1,3 +1,4 @@
+import APNs
 import PostgresStore
 import Transport
 
@@ -6,22 +7,33 @@ import Transport
 /// Belongs to the engine's event loop.
 final class Heartbeat {
     private static let interval = Duration.seconds(5)
+    /// The most queues whose throughput is shown, so that ten thousand busy ones do not make a sign of life expensive.
+    private static let maximumQueues = 500
 
     private let store: EngineStore
     private let settings: EngineSettings
     private let workerID: Int64
     private let signal: Signal
+    private let loop: EventLoop
+    private let jobs: HeldJobs
     private let dispatcher: Dispatcher
     private let queues: Queues
+    private let gateways: Gateways
+    /// When it was last told what was sent.
+    private var toldAt: ContinuousClock.Instant
     private var isDraining = false
     private var isStopping = false
 
-    init(_ context: EngineContext, dispatcher: Dispatcher, queues: Queues) {
+    init(_ context: EngineContext, jobs: HeldJobs, dispatcher: Dispatcher, queues: Queues, gateways: Gateways) {
         store = context.stores.upkeep
         settings = context.settings
         workerID = context.workerID
+        loop = context.loop
+        self.jobs = jobs
         self.dispatcher = dispatcher
         self.queues = queues
+        self.gateways = gateways
+        toldAt = .now
         signal = Signal(loop: context.loop)
     }
 
@@ -53,7 +65,15 @@ final class Heartbeat {
         sign.version = settings.version
         sign.queues = settings.queues
         sign.isDraining = isDraining
-        (sign.inFlight, sign.unreachable) = (dispatcher.inFlight, queues.unreachable)
+        sign.inFlight = dispatcher.inFlight
+        sign.heldJobs = jobs.count
+        sign.heldRecipients = jobs.all.reduce(0) { $0 + $1.claim.deviceIDs.count }
+        let connections = gateways.connectionFigures
+        (sign.connections, sign.streams) = (connections.connections, connections.inFlight + connections.freeSlots)
+        (sign.unreachable, sign.inOutage) = (queues.unreachable, queues.inOutage)
+        let now = loop.now
+        (sign.interval, toldAt) = (toldAt.duration(to: now), now)
+        sign.throughput = queues.takeThroughput(limit: Self.maximumQueues)
         return await store.attempt { try await $0.showWorker(workerID, sign) } ?? nil
     }
 }

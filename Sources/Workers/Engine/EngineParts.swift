@@ -65,7 +65,8 @@ final class EngineParts {
         // It is held for long, so the other duties do not wait for it.
         figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
         figures = figuresDuty.map { DutyRunner(context, duties: [$0]) }
-        heartbeat = Heartbeat(context, dispatcher: dispatcher, queues: queues)
+        heartbeat = Heartbeat(
+            context, jobs: jobs, dispatcher: dispatcher, queues: queues, gateways: gateways)
         judge = CampaignJudge(context) { [queues] in queues[$0] }
         loopLag = LoopLag(context)
         notifications = NotificationListener(

@@ -34,6 +34,8 @@ final class QueueState {
     var isParked = false
     /// What is counted of it; shared by all queues beyond the limit of those with metrics of their own.
     let figures: QueueFigures
+    /// What this worker will show of it next.
+    var throughput = QueueThroughput()
     /// Requests in flight, and those of them that wait for the grace of the binary interface only.
     var inFlight = 0
     var inSilence = 0

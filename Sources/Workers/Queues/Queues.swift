@@ -191,6 +191,23 @@ final class Queues {
     /// The queues for which APNs is out of reach.
     var unreachable: [Int32] { served.all.filter { !$0.canReachAPNs(now: .now) }.map(\.id) }
 
+    /// The queues for which APNs refuses most pushes for transient reasons.
+    var inOutage: [Int32] {
+        served.all.filter { $0.circuit?.isClosed == false || $0.broadcastCircuit?.isClosed == false }.map(\.id)
+    }
+
+    /// What was sent for each queue since this was last called, and what is in flight: of the queues with any of it,
+    /// the `limit` that most was sent for.
+    func takeThroughput(limit: Int) -> [Throughput] {
+        var taken: [Throughput] = []
+        for queue in served.all where queue.inFlight > 0 || !queue.throughput.isEmpty {
+            taken.append(queue.throughput.shown(of: queue.id, inFlight: queue.inFlight))
+            queue.throughput = QueueThroughput()
+        }
+        guard taken.count > limit else { return taken }
+        return Array(taken.sorted { ($0.sent, $0.inFlight) > ($1.sent, $1.inFlight) }.prefix(limit))
+    }
+
     /// Whether APNs is connected for a queue, or there is nothing to send and nothing has failed.
     var isConnectedOrIdle: Bool {
         let now = ContinuousClock.now

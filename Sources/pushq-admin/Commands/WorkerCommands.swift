@@ -11,7 +11,8 @@ enum WorkerCommands {
         static let discussion = """
             The state of a worker is sending while requests wait for their answer; holding while it keeps jobs that it \
             may not send yet, for instance because of a rate; idle while it polls for work; asleep while it waits for \
-            a notification; or draining.
+            a notification; or draining. Streams are the requests that its connections take at once. A worker tells \
+            these figures every five seconds.
             """
         static let examples = ["worker list"]
 
@@ -25,6 +26,8 @@ enum WorkerCommands {
                     Column("state") { .text($0.state) },
                     Column("queues") { .text($0.queues) },
                     Column("sending") { .count($0.inFlight) },
+                    Column("streams") { .count($0.streams) },
+                    Column("connections") { .count($0.connections) },
                     Column("held_jobs") { .count($0.heldJobs) },
                     Column("held_recipients") { .count($0.heldRecipients) },
                     Column("version") { .text($0.version) },

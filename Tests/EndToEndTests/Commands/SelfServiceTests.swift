@@ -28,7 +28,8 @@ import Testing
         "pushq man": (.anybody, ""), "pushq-admin man": (.anybody, ""),
 
         "pushq-admin migrate": (.operators, ""), "pushq-admin stats": (.readers, ""),
-        "pushq-admin audit": (.operators, ""), "pushq-admin doctor": (.operators, ""),
+        "pushq-admin top": (.readers, "--once"), "pushq-admin audit": (.operators, ""),
+        "pushq-admin doctor": (.operators, ""),
         "pushq-admin trace": (.tenants, "QUEUE --user 4711"),
         "pushq-admin tenant create": (.operators, "other"), "pushq-admin tenant list": (.operators, ""),
         "pushq-admin tenant show": (.operators, "acme"), "pushq-admin tenant set": (.operators, "acme --weight 2"),
@@ -225,7 +226,7 @@ import Testing
                 #expect(answers.count == 1 && answers.first?.contains("there is no queue") == true, "\(answers)")
             }
             for login in [office.logins.producer, office.logins.reader] {
-                for command in ["stats", "queue list", "campaign list", "job list", "job list --failed"] {
+                for command in ["stats", "top --once", "queue list", "campaign list", "job list", "job list --failed"] {
                     let ended = try await office.run("pushq-admin", "\(command) --json", as: login)
                     #expect(ended.code == 0, "\(command): \(ended.errors)")
                     #expect(!ended.output.contains("beta"), "\(command): \(ended.output)")

@@ -17,11 +17,16 @@ import Transport
             #expect(try await shown() == "asleep")
             try await queue.fanOut(try await queue.startCampaign())
             let job = try #require(try await queue.claim().first)
+            (sign.heldJobs, sign.heldRecipients) = (1, job.deviceIDs.count)
             #expect(try await shown() == "holding")
-            #expect(try await queue.connection.workers().first?.heldRecipients == job.deviceIDs.count)
-            sign.inFlight = 2
+            #expect(try await queue.connection.workers().first?.heldRecipients == 3)
+            (sign.inFlight, sign.connections, sign.streams) = (2, 1, 900)
+            (sign.unreachable, sign.inOutage) = ([queue.id], [queue.id, 7])
             #expect(try await shown() == "sending")
-            #expect(try await queue.connection.workers().first?.inFlight == 2)
+            let worker = try #require(try await queue.connection.workers().first)
+            #expect((worker.inFlight, worker.connections, worker.streams) == (2, 1, 900))
+            #expect((worker.unreachableQueues, worker.queuesInOutage) == (1, 2))
+            #expect(worker.silence < .seconds(30))
             sign.isDraining = true
             #expect(try await shown() == "draining")
         }

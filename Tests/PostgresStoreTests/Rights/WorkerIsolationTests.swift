@@ -41,6 +41,7 @@ import Transport
         sleeper: delete insert select update
         stuck_job: insert select update
         tenant: select(id name suspended_at weight)
+        throughput: delete insert select update
         worker: delete insert select update
         """
     /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.

@@ -1,0 +1,126 @@
+package import QueueCore
+
+extension Statement {
+    /// Bounded, however much waits and however many queues there are: see `migrations/functions/show_load.sql`.
+    static let queueLoads = Statement(
+        "queue_loads",
+        #"""
+        select tenant_name as tenant, app, environment, queues, rate, tenant_rate, paused_reason, is_suspended,
+               has_credential, jobs, recipients, is_partial,
+               coalesce(extract(epoch from now() - oldest), 0)::float8 as oldest_seconds,
+               oldest is not null as is_waiting, workers, in_flight, sent_per_second, seconds, accepted, unanswered,
+               refused, latency, unreachable, in_outage
+        from pushq.show_load($tenant, $matching, $most)
+        """#)
+}
+
+/// What a queue has to do, and what workers do for it at present.
+package struct QueueLoad: Sendable {
+    package let queue: QueueName
+    /// Pushes a second that the queue may have, and those that all queues of its tenant may have together; nil: no
+    /// limit.
+    package var rate: Double?
+    package var tenantRate: Double?
+    /// Why the queue is paused; nil when it is not. And whether its tenant is suspended.
+    package var pausedReason: String?
+    package var isSuspended = false
+    package var hasCredential = true
+    /// What is due and not claimed; a lower bound if it ``isPartial``.
+    package var waitingJobs = 0
+    package var waitingRecipients = 0
+    package var isPartial = false
+    /// How long the first of them has been due; nil if nothing is due.
+    package var oldest: Duration?
+    /// Workers that have sent for it in the last seconds, and what they did then.
+    package var workers = 0
+    package var inFlight = 0
+    package var sentPerSecond = 0.0
+    /// The time over which answers were counted, and these answers.
+    package var seconds = 0.0
+    package var accepted = 0
+    package var unanswered = 0
+    /// The most frequent first.
+    package var refused: [ReasonCount] = []
+    package var answerTimes = AnswerTimes()
+    /// Workers that cannot reach APNs for it, and those for which APNs refuses most of its pushes.
+    package var unreachable = 0
+    package var inOutage = 0
+
+    package init(queue: QueueName) {
+        self.queue = queue
+    }
+
+    /// The answers that refused.
+    package var refusedCount: Int { refused.reduce(0) { $0 + $1.count } }
+
+    /// What it is at, in one word.
+    package var state: String {
+        if pausedReason != nil { return "paused" }
+        if isSuspended { return "suspended" }
+        if inOutage > 0 { return "outage" }
+        if unreachable > 0 { return "unreachable" }
+        if inFlight > 0 || sentPerSecond > 0 { return "sending" }
+        guard oldest != nil else { return "idle" }
+        return hasCredential ? "waiting" : "no credential"
+    }
+}
+
+/// The queues that matter most, and how many there are.
+package struct QueueLoads: Sendable {
+    package var queues: [QueueLoad] = []
+    /// How many queues the login may look at, of those that were asked for.
+    package var found = 0
+
+    /// The most queues that are looked at more closely.
+    package static let maximum = 200
+
+    package init() {}
+
+    /// Whether there are queues that are not among ``queues``.
+    package var hasMore: Bool { found > queues.count }
+}
+
+extension PostgresConnection {
+    /// The load of queues: of one tenant or of all, and of those with `matching` in their names.
+    package func queueLoads(
+        of tenant: String?, matching: String? = nil, limit: Int = QueueLoads.maximum
+    ) async throws(PostgresError) -> QueueLoads {
+        var loads = QueueLoads()
+        let rows = try await execute(
+            .queueLoads, ["tenant": .text(tenant), "matching": .text(matching), "most": .int4(Int32(limit))])
+        for row in rows {
+            loads.found = row.count("queues")
+            if let load = QueueLoad(row) { loads.queues.append(load) }
+        }
+        return loads
+    }
+}
+
+extension QueueLoad {
+    fileprivate init?(_ row: Row) {
+        guard let queue = QueueName(row) else { return nil }
+        self.init(queue: queue)
+        rate = row.optionalFloat8("rate")
+        tenantRate = row.optionalFloat8("tenant_rate")
+        pausedReason = row.optionalText("paused_reason")
+        isSuspended = row.bool("is_suspended")
+        hasCredential = row.bool("has_credential")
+        waitingJobs = row.count("jobs")
+        waitingRecipients = row.count("recipients")
+        isPartial = row.bool("is_partial")
+        oldest = row.bool("is_waiting") ? .seconds(row.float8("oldest_seconds")) : nil
+        workers = row.count("workers")
+        inFlight = row.count("in_flight")
+        sentPerSecond = row.float8("sent_per_second")
+        seconds = row.float8("seconds")
+        accepted = row.count("accepted")
+        unanswered = row.count("unanswered")
+        let numbers = row.int4Array("refused").map(Int.init)
+        refused = stride(from: 0, to: numbers.count - 1, by: 2).map {
+            ReasonCount(Reason(code: UInt8(clamping: numbers[$0])), numbers[$0 + 1])
+        }
+        answerTimes = AnswerTimes(counts: row.int4Array("latency").map(Int.init))
+        unreachable = row.count("unreachable")
+        inOutage = row.count("in_outage")
+    }
+}

@@ -1,0 +1,103 @@
+import QueueCore
+
+/// How a part of a line stands out. Bold and reversed text stay where colours are not wanted.
+package enum TextStyle: Sendable, Equatable {
+    case plain, bold, dim, reversed
+    /// Something is wrong, or needs a look.
+    case bad, doubtful, good
+
+    /// The parameters of the sequence that turns it on (ECMA-48, 8.3.117); nil for none.
+    fileprivate func code(inColor: Bool) -> String? {
+        switch self {
+        case .plain: nil
+        case .bold: "1"
+        case .dim: inColor ? "2" : nil
+        case .reversed: "7"
+        case .bad: inColor ? "1;31" : "1"
+        case .doubtful: inColor ? "33" : nil
+        case .good: inColor ? "32" : nil
+        }
+    }
+}
+
+/// A line of a screen: texts with their styles, from the left. Nothing in it can steer the terminal.
+package struct StyledLine: Sendable, Equatable, ExpressibleByStringLiteral {
+    private var parts: [Part] = []
+
+    private struct Part: Sendable, Equatable {
+        var text: String
+        let style: TextStyle
+    }
+
+    /// A line of one style.
+    package init(_ text: String = "", _ style: TextStyle = .plain) { append(text, style) }
+    package init(stringLiteral text: String) { self.init(text) }
+
+    /// Adds a text at the right.
+    package mutating func append(_ text: String, _ style: TextStyle = .plain) {
+        if !text.isEmpty { parts.append(Part(text: text.printable(), style: style)) }
+    }
+
+    /// The text without styles.
+    package var text: String { parts.map(\.text).joined() }
+
+    /// Columns that it takes.
+    package var columns: Int { text.terminalColumns }
+
+    /// The line in one style, as long as the screen is wide.
+    package func highlighted(_ style: TextStyle, columns: Int) -> StyledLine {
+        StyledLine(text.clipped(to: columns).padding(to: columns), style)
+    }
+
+    /// What a terminal is sent for it: at most `columns` columns.
+    package func encoded(columns: Int, inColor: Bool) -> String {
+        var room = columns
+        var encoded = ""
+        for part in parts where room > 0 {
+            let text = part.text.clipped(to: room)
+            room -= text.terminalColumns
+            encoded += part.style.code(inColor: inColor).map { "\u{1B}[\($0)m\(text)\u{1B}[0m" } ?? text
+        }
+        return encoded
+    }
+}
+
+extension String {
+    /// Columns of a terminal that the text takes: two for a character of East Asia, one for any other.
+    package var terminalColumns: Int {
+        utf8.count == unicodeScalars.count ? utf8.count : reduce(0) { $0 + $1.terminalColumns }
+    }
+
+    /// The text, or as much of it as fits, with an ellipsis at its end.
+    package func clipped(to columns: Int) -> String {
+        guard terminalColumns > columns else { return self }
+        guard columns > 0 else { return "" }
+        var (clipped, room) = ("", columns - 1)
+        for character in self {
+            room -= character.terminalColumns
+            guard room >= 0 else { break }
+            clipped.append(character)
+        }
+        return clipped + "…"
+    }
+
+    /// The text, or its beginning and its end with an ellipsis between them: of a queue's name, the environment stays.
+    package func clippedInside(to columns: Int) -> String {
+        guard terminalColumns > columns, columns > 4 else { return clipped(to: columns) }
+        let end = String(suffix(columns / 2))
+        return clipped(to: columns - end.terminalColumns) + end
+    }
+}
+
+extension Character {
+    fileprivate var terminalColumns: Int {
+        guard let value = unicodeScalars.first?.value else { return 0 }
+        return value >= 0x1100 && Self.wide.contains { $0.contains(value) } ? 2 : 1
+    }
+
+    /// The blocks whose characters are wide (Unicode Standard Annex 11).
+    private static let wide: [ClosedRange<UInt32>] = [
+        0x1100...0x115F, 0x2E80...0xA4CF, 0xAC00...0xD7A3, 0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60,
+        0xFFE0...0xFFE6, 0x1F300...0x1FAFF, 0x20000...0x3FFFD,
+    ]
+}

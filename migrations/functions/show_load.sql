@@ -1,0 +1,150 @@
+-- What queues have to do and do now: what waits in them and since when, and what workers have sent for them in the last
+-- seconds. For a screen that is drawn again and again, however much waits and however many queues there are.
+--
+-- Of all queues that the caller may look at, of one tenant or with `matching` in their names, it shows the `most` that
+-- matter most: those with something due, something sent or a pause come first, by the age of what waits and by what is
+-- sent in turn, and the others by name. `queues` is how many there are.
+--
+-- A loose scan of `job_ready` finds the first job of each lane, so the age of what waits longest is exact. What waits
+-- is counted for the queues that are shown: about 50,000 jobs of them together, at least 50 of each lane, of the 1000
+-- lanes that wait longest. `is_partial` says that there is more. 10,000 queues with jobs in one lane each take about
+-- 60 ms to look at.
+--
+-- `sent_per_second` is over the last seconds of each worker. `refused` has the code of a reason, how many there were,
+-- the next code, and so on; `latency` counts answers by how long they took, as each worker counts them.
+create or replace function pushq.show_load(tenant text, matching text, most int)
+returns table (tenant_name text, app text, environment text, queues bigint, rate float8, tenant_rate float8,
+               paused_reason text, is_suspended boolean, has_credential boolean, jobs bigint, recipients bigint,
+               is_partial boolean, oldest timestamptz, workers bigint, in_flight bigint, sent_per_second float8,
+               seconds float8, accepted bigint, unanswered bigint, refused int[], latency int[], unreachable bigint,
+               in_outage bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids       int[] := pushq.readable_queues(null, show_load.tenant);
+  -- The lanes with something due, and since when.
+  of_queues int[];
+  of_lanes  int[];
+  of_times  timestamptz[];
+begin
+  if ids is null then
+    with recursive first_job as (
+      (select j.queue_id, j.lane, j.run_at from pushq.job j order by j.queue_id, j.lane, j.run_at, j.id limit 1)
+      union all
+      select n.queue_id, n.lane, n.run_at
+      from first_job f
+      cross join lateral (
+        select j.queue_id, j.lane, j.run_at
+        from pushq.job j
+        where (j.queue_id, j.lane) > (f.queue_id, f.lane)
+        order by j.queue_id, j.lane, j.run_at, j.id
+        limit 1) n)
+    select array_agg(f.queue_id), array_agg(f.lane), array_agg(f.run_at)
+    into of_queues, of_lanes, of_times
+    from (select * from first_job limit 30000) f
+    where f.run_at <= now();
+  else
+    select array_agg(q.id), array_agg(f.lane), array_agg(f.run_at)
+    into of_queues, of_lanes, of_times
+    from unnest(ids) q(id)
+    cross join lateral (
+      with recursive first_job as (
+        (select j.lane, j.run_at from pushq.job j where j.queue_id = q.id order by j.lane, j.run_at, j.id limit 1)
+        union all
+        select n.lane, n.run_at
+        from first_job f
+        cross join lateral (
+          select j.lane, j.run_at
+          from pushq.job j
+          where j.queue_id = q.id and j.lane > f.lane
+          order by j.lane, j.run_at, j.id
+          limit 1) n)
+      select f.lane, f.run_at from first_job f) f
+    where f.run_at <= now();
+  end if;
+  return query
+  with due as materialized (
+    select queue_id, lane, since from unnest(of_queues, of_lanes, of_times) u(queue_id, lane, since)),
+  waiting as materialized (
+    select d.queue_id, min(d.since) as since from due d group by d.queue_id),
+  sending as materialized (
+    select t.queue_id, count(*) as workers, sum(t.in_flight) as in_flight,
+           sum(t.sent / greatest(t.seconds, 0.001)::float8) as sent_per_second, max(t.seconds)::float8 as seconds,
+           sum(t.accepted) as accepted, sum(t.unanswered) as unanswered
+    from pushq.throughput t
+    where (ids is null or t.queue_id = any (ids)) and t.shown_at > now() - interval '15 seconds'
+    group by t.queue_id),
+  ranked as materialized (
+    select k.*, count(*) over () as queues,
+           case when k.since is not null then row_number() over (order by k.since) end as by_age,
+           case when k.workers is not null then row_number() over (order by k.sent_per_second desc nulls last) end
+             as by_sent
+    from (
+      select n.queue_id, n.tenant_id, n.tenant, n.app, n.environment, n.name, n.suspended_at, w.since, s.workers,
+             s.in_flight, s.sent_per_second, s.seconds, s.accepted, s.unanswered,
+             w.since is not null or s.workers is not null or q.paused_at is not null as is_busy,
+             case when q.paused_at is not null then q.paused_reason end as paused_reason,
+             q.credential_id is not null as has_credential
+      from pushq.queue_name n
+      join pushq.queue q on q.id = n.queue_id
+      left join waiting w on w.queue_id = n.queue_id
+      left join sending s on s.queue_id = n.queue_id
+      where (ids is null or n.queue_id = any (ids))
+        and (matching is null or position(lower(matching) in lower(n.name)) > 0)) k),
+  shown as materialized (
+    select * from ranked r order by r.is_busy desc, least(r.by_age, r.by_sent), r.name limit most),
+  counted as materialized (
+    select d.queue_id, d.lane, count(*) over () as lanes
+    from due d join shown s on s.queue_id = d.queue_id
+    order by d.since
+    limit 1000),
+  bound as materialized (
+    select greatest(50000 / greatest(count(*), 1), 50) as rows from counted),
+  backlog as materialized (
+    select c.queue_id, sum(w.jobs)::bigint as jobs, sum(w.recipients)::bigint as recipients,
+           bool_or(w.jobs >= b.rows or c.lanes > 1000) as is_partial
+    from counted c
+    cross join bound b
+    cross join lateral (
+      select count(*) as jobs, coalesce(sum(j.recipient_count), 0) as recipients
+      from (
+        select j.recipient_count
+        from pushq.job j
+        where j.queue_id = c.queue_id and j.lane = c.lane and j.run_at <= now()
+        order by j.run_at, j.id
+        limit b.rows) j) w
+    group by c.queue_id)
+  select s.tenant, s.app, s.environment, s.queues, r.rate, p.rate, s.paused_reason,
+         s.suspended_at is not null, s.has_credential,
+         coalesce(b.jobs, 0), coalesce(b.recipients, 0), coalesce(b.is_partial, s.since is not null), s.since,
+         coalesce(s.workers, 0), coalesce(s.in_flight, 0), coalesce(s.sent_per_second, 0), coalesce(s.seconds, 0),
+         coalesce(s.accepted, 0), coalesce(s.unanswered, 0), coalesce(o.refused, '{}'), coalesce(a.latency, '{}'),
+         f.unreachable, f.in_outage
+  from shown s
+  left join backlog b on b.queue_id = s.queue_id
+  left join pushq.rate_limit r on r.tenant_id = s.tenant_id and r.queue_id = s.queue_id and r.campaign_id = 0
+  left join pushq.rate_limit p on p.tenant_id = s.tenant_id and p.queue_id = 0 and p.campaign_id = 0
+  cross join lateral (
+    select array_agg(x.n order by c.total desc, c.code, x.place)::int[] as refused
+    from (
+      select t.refused[i] as code, sum(t.refused[i + 1]) as total
+      from pushq.throughput t
+      cross join lateral generate_series(1, cardinality(t.refused), 2) i
+      where s.workers is not null and t.queue_id = s.queue_id and t.shown_at > now() - interval '15 seconds'
+      group by 1) c
+    cross join lateral (values (1, c.code::bigint), (2, c.total)) x(place, n)) o
+  cross join lateral (
+    select array_agg(c.total order by c.place)::int[] as latency
+    from (
+      select u.place, sum(u.n) as total
+      from pushq.throughput t
+      cross join lateral unnest(t.latency) with ordinality u(n, place)
+      where s.workers is not null and t.queue_id = s.queue_id and t.shown_at > now() - interval '15 seconds'
+      group by u.place) c) a
+  cross join lateral (
+    select count(*) filter (where s.queue_id = any (w.unreachable)) as unreachable,
+           count(*) filter (where s.queue_id = any (w.in_outage)) as in_outage
+    from pushq.worker w
+    where w.seen_at > now() - interval '20 seconds') f
+  order by s.is_busy desc, least(s.by_age, s.by_sent), s.name;
+end $$;
