@@ -148,7 +148,7 @@ begin
   perform pushq.refuse_cron(
     place,
     format('%s is wrong for the %s: use %s to %s%s%s', pushq.shown_word(word), field, low, high,
-           coalesce(format(' or %s to %s', names[1], names[cardinality(names)]), ''),
+           coalesce(' or ' || names[1] || ' to ' || names[cardinality(names)], ''),
            case when lower(left(word, 3)) = any (names) then format('; did you mean “%s”?', lower(left(word, 3)))
                 when names is not null then pushq.suggestion(word, names) else '' end));
 end $$;
