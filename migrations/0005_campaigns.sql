@@ -47,6 +47,9 @@ create table pushq.fan_out (                              -- locked for a step; 
   rest             bigint[]    not null default '{}',     -- seen, and not yet enough for a job
   made             bigint      not null default 0,        -- recipients in jobs so far
   not_made         bigint      not null default 0,        -- of a list that was cancelled: those that were in no job yet
+  clock            jsonb,                                 -- of a campaign at a local time (functions/local_time.sql)
+  sorted           boolean     not null default false,    -- into waves: `start_at` is the next one's time
+  left_out         bigint      not null default 0,        -- when that was done, since they are in no wave
   paused           boolean     not null default false,
   done             boolean     not null default false,
   done_at          timestamptz,
@@ -86,6 +89,17 @@ create table pushq.list_member (
   list_id   bigint not null,
   device_id bigint not null,
   constraint list_member_pkey primary key (queue_id, list_id, device_id)
+);
+
+-- The devices that a campaign at a local time has not put into jobs yet, by the time at which they are due: each device
+-- once.
+create table pushq.wave (
+  queue_id    int         not null,
+  campaign_id bigint      not null,
+  due_at      timestamptz not null,
+  part        bigint      not null default nextval('pushq.id'),
+  device_ids  bigint[]    not null,
+  constraint wave_pkey primary key (queue_id, campaign_id, due_at, part)
 );
 
 -- Filters that were saved under a name, for campaigns to come. A campaign has what it was when the campaign started.

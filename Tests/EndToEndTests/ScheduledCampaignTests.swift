@@ -41,3 +41,52 @@ extension `Real processes` {
         }
     }
 }
+
+extension `Real processes` {
+    @Suite struct `A campaign at a local time` {
+        @Test
+        func `reaches each device once when it is that time in its zone, though a worker is killed and devices move`()
+            async throws
+        {
+            try await withRig {
+                $0.sql = """
+                    insert into pushq.profile (queue_id, device_id, time_zone)
+                    select queue_id, id, case when id % 2 = 0 then 'UTC' else 'Etc/GMT+1' end from pushq.device
+                    """
+            } _: { rig in
+                let time = Date.now.addingTimeInterval(-60).formatted(.iso8601).prefix(16)
+                let started = try await rig.pushq(
+                    [
+                        "campaign", "\(rig.queue)", "--key", "local", "--payload", "-", "--audience", "all",
+                        "--local-time",
+                        String(time),
+                    ], input: #"{"aps":{"alert":"Good morning"}}"#)
+                #expect(started.code == 0, "\(started.errors)")
+                let doomed = try rig.startWorker()
+                let other = try rig.startWorker()
+                try await rig.waitUntilEnded(2000)
+                #expect(try await rig.ended() == 2000)
+                // Some of those who have it move to where it is still to come.
+                try await rig.run("update pushq.profile set time_zone = 'Etc/GMT+1' where device_id % 20 = 0")
+                // An hour passes.
+                try await rig.run(
+                    """
+                    update pushq.fan_out
+                    set start_at = start_at - interval '1 hour',
+                        clock = clock || jsonb_build_object(
+                          'start', (clock ->> 'start')::timestamptz - interval '1 hour',
+                          'day', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::date,
+                          'time', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '1 hour')::time);
+                    update pushq.wave set due_at = due_at - interval '1 hour'
+                    """)
+                try await rig.waitUntilEnded(2500)
+                await doomed.kill()
+                try await rig.waitUntilFinished()
+                let audit = try await rig.audit()
+                audit.expectWhole()
+                #expect(try await rig.number("select delivered from pushq.campaign_progress") == 4000)
+                #expect(await other.drain() == .code(0))
+            }
+        }
+    }
+}

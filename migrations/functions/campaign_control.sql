@@ -101,6 +101,7 @@ begin
       not_made = coalesce((
         select l.token_count - o.made from pushq.list l where not o.done and l.queue_id = q and l.id = o.list_id), 0)
   where o.queue_id = q and o.campaign_id = c;
+  delete from pushq.wave w where w.queue_id = q and w.campaign_id = c;
   -- Its jobs are all in one lane, or in the two that it has had, the retries among them. In the bulk lane no sends are
   -- scheduled that would be read here.
   update pushq.job j set run_at = now()

@@ -32,6 +32,9 @@ begin
     return null;
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
+  if f.sorted then
+    return pushq.deal_wave(f, per_job, job_limit);
+  end if;
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = greatest(f.message_day, pushq.today()) and m.queue_id = f.queue_id and m.id = f.message_id;
@@ -44,7 +47,8 @@ begin
     -- With a filter: until there are enough for a whole step.
     select f.rest || d.ids, d.upto into ids, upto
     from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, f.cursor_device_id, f.last_device_id, scan_limit,
-                                greatest(job_limit * per_job - cardinality(f.rest), 1)) d;
+                                case when f.clock is not null then scan_limit
+                                     else greatest(job_limit * per_job - cardinality(f.rest), 1) end) d;
   else
     -- One pass, over one of the two. Who is wanted stands in the aggregate's filter and never in the where, or the
     -- scan would not be bounded. An inactive device on a list is a recipient, too: suppressed, when the job is claimed.
@@ -61,6 +65,19 @@ begin
        where f.list_id is not null and queue_id = f.queue_id and list_id = f.list_id and device_id > f.cursor_device_id
        order by device_id
        limit scan_limit)) d;
+  end if;
+
+  if f.clock is not null then
+    update pushq.fan_out o
+    set left_out = o.left_out + pushq.sort_into_waves(f, ids),
+        message_day = greatest(o.message_day, pushq.today()),
+        last_device_id = f.last_device_id,
+        cursor_device_id = coalesce(upto, o.cursor_device_id),
+        sorted = upto is null
+    where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id
+    returning * into f;
+    -- The next step may be hours away.
+    return case when f.sorted then pushq.deal_wave(f, per_job, job_limit) else 0 end;
   end if;
 
   -- Full jobs, except for the last one.

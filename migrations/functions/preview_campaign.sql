@@ -85,8 +85,10 @@ begin
         order by x.campaign_id desc
         limit 1) p
   cross join lateral (
+    -- One at a local time was not sent in one go.
     select max(r.ended_at) as at, (select f.start_at from pushq.fan_out f
-                                   where f.queue_id = q.id and f.campaign_id = p.campaign_id) as began
+                                   where f.queue_id = q.id and f.campaign_id = p.campaign_id
+                                     and f.clock is null) as began
     from pushq.result r
     where r.queue_id = q.id and r.root_id = p.campaign_id) ended
   where ended.at > ended.began;

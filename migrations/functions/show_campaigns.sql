@@ -8,7 +8,7 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                waiting bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
-               paused_reason text, filter text)
+               paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -24,7 +24,9 @@ begin
            select from pushq.fan_out f
            where f.queue_id = c.queue_id and f.campaign_id = c.campaign_id and f.list_id is null
              and f.done_at = c.cancelled_at),
-         c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter
+         c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter,
+         concat_ws('T', w.clock ->> 'day', w.clock ->> 'time'), case when w.sorted and not w.done then w.start_at end,
+         w.left_out
   from (
     (select queue_id, id
      from pushq.campaign
@@ -49,6 +51,7 @@ begin
      join pushq.campaign c on c.queue_id = q.id and c.key = show_campaigns.key)) k
   join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
   join pushq.queue_name n on n.queue_id = c.queue_id
+  join pushq.fan_out w on w.queue_id = k.queue_id and w.campaign_id = k.id
   order by c.campaign_id desc;
 end $$;
 

@@ -23,7 +23,8 @@ end $$;
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
-  max_rate float8, stop_at_errors float8, filter text default null, filter_tree jsonb default null
+  max_rate float8, stop_at_errors float8, filter text default null, filter_tree jsonb default null,
+  clock jsonb default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -41,6 +42,10 @@ begin
     return earlier;
   end if;
   start_at := coalesce(start_at, now());
+  if clock is not null then
+    start_at := pushq.clock_start(clock, start_at);
+    clock := clock || jsonb_build_object('start', start_at);
+  end if;
   perform pushq.check_times(start_at, 'start_at', send_by, expiration);
   if not coalesce(stop_at_errors >= 0 and stop_at_errors < 1, true) then
     raise exception using errcode = 'PQ400',
@@ -60,14 +65,18 @@ begin
   end if;
   insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
   insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane,
-                             last_device_id)
+                             last_device_id, clock)
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
-         coalesce(new_campaign.send_by, greatest(new_campaign.start_at, now()) + interval '24 hours'),
+         -- The last wave is due some two days after the start.
+         coalesce(new_campaign.send_by,
+                  greatest(new_campaign.start_at, now())
+                    + interval '24 hours' * case when clock is null then 1 else 4 end),
          new_campaign.at_most_once,
          case when urgent then 0 else 2 end,
          -- A scheduled campaign goes to the devices that exist when it starts.
          case when new_campaign.start_at <= now()
-              then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end;
+              then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end,
+         new_campaign.clock;
   if max_rate is not null then
     perform pushq.limit_campaign(q, root, max_rate);
   end if;
@@ -78,10 +87,10 @@ end $$;
 -- Identifies the content of a campaign for a list, in whatever form the list was given.
 create or replace function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text,
-  at_most_once boolean, urgent boolean
+  at_most_once boolean, urgent boolean, clock jsonb
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8)::text, 'UTF8'))
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9)::text, 'UTF8'))
 $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
@@ -101,18 +110,24 @@ create or replace function pushq.start_filtered_campaign(
   send_by      timestamptz default null,
   max_rate     float8      default null,
   stop_at_errors float8    default null,
-  filter       text        default null
+  filter       text        default null,
+  local_time   text        default null,
+  if_passed    text        default null,
+  catch_up     interval    default null,
+  default_zone text        default null
 ) returns bigint
 language plpgsql as $$
 declare
-  tree jsonb := pushq.parse_filter(filter);
+  tree  jsonb := pushq.parse_filter(filter);
+  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
 begin
   return pushq.new_campaign(
     q, key,
     sha256(convert_to(
-      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree)::text, 'UTF8')),
+      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree, clock)::text,
+      'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, filter, tree);
+    max_rate, stop_at_errors, filter, tree, clock);
 end $$;
 
 -- The same for producers.
@@ -130,7 +145,11 @@ create or replace function pushq.start_campaign(
   send_by      timestamptz default null,
   max_rate     float8      default null,
   stop_at_errors float8    default null,
-  filter       text        default null
+  filter       text        default null,
+  local_time   text        default null,
+  if_passed    text        default null,
+  catch_up     interval    default null,
+  default_zone text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -139,7 +158,7 @@ declare
 begin
   return pushq.start_filtered_campaign(
     q, key, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, max_rate,
-    stop_at_errors, filter);
+    stop_at_errors, filter, local_time, if_passed, catch_up, default_zone);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
@@ -147,7 +166,7 @@ end $$;
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
   collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
-  max_rate float8, stop_at_errors float8
+  max_rate float8, stop_at_errors float8, clock jsonb
 ) returns bigint
 language plpgsql as $$
 declare
@@ -168,11 +187,11 @@ begin
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', aim);
   end if;
   digest := pushq.list_campaign_digest(
-    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent);
+    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent, clock);
   if known.campaign_id is null then
     started := pushq.new_campaign(
       q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-      list, max_rate, stop_at_errors);
+      list, max_rate, stop_at_errors, clock => clock);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -201,16 +220,21 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null,
   max_rate     float8      default null,
-  stop_at_errors float8    default null
+  stop_at_errors float8    default null,
+  local_time   text        default null,
+  if_passed    text        default null,
+  catch_up     interval    default null,
+  default_zone text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q    int := (pushq.enter(queue, sends => true)).q;
-  body json := pushq.payload_json(payload);
+  q     int   := (pushq.enter(queue, sends => true)).q;
+  body  json  := pushq.payload_json(payload);
+  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
 begin
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors);
+    max_rate, stop_at_errors, clock);
 end $$;
 
 -- The same for tokens that fit into one statement, all in the caller's transaction.
@@ -228,12 +252,17 @@ create or replace function pushq.start_campaign(
   start_at     timestamptz default now(),
   send_by      timestamptz default null,
   max_rate     float8      default null,
-  stop_at_errors float8    default null
+  stop_at_errors float8    default null,
+  local_time   text        default null,
+  if_passed    text        default null,
+  catch_up     interval    default null,
+  default_zone text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   q     int := (pushq.enter(queue, sends => true)).q;
   body  json := pushq.payload_json(payload);
+  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   bytes bytea[] := array(select pushq.token(t) from unnest(tokens) t);
   list  bigint;
   given record;
@@ -247,12 +276,12 @@ begin
     into given
     from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
-      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent));
+      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent, clock));
   end if;
   list := pushq.make_list(q, case when pushq.message_kind(push_type, body) = 'liveactivity-start'
                                   then 'liveactivity-start' else push_type end);
   perform pushq.add_members(q, queue, list, bytes);
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors);
+    max_rate, stop_at_errors, clock);
 end $$;

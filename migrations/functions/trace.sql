@@ -359,6 +359,7 @@ declare
   f   pushq.fan_out;
   c   pushq.campaign;
   d   pushq.device;
+  w   pushq.wave;
   aim text;
 begin
   select * into d from pushq.device v where v.queue_id = q and v.id = device;
@@ -378,6 +379,9 @@ begin
       else 'it is not on the list of tokens that the campaign is for' end;
   end if;
   select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
+  select x.* into w
+  from pushq.wave x
+  where x.queue_id = q and x.campaign_id = root and device = any (x.device_ids);
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = f.message_day and m.queue_id = q and m.id = f.message_id;
@@ -387,6 +391,8 @@ begin
       format('it was not in the audience: the message is for tokens for %s, and its token is for %s', aim,
              coalesce(d.kind, 'alert'))
     when device > f.last_device_id then 'it was not in the audience: it was added after the campaign had begun'
+    when f.sorted and not f.done and w.due_at is not null then
+      'not yet: where its clocks show the campaign''s local time, that is at ' || pushq.shown_time(w.due_at)
     when not f.done and (device > f.cursor_device_id or device = any (f.rest)) then
       case when f.start_at > now() then 'not yet: the campaign begins at ' || pushq.shown_time(f.start_at)
            when f.paused then 'not yet: the campaign is paused, and the device is in no job'
@@ -399,6 +405,10 @@ begin
     when c.filter is not null and device <> all (
       (pushq.filtered_devices(q, aim, c.filter_tree, f.start_at, device - 1, device, 1, 1)).ids) then
       format('it was not in the audience: what is known of it does not fit the filter “%s”', c.filter)
+    when f.left_out > 0 and pushq.wave_of(f.clock, coalesce(
+           (select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
+           f.clock ->> 'zone')) is null then
+      'it was left out: nobody has said its time zone, or the campaign''s local time had passed there'
     else 'it was not in the audience: when fan-out passed it, something was known of it that has changed since' end;
 end $$;
 

@@ -10,10 +10,12 @@ do $$
 declare
   for_workers text[] := array[
     -- With the rights of the worker.
-    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'device_kind', 'devices_of_user', 'fan_out_step',
+    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'deal_wave', 'device_kind', 'devices_of_user',
+    'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
-    'job_size', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work', 'recipient_values',
-    'supersede', 'take_permits', 'tell', 'today', 'version_bounds', 'version_for', 'version_sql', 'wake', 'why_nobody',
+    'job_size', 'local_times', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work',
+    'recipient_values', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
+    'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
     'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
@@ -104,6 +106,7 @@ begin
         ('campaign', 'update', 'paused_at'),
         ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
         ('fan_out', 'select', null), ('fan_out', 'update', null),
+        ('wave', 'select', null), ('wave', 'insert', null), ('wave', 'update', 'device_ids'), ('wave', 'delete', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),
         -- Whom it is for.
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),

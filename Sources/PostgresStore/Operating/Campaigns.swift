@@ -9,7 +9,8 @@ extension Statement {
         #"""
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
-               max_rate, stop_at_errors, paused_reason, filter
+               max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
+               left_out
         from pushq.show_campaigns($queue, $key, $limit)
         """#)
 
@@ -59,6 +60,11 @@ package struct CampaignSummary: Sendable {
     package let pausedReason: String?
     /// Which devices it is for; nil: all, or those of a list.
     package let filter: String?
+    /// At which local time it is sent; nil: at none. Then, when its next wave is due, once its devices are sorted, and
+    /// how many devices are in no wave.
+    package let localTime: String?
+    package let nextWaveAt: Date?
+    package let leftOut: Int
 
     package var isCancelled: Bool { state == "cancelled" }
     /// Of a cancelled one, how many were not sent to, in words.
@@ -142,6 +148,8 @@ extension CampaignSummary {
             isFinished: row.bool("finished"), createdAt: row.time("created_at"),
             fannedOutAt: row.optionalTime("fanned_out_at"), isCutShort: row.bool("cut_short"),
             maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
-            pausedReason: row.optionalText("paused_reason"), filter: row.optionalText("filter"))
+            pausedReason: row.optionalText("paused_reason"), filter: row.optionalText("filter"),
+            localTime: row.optionalText("local_time"), nextWaveAt: row.optionalTime("next_wave_at"),
+            leftOut: row.count("left_out"))
     }
 }

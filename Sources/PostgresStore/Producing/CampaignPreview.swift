@@ -75,6 +75,8 @@ package struct CampaignPreview: Sendable {
     package let problems: [String]
     /// What they would get, if that is not the same for all.
     package var versions: [VersionPreview] = []
+    /// Of a campaign at a local time, when how many are due.
+    package var waves: [WavePreview] = []
 }
 
 extension PostgresConnection {
@@ -82,11 +84,12 @@ extension PostgresConnection {
     /// file. Nothing is written: the tokens are staged in a transaction that is rolled back.
     package func preview(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, key: String,
-        inQueue queue: QueueName, progress: (Int) -> Void = { _ in }
+        inQueue queue: QueueName, clock: CampaignClock = CampaignClock(), progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
         let payload: Parameters = ["payload": .text(message.payload)]
         let isPersonal = CampaignMessage.isPersonal(message.payload)
+        let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
         guard let file else {
             let filtered = parameters + payload + ["filter": .text(filter)]
             var preview = CampaignPreview(
@@ -94,6 +97,10 @@ extension PostgresConnection {
             if isPersonal {
                 preview.versions = try await execute(.previewMessage, filtered, within: Self.fileLimit)
                     .map(VersionPreview.init)
+            }
+            if clock.localTime != nil {
+                preview.waves = try await execute(.previewWaves, filtered + times, within: Self.fileLimit)
+                    .map(WavePreview.init)
             }
             return preview
         }
@@ -110,6 +117,10 @@ extension PostgresConnection {
                     preview?.versions = try await execute(
                         .previewListMessage, parameters + payload, within: Self.fileLimit
                     ).map(VersionPreview.init)
+                }
+                if clock.localTime != nil {
+                    preview?.waves = try await execute(.previewListWaves, parameters + times, within: Self.fileLimit)
+                        .map(WavePreview.init)
                 }
                 throw NothingIsWritten()
             }

@@ -21,7 +21,8 @@ extension Statement {
           queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
           expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by,
-          max_rate => $max_rate, stop_at_errors => $stop_at_errors, filter => $filter)
+          max_rate => $max_rate, stop_at_errors => $stop_at_errors, filter => $filter, local_time => $local_time,
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
         """#)
 
     /// To the tokens of a list.
@@ -32,7 +33,8 @@ extension Statement {
           queue => $queue, key => $key, payload => $payload::json, push_type => $push_type, priority => $priority,
           expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list,
-          max_rate => $max_rate, stop_at_errors => $stop_at_errors)
+          max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
@@ -100,6 +102,34 @@ package struct CampaignLimits: Sendable {
     package init() {}
 
     fileprivate var parameters: Parameters { ["max_rate": .float8(maxRate), "stop_at_errors": .float8(stopAtErrors)] }
+}
+
+/// At which local time a campaign is sent, to each device by the clocks of its own zone.
+package struct CampaignClock: Sendable {
+    /// What becomes of devices in zones where the time has passed when the campaign starts.
+    package enum Passed: String, CaseIterable, Sendable {
+        case now, never
+        case nextDay = "next-day"
+    }
+
+    /// `09:00`, or with a day, `2026-12-24T18:00`; nil: at no local time.
+    package var localTime: String?
+    /// Nil: the next day, and with a day never.
+    package var ifPassed: Passed?
+    /// For how long after the time it is sent at once; nil: an hour.
+    package var catchUp: Duration?
+    /// The zone of devices of which nobody has said it; nil: they are left out.
+    package var defaultZone: String?
+
+    /// At no local time.
+    package init() {}
+
+    var parameters: Parameters {
+        [
+            "local_time": .text(localTime), "if_passed": .text(ifPassed?.rawValue), "catch_up": .interval(catchUp),
+            "default_zone": .text(defaultZone),
+        ]
+    }
 }
 
 /// Whom a single send is for.
@@ -171,19 +201,20 @@ extension PostgresConnection {
     /// - Parameter filter: only to those that it holds for (docs/audiences.md).
     package func startCampaign(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits()
+        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock()
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters =
-            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + limits.parameters
+            ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + limits.parameters + clock.parameters
         return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
     func startCampaign(
-        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName, limits: CampaignLimits
+        _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName, limits: CampaignLimits,
+        clock: CampaignClock
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters =
-            ["queue": .queue(queue), "key": .text(key), "list": .int8(list)] + limits.parameters
+            ["queue": .queue(queue), "key": .text(key), "list": .int8(list)] + limits.parameters + clock.parameters
         return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 

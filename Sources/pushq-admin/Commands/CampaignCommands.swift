@@ -55,6 +55,12 @@ enum CampaignCommands {
                 ("max_rate", .rate(campaign.maxRate)),
             ]
             if let filter = campaign.filter { facts.insert(("filter", .text(filter)), at: 2) }
+            if let time = campaign.localTime {
+                facts += [
+                    ("local_time", .text(time)), ("next_wave", .time(campaign.nextWaveAt)),
+                    ("left_out", .count(campaign.leftOut)),
+                ]
+            }
             if let share = campaign.stopAtErrors {
                 facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
             }

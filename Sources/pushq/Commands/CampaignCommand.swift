@@ -29,11 +29,16 @@ struct CampaignCommand: Command {
         hundred answers. Bad is an answer that is no device's fault: a failure after all attempts, or a rejection for any \
         reason but a token that is dead, bad or not for the topic. A paused campaign can be resumed; what was answered \
         before counts no more then.
+
+        With --local-time each device gets the message when clocks in its own time zone show that time; docs/schedules.md \
+        says what happens where they are put forward or back. A device that moves meanwhile gets it once.
         """
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --tokens tokens.csv",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --filter \"tag 'vip'\" --dry-run",
+        "campaign acme/com.acme.shop/production --key morning --payload payload.json --audience all --local-time 09:00 "
+            + "--default-zone Europe/Vienna",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -47,11 +52,13 @@ struct CampaignCommand: Command {
     var waiting = WaitOptions()
     var options = MessageOptions()
     var times = SendingTimes()
+    var local = LocalTimeOptions()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         try waiting.check()
         guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
+        try local.check()
         try audience.check(otherwise: ("--tokens FILE", tokens != nil))
         guard tokens?.path != "-" || payload.path != "-" else {
             throw UsageError("only one of --payload and --tokens can be standard input")
@@ -61,14 +68,15 @@ struct CampaignCommand: Command {
         if dryRun {
             return try await DryRun(
                 queue: queue, key: key, message: message, limits: bounds.limits, filter: audience.condition,
-                database: database
+                clock: local.clock, database: database
             )
             .run(file, console)
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
-        let (limits, filter) = (bounds.limits, audience.condition)
+        let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.session { store in
-            let id = try await Self.start(message, file, filter, limits, key: key, queue: queue, console, in: store)
+            let id = try await Self.start(
+                message, file, filter, limits, clock, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: store, console: console)
@@ -92,16 +100,18 @@ struct CampaignCommand: Command {
     }
 
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, _ filter: String?, _ limits: CampaignLimits, key: String,
-        queue: QueueName, _ console: Console, in store: PostgresConnection
+        _ message: MessageDraft, _ file: DeviceFile?, _ filter: String?, _ limits: CampaignLimits,
+        _ clock: CampaignClock, key: String, queue: QueueName, _ console: Console, in store: PostgresConnection
     ) async throws -> Int64 {
         guard let file else {
             return try await store.startCampaign(
-                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits)
+                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock)
         }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
-        return try await store.startCampaign(message, toDevicesIn: file, key: key, inQueue: queue, limits: limits) {
+        return try await store.startCampaign(
+            message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock
+        ) {
             bar.update($0)
         }
     }

@@ -9,20 +9,23 @@ struct DryRun {
     let message: MessageDraft
     let limits: CampaignLimits
     let filter: String?
+    let clock: CampaignClock
     let database: DatabaseOptions
 
     /// - Parameter file: of the tokens that the campaign is for; nil for all active devices, or those of the filter.
     /// - Throws: ``Unsuccessful`` if something is in the way.
     func run(_ file: DeviceFile?, _ console: Console) async throws {
-        let (queue, key, message, filter) = (queue, key, message, filter)
+        let (queue, key, message, filter, clock) = (queue, key, message, filter, clock)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
-            return try await store.preview(message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue) {
+            return try await store.preview(
+                message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue, clock: clock
+            ) {
                 bar.update($0)
             }
         }
-        let facts = audience(preview, isList: file != nil) + sample(preview) + sending(preview)
+        let facts = audience(preview, isList: file != nil) + waves(preview) + sample(preview) + sending(preview)
         console.show(facts, "versions", preview.versions, columns: Self.versionColumns)
         for problem in preview.problems { console.remark("in the way: \(problem)") }
         if !preview.problems.isEmpty { throw Unsuccessful() }
@@ -34,6 +37,23 @@ struct DryRun {
             + (isList
                 ? [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
                 : [("inactive_left_out", .count(preview.inactive))])
+    }
+
+    /// When how many are due at the local time, and in which zones.
+    private func waves(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        guard let time = clock.localTime else { return [] }
+        var facts: [(name: String, value: Cell)] = [("local_time", .text(time))]
+        for (index, wave) in preview.waves.enumerated() {
+            let zones = wave.timeZones.prefix(3).joined(separator: ", ")
+            let more = wave.timeZones.count > 3 ? " and \(wave.timeZones.count - 3) more zones" : ""
+            let who = "\(Cell.count(wave.recipients).text) in \(zones)\(more)"
+            if let due = wave.dueAt {
+                facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)")))
+            } else {
+                facts.append(("left_out", .text(who)))
+            }
+        }
+        return facts
     }
 
     /// The message, with its payload if that is the same for all.

@@ -34,11 +34,13 @@ struct ScheduleAddCommand: Command {
     var audience = AudienceOptions()
     var bounds = CampaignBounds()
     var options = MessageOptions()
+    var local = LocalTimeOptions()
     @Option("Do not send later than this after the start of a run; by default 24 hours.") var sendWithin: Duration?
     @Flag("Replace a schedule of that name that says something else.") var replace
     var named = NamedSchedule()
 
     func run(_ console: Console) async throws {
+        try local.check()
         try audience.check()
         let message = try options.message(of: Payload(payload), for: named.queue, isOfCampaign: true)
         let draft = ScheduleDraft(
@@ -63,6 +65,10 @@ struct ScheduleAddCommand: Command {
             ("at_most_once", message.isSentAtMostOnce ? true : nil), ("urgent", message.isUrgent ? true : nil),
             ("max_rate", bounds.maxRate.map { .string("\($0.perSecond)") }),
             ("stop_at_errors", bounds.stopAtErrors.map { .string("\($0.fraction)") }),
+            ("local_time", local.localTime.map(JSON.string)),
+            ("if_passed", local.ifPassed.map { .string($0.rawValue) }),
+            ("catch_up", local.catchUp.map { .string($0.shown) }),
+            ("default_zone", local.defaultZone.map(JSON.string)),
             ("send_by", sendWithin.map { .string($0.shown) }),
         ]
         return .object(given.compactMap { name, value in value.map { (name, $0) } })

@@ -297,6 +297,7 @@ import Transport
         "pushq.forget_device(QUEUE, 'aa')",
         "pushq.register_channel(QUEUE, 'dGhlaXJz', 0)", "pushq.preview_campaign(QUEUE, 'k')",
         "pushq.preview_message(QUEUE, PAYLOAD)",
+        "pushq.preview_waves(QUEUE, '09:00')",
         "pushq.set_campaign_rate(QUEUE, 'k', 5)", "pushq.pause_campaign(QUEUE, 'k')",
         "pushq.cancel_campaign(QUEUE, 'k')", "pushq.cancel(QUEUE, (select max(root_id) from pushq.job))",
         "pushq.cancel_job(QUEUE, (select max(id) from pushq.job))",

@@ -29,6 +29,8 @@ import Transport
         insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
         select queue_id, id, 1, now(), 'kept' from pushq.device where queue_id = pushq.queue_id('\(queue)') limit 1;
         insert into pushq.stuck_job (queue_id, job_id, problem) values (pushq.queue_id('\(queue)'), 1, 'refused');
+        insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
+        values (pushq.queue_id('\(queue)'), 1, now(), '{1}');
         insert into pushq.newest_update values (pushq.queue_id('\(queue)'), 1, now(), 1);
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');
@@ -147,7 +149,7 @@ import Transport
             var steps = 0
             _ = try await neighbours.store.clearRemovedQueues(of: "acme") { () async throws(PostgresError) in
                 steps += 1
-                return steps < 13
+                return steps < 14
             }
             let left = try await queue.number("select count(*) from pushq.device")
             #expect(left > 5 && left < 12_002, "it was told to stop among the devices")

@@ -86,9 +86,9 @@ import Transport
                 Statement(
                     "facts",
                     #"""
-                    select concat_ws(' ', k.filter, k.stop_at_errors, r.rate, f.lane % 3, f.send_by - now() > '119 minutes',
-                                     f.send_by - now() <= '2 hours', m.priority, m.collapse_id,
-                                     m.expiration - extract(epoch from now()) between 3540 and 3600, m.payload) as text
+                    select concat_ws(' ', k.filter, k.stop_at_errors, r.rate, f.lane % 3, f.send_by = k.created_at + interval '2 hours',
+                                     f.start_at = k.created_at, m.priority, m.collapse_id,
+                                     m.expiration - extract(epoch from k.created_at) between 3599 and 3601, m.payload) as text
                     from pushq.campaign k
                     join pushq.fan_out f on f.campaign_id = k.id
                     join pushq.message m on m.id = k.message_id

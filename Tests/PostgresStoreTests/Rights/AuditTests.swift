@@ -13,7 +13,7 @@ import Transport
         "audit", "body", "call", "campaign_tally", "cancelled", "channel", "device", "duty", "empty_send", "fan_out",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "list", "list_member", "message",
         "migration", "newest_update", "profile", "provider_token", "removed_queue", "result", "send_key", "sleeper",
-        "stuck_job", "tenant_usage", "throughput", "worker",
+        "stuck_job", "tenant_usage", "throughput", "wave", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [

@@ -221,6 +221,11 @@ struct `A login of one tenant` {
                 query:
                     #"to_jsonb(s) from pushq.preview_message('QUEUE', '{"aps":{"alert":"{{plan|}}"}}'::text, tokens => array['\xb1'::bytea]) s"#
             ),
+            shown("preview_waves", "'QUEUE', '09:00', filter => 'user is not missing'"),
+            shown("preview_waves", "'QUEUE', '09:00', tokens => array['\\xb1'::bytea]"),
+            Probe(
+                function: "start_campaign",
+                query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), local_time => '09:00')"),
             Probe(function: "save_audience", query: "pushq.save_audience('QUEUE', '\(audience)', 'tag ''vip''')"),
             Probe(function: "remove_audience", query: "pushq.remove_audience('QUEUE', '\(audience)')"),
             Probe(

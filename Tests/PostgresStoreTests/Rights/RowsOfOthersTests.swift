@@ -78,6 +78,11 @@ import Transport
             insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id)
             select queue_id, id, 1, now(), 'kept', (select max(id) from pushq.campaign c where c.queue_id = d.queue_id)
             from pushq.device d where user_key = 'TENANT-anna';
+            insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
+            select queue_id, max(id), now(), array[nextval('pushq.id')]
+            from pushq.campaign
+            where queue_id = pushq.queue_id('QUEUE')
+            group by queue_id;
             insert into pushq.judgement values (pushq.queue_id('QUEUE'), now(), false);
             insert into pushq.feedback_poll (queue_id, problem) values (pushq.queue_id('QUEUE'), 'TENANT-poll');
             insert into pushq.feedback_record (queue_id, token, reason, reported_at)
@@ -175,7 +180,7 @@ import Transport
         {
             guard
                 probe.function.hasPrefix("show_")
-                    || ["preview_campaign", "preview_message", "trace"].contains(probe.function)
+                    || ["preview_campaign", "preview_message", "preview_waves", "trace"].contains(probe.function)
             else {
                 continue
             }
@@ -266,6 +271,7 @@ import Transport
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
                 let isCounts = [
                     "show_refusals", "show_last_end", "show_send", "show_job", "preview_campaign", "preview_message",
+                    "preview_waves",
                 ]
                 .contains(function)
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")

@@ -42,6 +42,7 @@ import Transport
         stuck_job: insert select update
         tenant: select(id name suspended_at weight)
         throughput: delete insert select update
+        wave: delete insert select update(device_ids)
         worker: delete insert select update
         """
     /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.
@@ -74,14 +75,16 @@ import Transport
 
     private static let functions: Set = [
         "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
-        "count_usage", "days_of_history", "days_to_clear", "device_kind", "devices_of_user", "drop_partition",
+        "count_usage", "days_of_history", "days_to_clear", "deal_wave", "device_kind", "devices_of_user",
+        "drop_partition",
         "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
         "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
-        "job_size", "judge_campaigns", "lists_to_forget", "longest_retention", "make_jobs", "make_partition",
+        "job_size", "judge_campaigns", "lists_to_forget", "local_times", "longest_retention", "make_jobs",
+        "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
-        "recipient_values", "run_due_schedule", "supersede",
-        "take_permits", "tell",
-        "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "why_nobody",
+        "recipient_values", "run_due_schedule", "sort_into_waves", "supersede", "take_permits", "tell",
+        "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_of", "waves_of",
+        "why_nobody",
     ]
 
     private static let usableTables = Statement(

@@ -1,0 +1,42 @@
+package import FoundationEssentials
+import QueueCore
+
+extension Statement {
+    /// When a campaign at a local time would reach how many (migrations/functions/local_time.sql).
+    static let previewWaves = Statement(
+        "preview_waves",
+        #"""
+        select due_at, recipients, time_zones
+        from pushq.preview_waves(
+          $queue, $local_time,
+          push_type => case pushq.message_kind($push_type, $payload::text::json)
+                       when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
+          filter => $filter)
+        """#)
+
+    static let previewListWaves = Statement(
+        "preview_list_waves",
+        #"""
+        select due_at, recipients, time_zones
+        from pushq.preview_waves(
+          $queue, $local_time, push_type => $push_type, if_passed => $if_passed, catch_up => $catch_up,
+          default_zone => $default_zone, start_at => $start_at,
+          tokens => array(select token from device_stage where active))
+        """#)
+}
+
+/// The recipients of a campaign at a local time who are due at the same instant.
+package struct WavePreview: Sendable {
+    /// Nil: they would be left out.
+    package let dueAt: Date?
+    package let recipients: Int
+    /// Theirs, the most frequent first.
+    package let timeZones: [String]
+
+    init(_ row: Row) {
+        dueAt = row.optionalTime("due_at")
+        recipients = row.count("recipients")
+        timeZones = row.textArray("time_zones")
+    }
+}

@@ -1,0 +1,34 @@
+import PostgresStore
+import Terminal
+
+/// At which local time a campaign is sent, and what becomes of devices for which that is not clear.
+struct LocalTimeOptions: ParameterGroup {
+    @Option(
+        "Send to each device when clocks in its own time zone show this: 09:00, or on a day, 2026-12-24T18:00.", "TIME")
+    var localTime: String?
+    @Option("Where the local time has passed at the start. By default the next day, and never if a day was given.")
+    var ifPassed: CampaignClock.Passed?
+    @Option("How long after the local time it is still sent at once; by default an hour.") var catchUp: Duration?
+    @Option("The time zone of devices of which nobody has said it; by default they are left out.", "ZONE")
+    var defaultZone: String?
+
+    var clock: CampaignClock {
+        var clock = CampaignClock()
+        clock.localTime = localTime
+        clock.ifPassed = ifPassed
+        clock.catchUp = catchUp
+        clock.defaultZone = defaultZone
+        return clock
+    }
+
+    /// The other options say something about the local time.
+    func check() throws(UsageError) {
+        let others = [
+            ("--if-passed", ifPassed != nil), ("--catch-up", catchUp != nil), ("--default-zone", defaultZone != nil),
+        ]
+        guard localTime == nil, let other = others.first(where: \.1) else { return }
+        throw UsageError("\(other.0) needs --local-time")
+    }
+}
+
+extension CampaignClock.Passed: ArgumentChoice {}

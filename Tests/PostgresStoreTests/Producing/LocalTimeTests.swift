@@ -1,0 +1,328 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Campaigns at a local time: `migrations/functions/local_time.sql`.
+@Suite(.timeLimit(.minutes(10))) struct `A campaign at a local time` {
+    private static let name = "\(QueueFixture.name)"
+
+    // MARK: When it is due in a zone
+
+    private static let waves: [(time: String, options: String, zone: String, start: String, due: String?)] = [
+        // From the first zone to the last one, also with half and quarter hours. Where the time has passed, the next
+        // day.
+        ("09:00", "", "Etc/GMT-14", "2026-11-23T00:00:00Z", "2026-11-23T19:00:00Z"),
+        ("09:00", "", "Pacific/Kiritimati", "2026-11-22T18:00:00Z", "2026-11-22T19:00:00Z"),
+        ("09:00", "", "Pacific/Chatham", "2026-11-22T18:00:00Z", "2026-11-22T19:15:00Z"),
+        ("09:00", "", "Asia/Kathmandu", "2026-11-23T00:00:00Z", "2026-11-23T03:15:00Z"),
+        ("09:00", "", "Asia/Kolkata", "2026-11-23T00:00:00Z", "2026-11-23T03:30:00Z"),
+        ("09:00", "", "Australia/Eucla", "2026-11-22T12:00:00Z", "2026-11-23T00:15:00Z"),
+        ("09:00", "", "Europe/Vienna", "2026-11-23T00:00:00Z", "2026-11-23T08:00:00Z"),
+        ("09:00", "", "America/St_Johns", "2026-11-23T06:00:00Z", "2026-11-23T12:30:00Z"),
+        ("09:00", "", "Etc/GMT+12", "2026-11-23T00:00:00Z", "2026-11-23T21:00:00Z"),
+        // Clocks put forward: skipped, so as much later; the day before and after as ever.
+        ("02:30", "", "Europe/Vienna", "2026-03-28T00:00:00Z", "2026-03-28T01:30:00Z"),
+        ("02:30", "", "Europe/Vienna", "2026-03-29T00:00:00Z", "2026-03-29T01:30:00Z"),
+        ("02:30", "", "Europe/Vienna", "2026-03-30T00:00:00Z", "2026-03-30T00:30:00Z"),
+        ("02:30", "", "America/New_York", "2026-03-08T06:00:00Z", "2026-03-08T07:30:00Z"),
+        ("02:30", "", "Australia/Sydney", "2026-10-03T15:00:00Z", "2026-10-03T16:30:00Z"),
+        ("02:15", "", "Australia/Lord_Howe", "2026-10-03T15:00:00Z", "2026-10-03T15:45:00Z"),
+        ("02:50", "", "Pacific/Chatham", "2026-09-26T13:00:00Z", "2026-09-26T14:05:00Z"),
+        ("00:00", "", "America/Havana", "2026-03-08T04:30:00Z", "2026-03-08T05:00:00Z"),
+        // Clocks put back: shown twice, the first one counts.
+        ("02:30", "", "Europe/Vienna", "2026-10-25T00:00:00Z", "2026-10-25T00:30:00Z"),
+        ("01:30", "", "America/New_York", "2026-11-01T05:00:00Z", "2026-11-01T05:30:00Z"),
+        ("02:30", "", "Australia/Sydney", "2026-04-04T15:00:00Z", "2026-04-04T15:30:00Z"),
+        ("01:45", "", "Australia/Lord_Howe", "2026-04-04T14:00:00Z", "2026-04-04T14:45:00Z"),
+        ("03:15", "", "Pacific/Chatham", "2026-04-04T13:00:00Z", "2026-04-04T13:30:00Z"),
+        // The time has passed: within an hour, which is made up for, and before.
+        ("09:00", "", "Europe/Vienna", "2026-11-23T08:00:00Z", "2026-11-23T08:00:00Z"),
+        ("09:00", "", "Europe/Vienna", "2026-11-23T08:59:00Z", "2026-11-23T08:59:00Z"),
+        ("09:00", "", "Europe/Vienna", "2026-11-23T09:01:00Z", "2026-11-24T08:00:00Z"),
+        ("09:00", ", if_passed => 'now'", "Europe/Vienna", "2026-11-23T20:00:00Z", "2026-11-23T20:00:00Z"),
+        ("09:00", ", if_passed => 'never'", "Europe/Vienna", "2026-11-23T20:00:00Z", nil),
+        ("09:00", ", if_passed => 'never'", "Europe/Vienna", "2026-11-23T08:30:00Z", "2026-11-23T08:30:00Z"),
+        (
+            "09:00", ", if_passed => 'never', catch_up => '0'", "Europe/Vienna", "2026-11-23T08:30:00Z",
+            nil
+        ),
+        ("09:00", ", catch_up => '12 hours'", "Europe/Vienna", "2026-11-23T20:00:00Z", "2026-11-23T20:00:00Z"),
+        // The next day is one on which clocks change.
+        ("02:30", "", "Europe/Vienna", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00Z"),
+        ("02:30", "", "Europe/Vienna", "2026-10-24T12:00:00Z", "2026-10-25T00:30:00Z"),
+        // On a day, everywhere the same one.
+        ("2026-12-24T18:00", "", "Pacific/Kiritimati", "2026-11-23T00:00:00Z", "2026-12-24T04:00:00Z"),
+        ("2026-12-24T18:00", "", "Europe/Vienna", "2026-11-23T00:00:00Z", "2026-12-24T17:00:00Z"),
+        ("2026-12-24 18:00", "", "Etc/GMT+12", "2026-11-23T00:00:00Z", "2026-12-25T06:00:00Z"),
+        ("2026-12-24T18:00", "", "Asia/Kathmandu", "2026-12-24T15:00:00Z", nil),
+        (
+            "2026-12-24T18:00", ", if_passed => 'next-day'", "Asia/Kathmandu", "2026-12-24T15:00:00Z",
+            "2026-12-25T12:15:00Z"
+        ),
+        (
+            "2026-12-23T18:00", ", if_passed => 'next-day'", "Asia/Kathmandu", "2026-12-24T06:00:00Z",
+            "2026-12-24T12:15:00Z"
+        ),
+        // A zone that did not have the day.
+        ("2011-12-30T09:00", "", "Pacific/Apia", "2011-12-29T00:00:00Z", "2011-12-30T19:00:00Z"),
+    ]
+
+    @Test func `is due when clocks in the device's zone show it, once, whatever they do there`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            for (time, options, zone, start, due) in Self.waves {
+                let statement = Statement(
+                    "wave \(time)\(options)",
+                    #"""
+                    select pushq.shown_time(pushq.wave_of(
+                      pushq.read_clock('\#(time)'\#(options)) || jsonb_build_object('start', $start::text), $zone)) as due
+                    """#)
+                let found = try await store.execute(statement, ["zone": .text(zone), "start": .text(start)]).one()
+                    .optionalText("due")
+                #expect(found == due, "\(time)\(options) in \(zone) from \(start)")
+            }
+        }
+    }
+
+    private static let mistakes: [(arguments: String, problem: String)] = [
+        ("local_time => '24:00'", "“24:00” is not a local time; use one such as 09:00, or 2026-12-24T18:00"),
+        ("local_time => '9 am'", "“9 am” is not a local time"),
+        ("local_time => '2026-02-30T09:00'", "there is no day 2026-02-30"),
+        ("local_time => '09:00', if_passed => 'nextday'", "if_passed cannot be “nextday”; did you mean “next-day”?"),
+        ("local_time => '09:00', catch_up => '25 hours'", "catch_up 25:00:00 is not between 0 and 24 hours"),
+        ("local_time => '09:00', default_zone => 'CET'", "the time zone “CET” is unknown"),
+        ("default_zone => 'UTC'", "if_passed, catch_up and default_zone are for campaigns with a local_time"),
+    ]
+
+    @Test func `is refused with a time or a rule that is none`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            for (arguments, problem) in Self.mistakes {
+                let error = await #expect(throws: PostgresError.self, "\(arguments)") {
+                    try await queue.startCampaign(options: ", \(arguments)")
+                }
+                #expect(error?.description.contains(problem) == true, "\(arguments): \(String(describing: error))")
+            }
+        }
+    }
+
+    // MARK: Its waves
+
+    /// Zones whose clocks never change, by their hours ahead of UTC: `Etc/GMT-2` is two hours ahead.
+    private static func zone(_ hours: Int) -> String {
+        hours == 0 ? "UTC" : "Etc/GMT\(hours > 0 ? "-" : "+")\(abs(hours))"
+    }
+
+    /// A queue with a device for each of some zones, nil for none: device number n from 1 has token n.
+    private func withDevices(
+        _ hours: [Int?], _ body: @escaping @Sendable (isolated LoopActor, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: hours.count)
+            for (index, hours) in hours.enumerated() {
+                guard let hours else { continue }
+                try await move(index + 1, to: hours, queue)
+            }
+            try await body(actor, queue)
+        }
+    }
+
+    private func move(_ device: Int, to hours: Int, _ queue: QueueFixture) async throws {
+        try await queue.run(
+            """
+            insert into pushq.profile (queue_id, device_id, time_zone)
+            select queue_id, id, '\(Self.zone(hours))' from pushq.device where token = int8send(\(device))
+            on conflict (queue_id, device_id) do update set time_zone = excluded.time_zone
+            """)
+    }
+
+    /// The local time that it was in UTC a minute ago, or so many, on its day.
+    private func time(minutesAgo minutes: Int = 1) -> String {
+        String(Date.now.addingTimeInterval(Double(minutes) * -60).formatted(.iso8601).prefix(16))
+    }
+
+    /// Starts a campaign at the local time that it was in UTC a minute ago.
+    @discardableResult
+    private func start(_ queue: QueueFixture, key: String = "k", _ options: String = "") async throws -> Int64 {
+        try await queue.startCampaign(key: key, options: ", local_time => '\(time())'\(options)")
+    }
+
+    /// Lets time pass for the campaign: its clock and its waves are so much earlier.
+    private func pass(_ time: String, _ queue: QueueFixture) async throws {
+        try await queue.run(
+            """
+            update pushq.fan_out
+            set start_at = start_at - interval '\(time)',
+                clock = clock || jsonb_build_object(
+                  'start', (clock ->> 'start')::timestamptz - interval '\(time)',
+                  'day', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '\(time)')::date,
+                  'time', ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '\(time)')::time);
+            update pushq.wave set due_at = due_at - interval '\(time)'
+            """)
+    }
+
+    private static let inJobs = Statement(
+        "in_jobs",
+        #"""
+        select array(
+          select ('x' || right(encode(d.token, 'hex'), 8))::bit(32)::int
+          from pushq.body b
+          cross join unnest(b.device_ids) recipient
+          join pushq.device d on d.queue_id = b.queue_id and d.id = recipient
+          order by b.job_id, 1) as numbers
+        """#)
+
+    /// Fans out what is due, and returns the numbers of the devices that are in jobs so far.
+    private func fanOut(_ queue: QueueFixture, jobs: Int = 40, scan: Int = 50_000) async throws -> [Int] {
+        while try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: jobs, scanLimit: scan) != nil {}
+        return try await queue.connection.execute(Self.inJobs).one().int4Array("numbers").map(Int.init)
+    }
+
+    @Test func `reaches the devices of each zone when it is that time there, each once`() async throws {
+        // Now in UTC, an hour and two later in zones behind it, and long ago in one that is ahead.
+        try await withDevices([0, -1, -2, 6, nil, 0, -1]) { _, queue in
+            try await start(queue)
+            #expect(try await fanOut(queue) == [1, 6])
+            #expect(try await queue.number("select left_out from pushq.fan_out") == 2)
+            // Nothing is asked of it until its next wave.
+            #expect(
+                try await queue.number("select count(*) from pushq.fan_out where not done and start_at > now()") == 1)
+            try await pass("1 hour", queue)
+            #expect(try await fanOut(queue) == [1, 6, 2, 7])
+            try await pass("1 hour", queue)
+            #expect(try await fanOut(queue) == [1, 6, 2, 7, 3])
+            #expect(try await queue.number("select count(*) from pushq.fan_out where done and made = 5") == 1)
+            #expect(try await queue.number("select count(*) from pushq.wave") == 0)
+        }
+    }
+
+    @Test func `reaches a device once that moves between zones while it runs, and when it is that time there`()
+        async throws
+    {
+        try await withDevices([0, -1, -2, -1, 0]) { _, queue in
+            try await start(queue)
+            // Two devices are looked at in a step.
+            #expect(try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 1, scanLimit: 2) == 0)
+            // One that is sorted already, and one that is not yet.
+            try await move(2, to: -2, queue)
+            try await move(5, to: -2, queue)
+            #expect(try await fanOut(queue, jobs: 1, scan: 2) == [1])
+            // It was reached, and goes where that time is still to come.
+            try await move(1, to: -2, queue)
+            // From two hours behind to where it is over.
+            try await move(3, to: 0, queue)
+            try await pass("1 hour", queue)
+            #expect(try await fanOut(queue) == [1, 4])
+            try await pass("1 hour", queue)
+            #expect(try await fanOut(queue).sorted() == [1, 2, 3, 4, 5])
+            #expect(try await queue.number("select count(*) from pushq.fan_out where done and made = 5") == 1)
+        }
+    }
+
+    @Test func `leaves out nobody with a zone for those without one, and a rule for where the time has passed`()
+        async throws
+    {
+        try await withDevices([6, nil, 0]) { _, queue in
+            try await start(queue, ", if_passed => 'now', default_zone => 'UTC'")
+            #expect(try await fanOut(queue) == [1, 2, 3])
+            #expect(try await queue.number("select count(*) from pushq.fan_out where done and left_out = 0") == 1)
+        }
+    }
+
+    @Test func `is for a list of tokens or a filter, too, and the same when the call is repeated`() async throws {
+        try await withDevices([0, -1, 0]) { _, queue in
+            let when = time()
+            let tokens = ", tokens => array[encode(int8send(1), 'hex'), encode(int8send(2), 'hex')], local_time => "
+            let list = try await queue.startCampaign(options: "\(tokens)'\(when)'")
+            #expect(try await queue.startCampaign(options: "\(tokens)'\(when.replacing("T", with: " "))'") == list)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.startCampaign(options: "\(tokens)'\(time(minutesAgo: 5))'")
+            }
+            #expect(error?.description.contains("key “k” was used for another campaign") == true)
+            #expect(try await fanOut(queue) == [1])
+            try await start(queue, key: "filter", ", filter => 'time_zone = ''UTC'''")
+            #expect(try await fanOut(queue) == [1, 1, 3])
+        }
+    }
+
+    @Test func `is sent within a day of that time, unless an earlier end is given`() async throws {
+        try await withDevices([0]) { _, queue in
+            try await start(queue)
+            try await start(queue, key: "short", ", send_by => now() + interval '1 hour'")
+            _ = try await fanOut(queue)
+            let hours = "select round(extract(epoch from send_by - now()) / 3600) from pushq.job order by id"
+            #expect(try await queue.number("\(hours) limit 1") == 24)
+            #expect(try await queue.number("\(hours) offset 1") == 1)
+        }
+    }
+
+    @Test func `makes no more jobs of a wave than are wanted at a time, and none while it is paused`() async throws {
+        try await withDevices(Array(repeating: 0, count: 9)) { _, queue in
+            let campaign = try await start(queue, ", max_rate => 1")
+            let lane = try #require(Lane(rawValue: Int32(try await queue.number("select lane from pushq.fan_out"))))
+            // Two recipients are a job at this rate.
+            func step() async throws -> Int? {
+                try await queue.worker.fanOutStep(
+                    queueID: queue.id, lane: lane, campaignID: campaign, jobLimit: 2, scanLimit: 50_000)
+            }
+            // One step sorts.
+            #expect(try await step() == 0)
+            #expect(try await step() == 2)
+            #expect(try await queue.number("select made from pushq.fan_out") == 4)
+            try await queue.run("select pushq.pause_campaign('\(Self.name)', 'k')")
+            #expect(try await step() == nil)
+            try await queue.run("select pushq.resume_campaign('\(Self.name)', 'k')")
+            #expect(try await step() == 2)
+            #expect(try await step() == 1)
+            #expect(try await step() == nil)
+            #expect(try await queue.number("select count(*) from pushq.job") == 5)
+        }
+    }
+
+    @Test func `is cancelled with the waves that are still to come`() async throws {
+        try await withDevices([0, -1]) { _, queue in
+            try await start(queue)
+            #expect(try await fanOut(queue) == [1])
+            try await queue.run("select pushq.cancel_campaign('\(Self.name)', 'k')")
+            #expect(try await queue.number("select count(*) from pushq.wave") == 0)
+            #expect(try await fanOut(queue) == [1])
+        }
+    }
+
+    @Test func `is traced for a device whose time is still to come, and for one that is left out`() async throws {
+        try await withDevices([-1, nil]) { _, queue in
+            try await start(queue)
+            _ = try await fanOut(queue)
+            func trace(_ device: Int) async throws -> String {
+                let statement = Statement(
+                    "trace \(device)",
+                    #"""
+                    select string_agg(what, '; ') as text
+                    from pushq.trace('\#(Self.name)', token => encode(int8send(\#(device)), 'hex'), campaign => 'k')
+                    """#)
+                return try await queue.connection.execute(statement).one().text("text")
+            }
+            let (waiting, without) = (try await trace(1), try await trace(2))
+            #expect(
+                waiting.contains("not yet: where its clocks show the campaign's local time, that is at 20"),
+                "\(waiting)")
+            #expect(without.contains("it was left out: nobody has said its time zone"), "\(without)")
+        }
+    }
+
+    @Test func `is previewed wave by wave`() async throws {
+        try await withDevices([0, 0, -1, 6, nil]) { _, queue in
+            var clock = CampaignClock()
+            clock.localTime = time()
+            let preview = try await queue.connection.preview(
+                MessageDraft(payload: #"{"aps":{"alert":"x"}}"#), orIn: nil, key: "k", inQueue: QueueFixture.name,
+                clock: clock)
+            #expect(preview.waves.map(\.recipients) == [2, 1, 2])
+            #expect(preview.waves.map(\.timeZones) == [["UTC"], ["Etc/GMT+1"], ["Etc/GMT-6", "unknown"]])
+            #expect(preview.waves.map { $0.dueAt == nil } == [false, false, true])
+        }
+    }
+}

@@ -1,0 +1,242 @@
+-- Campaigns at a local time: each device gets it when the clocks of its own zone show that time. docs/schedules.md
+-- explains them.
+--
+-- What a campaign says about it is its *clock*:
+--   {"time": "09:00", "day": "2026-12-24", "if_passed": "never", "catch_up": "01:00:00", "zone": "Europe/Vienna",
+--    "start": "2026-11-23T10:00:00Z"}
+-- `day` and `zone` may be missing. The devices that are due at the same instant are a wave. Fan-out first sorts all
+-- devices into waves (`pushq.sort_into_waves`), and makes jobs of a wave when it is due (`pushq.deal_wave`).
+
+-- Reads the arguments of a campaign; null for one without a local time.
+create or replace function pushq.read_clock(
+  local_time text, if_passed text default null, catch_up interval default null, default_zone text default null
+) returns jsonb
+language plpgsql stable as $$
+declare
+  parts   text[] := regexp_match(local_time, '^(?:(\d{4}-\d\d-\d\d)[T ])?([01]?\d|2[0-3]):([0-5]\d)$');
+  problem text   := pushq.time_zone_problem(default_zone);
+begin
+  if local_time is null then
+    if if_passed is not null or catch_up is not null or default_zone is not null then
+      raise exception using errcode = 'PQ400',
+        message = 'if_passed, catch_up and default_zone are for campaigns with a local_time';
+    end if;
+    return null;
+  elsif parts is null then
+    raise exception using errcode = 'PQ400', message = format('“%s” is not a local time', left(local_time, 40)),
+      hint = 'use one such as 09:00, or 2026-12-24T18:00';
+  elsif not coalesce(if_passed in ('now', 'never', 'next-day'), true) then
+    raise exception using errcode = 'PQ400',
+      message = format('if_passed cannot be “%s”%s', left(if_passed, 40),
+                       pushq.suggestion(if_passed, array['now', 'never', 'next-day'])),
+      hint = 'use now, never or next-day';
+  elsif not coalesce(catch_up between interval '0' and interval '24 hours', true) then
+    raise exception using errcode = 'PQ400', message = format('catch_up %s is not between 0 and 24 hours', catch_up);
+  elsif problem is not null or default_zone = '' then
+    raise exception using errcode = 'PQ400', message = coalesce(problem, 'the time zone is empty');
+  end if;
+  return jsonb_strip_nulls(jsonb_build_object(
+    'day', parts[1]::date, 'time', format('%s:%s', lpad(parts[2], 2, '0'), parts[3]),
+    'if_passed', coalesce(if_passed, case when parts[1] is null then 'next-day' else 'never' end),
+    'catch_up', coalesce(catch_up, interval '1 hour'), 'zone', default_zone));
+exception when datetime_field_overflow or invalid_datetime_format then
+  raise exception using errcode = 'PQ400', message = format('there is no day %s', parts[1]);
+end $$;
+
+-- When fan-out begins: of a campaign on a day, when the day's time comes in the zone where it comes first, which is 14
+-- hours ahead of UTC.
+create or replace function pushq.clock_start(clock jsonb, start_at timestamptz) returns timestamptz
+language plpgsql stable as $$
+begin
+  return greatest(
+    coalesce(start_at, now()),
+    ((clock ->> 'day')::date + (clock ->> 'time')::time - interval '14 hours') at time zone 'UTC');
+end $$;
+
+-- When a campaign is due in a zone; null for never, and for no zone.
+--
+-- Without a day it is the day that it is there at the start. Where the time has passed by then, it is due at once for
+-- as long as `catch_up`, and after that as `if_passed` says.
+create or replace function pushq.wave_of(clock jsonb, time_zone text) returns timestamptz
+language plpgsql stable as $$
+declare
+  start timestamptz := clock ->> 'start';
+  today date        := (start at time zone time_zone)::date;
+  due   timestamptz;
+begin
+  select t.first into due
+  from pushq.local_times(coalesce((clock ->> 'day')::date, today) + (clock ->> 'time')::time, time_zone) t;
+  if due >= start then
+    return due;
+  elsif due >= start - (clock ->> 'catch_up')::interval or clock ->> 'if_passed' = 'now' then
+    return start;
+  elsif clock ->> 'if_passed' = 'next-day' then
+    return (
+      select min(t.first)
+      from generate_series(0, 1) n
+      cross join lateral pushq.local_times(today + n + (clock ->> 'time')::time, time_zone) t
+      where t.first >= start);
+  end if;
+  return null;
+end $$;
+
+-- The zones of some devices, ascending, as they are now, and when the campaign is due in each. A device of which nobody
+-- has said a zone has the clock's, if that has one.
+create or replace function pushq.waves_of(q int, clock jsonb, ids bigint[])
+returns table (device_id bigint, due_at timestamptz)
+language plpgsql stable set enable_nestloop = off set jit = off as $$
+#variable_conflict use_column
+begin
+  -- A zone is looked at once, and not for each device.
+  return query
+  with zoned as materialized (
+    select i.id, coalesce(p.time_zone, clock ->> 'zone') as time_zone
+    from unnest(ids) i(id)
+    left join (
+      select device_id, time_zone
+      from pushq.profile
+      where queue_id = q and device_id between ids[1] and ids[cardinality(ids)]) p on p.device_id = i.id),
+  due as materialized (
+    select z.time_zone, pushq.wave_of(clock, z.time_zone) as due_at
+    from (select distinct time_zone from zoned where time_zone is not null) z)
+  select z.id, d.due_at
+  from zoned z
+  left join due d on d.time_zone = z.time_zone
+  order by z.id;
+end $$;
+
+-- Puts devices, ascending, into their waves. Returns how many are in none: nobody has said their zone, or the time has
+-- passed there.
+create or replace function pushq.sort_into_waves(f pushq.fan_out, ids bigint[]) returns int
+language plpgsql as $$
+declare
+  sorted int;
+begin
+  -- In parts, so that a step that takes some of a wave does not write the rest of it anew.
+  with placed as materialized (
+    select w.device_id, w.due_at, (row_number() over (partition by w.due_at order by w.device_id) - 1) / 5000 as part
+    from pushq.waves_of(f.queue_id, f.clock, ids) w
+    where w.due_at is not null),
+  parts as (
+    insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
+    select f.queue_id, f.campaign_id, p.due_at, array_agg(p.device_id order by p.device_id)
+    from placed p
+    group by p.due_at, p.part)
+  select count(*) into sorted from placed;
+  return cardinality(ids) - sorted;
+end $$;
+
+-- Makes up to `job_limit` jobs of the first wave of a campaign, which is due. Returns how many.
+--
+-- Devices that have moved since they were sorted, to a zone where the campaign is due later, go into that wave. Each is
+-- in one wave at any time, so it gets the campaign once.
+create or replace function pushq.deal_wave(f pushq.fan_out, per_job int, job_limit int) returns int
+language plpgsql as $$
+declare
+  w     pushq.wave;
+  ids   bigint[];                                         -- of the wave, for this step
+  moved bigint[];
+  jobs  int := 0;
+  due   timestamptz;
+begin
+  select x.* into w
+  from pushq.wave x
+  where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and x.due_at <= now()
+  order by x.due_at, x.part
+  limit 1;
+  if found then
+    ids := w.device_ids[1 : job_limit * per_job];
+    if cardinality(w.device_ids) > cardinality(ids) then
+      update pushq.wave x set device_ids = w.device_ids[cardinality(ids) + 1 :]
+      where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and x.due_at = w.due_at and x.part = w.part;
+    else
+      delete from pushq.wave x
+      where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id and x.due_at = w.due_at and x.part = w.part;
+    end if;
+    select coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now()), '{}'),
+           coalesce(array_agg(m.device_id order by m.device_id) filter (where m.due_at > now() is not true), '{}')
+    into moved, ids
+    from pushq.waves_of(f.queue_id, f.clock, ids) m;
+    if moved <> '{}' then
+      perform pushq.sort_into_waves(f, moved);
+    end if;
+    if ids <> '{}' then
+      jobs := ceil(cardinality(ids)::numeric / per_job);
+      perform pushq.make_jobs(
+        f.queue_id, f.campaign_id, f.message_id, ids, f.lane, now(), least(f.send_by, w.due_at + interval '24 hours'),
+        f.at_most_once, per_job, f.campaign_id);
+    end if;
+  end if;
+  -- It comes into question again when its next wave is due.
+  select min(x.due_at) into due from pushq.wave x where x.queue_id = f.queue_id and x.campaign_id = f.campaign_id;
+  update pushq.fan_out o
+  set made = o.made + coalesce(cardinality(ids), 0),
+      message_day = greatest(o.message_day, pushq.today()),
+      start_at = coalesce(due, o.start_at),
+      done = due is null,
+      done_at = case when due is null then clock_timestamp() end
+  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;
+  return jobs;
+end $$;
+
+-- How many recipients a campaign would have in each time zone now; null for those of whom nobody has said it. `tokens`
+-- and `tree` are those of a list and of a filter.
+create or replace function pushq.count_zones(q int, aim text, tree jsonb, tokens bytea[])
+returns table (time_zone text, recipients bigint)
+language plpgsql stable set enable_nestloop = off set jit = off as $$
+#variable_conflict use_column
+declare
+  literals  text[] := '{}';
+  condition text   := 'true';
+begin
+  if tokens is not null then
+    return query
+    select p.time_zone, count(*)
+    from (select distinct t as token from unnest(tokens) t) t
+    left join pushq.device d on d.queue_id = q and d.token = t.token
+    left join pushq.profile p on p.queue_id = q and p.device_id = d.id
+    group by p.time_zone;
+    return;
+  elsif tree is not null then
+    select s.literals, s.condition into literals, condition from pushq.filter_condition_sql(tree, now(), literals) s;
+  end if;
+  return query execute format(
+    $sql$
+    select p.time_zone, count(*)
+    from pushq.device d
+    left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+    where d.queue_id = $2 and d.active and coalesce(d.kind, 'alert') = $3 and %s
+    group by p.time_zone
+    $sql$, condition)
+  using literals, q, aim;
+end $$;
+
+-- When a campaign at a local time would reach how many recipients, and in which zones, if it were started now: a row
+-- for each wave, and one without a time for those whom it would leave out. Writes nothing. `tokens` and `filter` as for
+-- `pushq.preview_campaign`.
+create or replace function pushq.preview_waves(
+  queue text, local_time text, push_type text default 'alert', if_passed text default null,
+  catch_up interval default null, default_zone text default null, start_at timestamptz default now(),
+  tokens bytea[] default null, filter text default null
+) returns table (due_at timestamptz, recipients bigint, time_zones text[])
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  q     int   := (pushq.enter(queue, sends => false)).q;
+  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  aim   text  := case when push_type = 'liveactivity-start' then push_type
+                      else pushq.message_kind(push_type, null) end;
+begin
+  if clock is null then
+    raise exception using errcode = 'PQ400', message = 'the local time is missing';
+  end if;
+  clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
+  return query
+  select w.due, sum(z.recipients)::bigint,
+         array_agg(coalesce(z.time_zone, clock ->> 'zone', 'unknown') order by z.recipients desc, z.time_zone)
+  from pushq.count_zones(q, aim, pushq.with_audiences(pushq.parse_filter(filter), q), tokens) z
+  cross join lateral (
+    select pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) as due) w
+  group by w.due
+  order by w.due;
+end $$;
