@@ -31,6 +31,7 @@ import Transport
         insert into pushq.stuck_job (queue_id, job_id, problem) values (pushq.queue_id('\(queue)'), 1, 'refused');
         insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
         values (pushq.queue_id('\(queue)'), 1, now(), '{1}');
+        insert into pushq.throughput (worker_id, queue_id, seconds) values (1, pushq.queue_id('\(queue)'), 1);
         insert into pushq.newest_update values (pushq.queue_id('\(queue)'), 1, now(), 1);
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');
