@@ -63,7 +63,9 @@ let package = Package(
 
         // The executables and what they share.
         layer("Terminal", on: ["QueueCore", "PostgresStore", "Transport", "Cryptography"]),
-        layer("OperatorViews", on: ["Terminal", "PostgresStore", "QueueCore", "Transport"]),
+        layer(
+            "OperatorViews", on: ["Terminal", "PostgresStore", "HTTP1", "QueueCore", "Transport", "Cryptography"],
+            plugins: ["EmbedFilesPlugin"]),
         .executableTarget(
             name: "pushq",
             dependencies: [
@@ -79,7 +81,8 @@ let package = Package(
             ],
             swiftSettings: settings),
 
-        // Puts the SQL files of `migrations/` into PostgresStore as string literals.
+        // Puts the SQL files of `migrations/` into PostgresStore, and the page of `dashboard/` into OperatorViews, as
+        // string literals.
         .executableTarget(name: "EmbedFiles", swiftSettings: settings),
         .plugin(
             name: "EmbedFilesPlugin", capability: .buildTool(), dependencies: ["EmbedFiles"],
@@ -130,7 +133,8 @@ let package = Package(
         tests(of: ["LocalStack"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(
-            of: ["OperatorViews", "Terminal", "PostgresStore", "QueueCore", "Transport"], as: "OperatorViewsTests"),
+            of: ["OperatorViews", "Terminal", "PostgresStore", "HTTP1", "QueueCore", "Transport"],
+            as: "OperatorViewsTests"),
         tests(
             of: [
                 "TestSupport", "APNsSimulator", "PostgresStore", "LocalStack", "QueueCore", "Transport", "Cryptography",

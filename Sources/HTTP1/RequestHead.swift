@@ -4,6 +4,11 @@ package struct RequestHead: Equatable, Sendable {
     package struct Field: Equatable, Sendable {
         package let name: String
         package let value: String
+
+        package init(name: String, value: String) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package let method: String

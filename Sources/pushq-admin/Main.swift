@@ -13,6 +13,7 @@ enum Main {
                 .command(DoctorCommand.self),
                 .command(StatsCommand.self),
                 .command(TopCommand.self),
+                .command(DashboardCommand.self),
                 .command(AuditCommand.self),
                 .command(TraceCommand.self),
                 .group(

@@ -170,3 +170,54 @@ begin
     where k.queue_id = q.id and k.set_aside_at is not null and j.root_id = root) x
   where q.id = ids[1];
 end $$;
+
+-- The outcomes of a campaign or send over time: of the `most` jobs that were made last, in up to 60 intervals of equal
+-- length, each with the counts of the jobs that ended in it. `seconds` is the length of an interval. `reasons` says why
+-- recipients did not get it, as `show_refusals` does: an outcome, how many there were, the next outcome, and so on, of
+-- up to 500 of these jobs. It is of all intervals together, and stands in the first row.
+create or replace function pushq.show_timeline(
+  queue text, root bigint, most int, first int, last_rejection int, last_failure int, first_unfit int,
+  last_unfit int
+) returns table (starts_at timestamptz, seconds float8, is_partial boolean, delivered bigint, rejected bigint,
+                 failed bigint, suppressed bigint, expired bigint, cancelled bigint, unknown bigint, reasons int[])
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  with ended as materialized (
+    select r.ended_at, r.delivered, r.rejected, r.failed, r.suppressed, r.expired, r.cancelled, r.unknown, r.outcomes,
+           r.retried_at
+    from pushq.result r
+    where r.queue_id = ids[1] and r.root_id = root
+    order by r.job_id desc
+    limit most),
+  span as materialized (
+    select min(ended_at) as start, count(*) as jobs,
+           greatest(ceil(extract(epoch from max(ended_at) - min(ended_at)) / 60), 1)::float8 as width
+    from ended),
+  refusals as materialized (
+    select b.outcome, count(*) as n
+    from (select * from ended where rejected + failed + suppressed > 0 limit 500) e
+    cross join lateral generate_series(0, octet_length(e.outcomes) - 1) i
+    cross join lateral get_byte(e.outcomes, i) b(outcome)
+    where b.outcome between first and case when e.retried_at is null then last_failure else last_rejection end
+      or b.outcome between first_unfit and last_unfit
+    group by 1)
+  select s.start + make_interval(secs => s.width * i.place), s.width, s.jobs >= most, i.delivered, i.rejected, i.failed,
+         i.suppressed, i.expired, i.cancelled, i.unknown,
+         case when row_number() over (order by i.place) = 1 then (
+           select coalesce(array_agg(x.n order by f.n desc, f.outcome, x.place), '{}')::int[]
+           from refusals f
+           cross join lateral (values (1, f.outcome::bigint), (2, f.n)) x(place, n)) else '{}' end
+  from span s
+  cross join lateral (
+    select floor(extract(epoch from e.ended_at - s.start) / s.width)::int as place,
+           sum(e.delivered)::bigint as delivered, sum(e.rejected)::bigint as rejected, sum(e.failed)::bigint as failed,
+           sum(e.suppressed)::bigint as suppressed, sum(e.expired)::bigint as expired,
+           sum(e.cancelled)::bigint as cancelled, sum(e.unknown)::bigint as unknown
+    from ended e
+    group by 1) i
+  order by i.place;
+end $$;

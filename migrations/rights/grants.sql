@@ -24,7 +24,7 @@ declare
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
     'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_standstill', 'show_statistics',
-    'show_stuck_jobs'];
+    'show_stuck_jobs', 'show_timeline'];
   thing record;
 begin
   for thing in

@@ -52,6 +52,13 @@ package enum TopColumns {
         ]
     }
 
+    /// All of them, for a login that may see them.
+    package static func listings(_ figures: TopFigures, in state: TopState) -> [Listing] {
+        var listings = [Listing("queues", state.sorted(figures.loads.queues), columns: queues)]
+        if let found = figures.workers { listings.append(Listing("workers", found, columns: workers)) }
+        return listings + [Listing("answers", figures.loads.reasons, columns: reasons)]
+    }
+
     // MARK: On the screen
 
     static var liveQueues: [LiveColumn<QueueLoad>] {

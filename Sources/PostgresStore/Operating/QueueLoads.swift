@@ -115,10 +115,7 @@ extension QueueLoad {
         seconds = row.float8("seconds")
         accepted = row.count("accepted")
         unanswered = row.count("unanswered")
-        let numbers = row.int4Array("refused").map(Int.init)
-        refused = stride(from: 0, to: numbers.count - 1, by: 2).map {
-            ReasonCount(Reason(code: UInt8(clamping: numbers[$0])), numbers[$0 + 1])
-        }
+        refused = ReasonCount.list(row.int4Array("refused"))
         answerTimes = AnswerTimes(counts: row.int4Array("latency").map(Int.init))
         unreachable = row.count("unreachable")
         inOutage = row.count("in_outage")

@@ -46,6 +46,13 @@ package struct ReasonCount: Sendable, Equatable {
         self.reason = reason
         self.count = count
     }
+
+    /// Reads the code of a reason, a count, the next code, and so on.
+    static func list(_ numbers: [Int32]) -> [ReasonCount] {
+        stride(from: 0, to: numbers.count - 1, by: 2).map {
+            ReasonCount(Reason(code: UInt8(clamping: numbers[$0])), Int(numbers[$0 + 1]))
+        }
+    }
 }
 
 /// How long answers of APNs took: how many there were up to each bound.

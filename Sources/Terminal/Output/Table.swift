@@ -24,10 +24,10 @@ package struct Column<Row> {
 
 /// Rows of one kind in a result that has several: a table, or an array in JSON.
 package struct Listing {
-    let name: String
+    package let name: String
     /// The table, for a terminal of so many columns.
     let text: (Int?) -> String
-    let json: JSON
+    package let json: JSON
 
     /// - Parameter name: the key in JSON.
     package init<Row>(_ name: String, _ rows: [Row], columns: [Column<Row>]) {

@@ -37,15 +37,19 @@ package struct DatabaseOptions: ParameterGroup {
     package func lastingSession(
         _ body: @Sendable (StoreConnection, EventLoop) async throws -> Void
     ) async throws {
-        let address = try address
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         try await loop.run { _ in
-            let store = StoreConnection(to: address, as: ProcessArguments.program, on: loop)
+            let store = try lastingConnection(on: loop)
             defer { store.close() }
             let first = try await store.current()
             try await Self.explain(by: first) { try await body(store, loop) }
         }
+    }
+
+    /// A connection that is opened again whenever it is lost; its owner closes it.
+    package func lastingConnection(on loop: EventLoop) throws(PostgresError) -> StoreConnection {
+        StoreConnection(to: try address, as: ProcessArguments.program, on: loop)
     }
 
     /// Does `body`, and turns what PostgreSQL and pushq's functions refuse into words for users.
@@ -64,7 +68,7 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for
     /// something else. They say it in words for users.
-    private static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "22023"]
+    package static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "22023"]
 }
 
 /// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.

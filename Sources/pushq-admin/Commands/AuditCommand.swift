@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import Terminal
 
@@ -28,18 +29,6 @@ struct AuditCommand: Command {
         }
         console.show(
             entries,
-            columns: [
-                Column("changed_at") { .time($0.changedAt) },
-                Column("login") { entry in
-                    .text(entry.login + (entry.actingAs.map { " as \($0)" } ?? ""))
-                },
-                Column("application") { .text($0.application) },
-                Column("address") { .text($0.address) },
-                Column("tenant") { .text($0.tenant) },
-                Column("object") { .text($0.object) },
-                Column("name") { .text($0.name) },
-                Column("action") { .text($0.action) },
-                Column("changes") { .text($0.changes) },
-            ])
+            columns: AuditColumns.all)
     }
 }

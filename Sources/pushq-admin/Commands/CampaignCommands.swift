@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import QueueCore
 import Terminal
@@ -23,13 +24,7 @@ enum CampaignCommands {
             let (queue, limit) = (queue, limit.number)
             console.show(
                 try await database.session { store in try await store.campaigns(ofQueue: queue, limit: limit) },
-                columns: [
-                    Column("queue") { .text("\($0.queue)") },
-                    Column("key") { .text($0.key) },
-                    Column("state") { .text($0.state) },
-                    Column("total") { .count($0.total) },
-                    Column("waiting") { .count($0.waiting) },
-                ] + OutcomeColumns.all { $0.tally } + [Column("started_at") { .time($0.createdAt) }])
+                columns: CampaignColumns.all)
         }
     }
 

@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import QueueCore
 import Terminal
@@ -22,19 +23,7 @@ enum CredentialCommands {
             let tenant = tenant?.text
             console.show(
                 try await database.session { store in try await store.credentials(of: tenant) },
-                columns: [
-                    Column("tenant") { .text($0.tenant) },
-                    Column("name") { .text($0.name) },
-                    Column("kind") { .text($0.kind) },
-                    Column("version") { .count($0.version) },
-                    Column("key_id") { .text($0.keyID) },
-                    Column("team_id") { .text($0.teamID) },
-                    Column("topics") { .text($0.topics.isEmpty ? nil : $0.topics) },
-                    Column("environments") { .text($0.environments) },
-                    Column("expires_at") { .time($0.notAfter) },
-                    Column("warning") { .text($0.expiry?.warning) },
-                    Column("queues") { .count($0.queueCount) },
-                ])
+                columns: CredentialColumns.all)
         }
     }
 

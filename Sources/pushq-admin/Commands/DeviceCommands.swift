@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import QueueCore
 import Terminal
@@ -90,16 +91,7 @@ enum DeviceCommands {
             }
             console.show(
                 devices,
-                columns: [
-                    Column("device") { .text("\($0.id)") },
-                    Column("token") { .text($0.token.redacted) },
-                    Column("user_key") { .text($0.userKey) },
-                    Column("kind") { .text($0.kind ?? "alert") },
-                    Column("active") { .yes($0.isActive) },
-                    Column("registered_at") { .time($0.registeredAt) },
-                    Column("inactive_since") { .time($0.inactiveSince) },
-                    Column("reason") { .text($0.inactiveReason?.text) },
-                ])
+                columns: DeviceColumns.all)
         }
     }
 

@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import QueueCore
 import Terminal
@@ -173,18 +174,6 @@ extension JobCommands.List {
     private func showFailed(of queue: QueueName?, limit: Int, _ console: Console) async throws {
         console.show(
             try await database.session { store in try await store.failedJobs(ofQueue: queue, limit: limit) },
-            columns: [
-                Column("queue") { .text("\($0.queue)") },
-                Column("job") { .text("\($0.id)") },
-                Column("campaign") { .text($0.campaignKey) },
-                Column("attempt") { .count($0.attempt) },
-                Column("ended_at") { .time($0.endedAt) },
-                Column("failed") { .count($0.failedCount) },
-                Column("reasons") { job in
-                    .text(
-                        job.reasons.map { "\($0.reason.text) \(NumberText.grouped($0.count))" }.joined(separator: ", "))
-                },
-                Column("root") { .text("\($0.rootID)") },
-            ])
+            columns: JobColumns.failed)
     }
 }

@@ -48,18 +48,10 @@ struct TopCommand: Command {
             let refusal =
                 isOperator ? nil : "\(standing?.login ?? "this login") acts for a tenant: only operators pause queues"
             let state = TopState(order: sort, matching: filter, refusal: refusal)
-            guard !isOnce else { return Self.show(figures, in: state, on: console) }
+            guard !isOnce else { return console.show(TopColumns.listings(figures, in: state)) }
             let settings = TopLoop.Settings(
                 tenant: tenant, withWorkers: isOperator, every: every, inColor: hasColors)
             await TopLoop(store, on: loop, settings, state: state, figures: figures).run()
         }
-    }
-
-    private static func show(_ figures: TopFigures, in state: TopState, on console: Console) {
-        var listings = [Listing("queues", state.sorted(figures.loads.queues), columns: TopColumns.queues)]
-        if let workers = figures.workers {
-            listings.append(Listing("workers", workers, columns: TopColumns.workers))
-        }
-        console.show(listings + [Listing("answers", figures.loads.reasons, columns: TopColumns.reasons)])
     }
 }

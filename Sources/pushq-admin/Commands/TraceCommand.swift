@@ -1,3 +1,4 @@
+import OperatorViews
 import PostgresStore
 import QueueCore
 import Terminal
@@ -29,18 +30,7 @@ struct TraceCommand: Command {
         let (queue, query) = (queue, try query())
         console.show(
             try await database.session { store in try await store.trace(query, inQueue: queue) },
-            columns: [
-                Column("device") { .text($0.deviceID.map { "\($0)" }) },
-                Column("token") { .text($0.tokenStart) },
-                Column("of") { .text($0.campaignKey ?? $0.rootID.map { "\($0)" }) },
-                Column("at") { .time($0.at) },
-                Column("what") { .text($0.what) },
-                Column("status") { .text($0.status.map { "\($0)" }) },
-                Column("attempt") { .text($0.attempt.map { "\($0)" }) },
-                Column("worker") { .text($0.worker) },
-                Column("job") { .text($0.jobID.map { "\($0)" }) },
-                Column("apns_id") { .text($0.apnsID) },
-            ])
+            columns: TraceColumns.all)
     }
 
     private func query() throws -> TraceQuery {

@@ -264,6 +264,7 @@ struct `A login of one tenant` {
             shown("show_feedback", "'QUEUE', 9"),
             shown("show_campaigns", "'QUEUE', '\(key)', 9"),
             shown("show_refusals", "'QUEUE', \(send), 64, 127, 191, 6, 7"),
+            shown("show_timeline", "'QUEUE', \(send), 9, 64, 127, 191, 6, 7"),
             Probe(function: "show_last_end", query: "pushq.show_last_end('QUEUE', \(send))"),
             Probe(function: "show_send", query: "pushq.show_send('QUEUE', \(send))"),
             shown("show_standstill", "'QUEUE', \(campaign)"),

@@ -270,8 +270,8 @@ import Transport
                 // Their own ids are not 1.
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
                 let isCounts = [
-                    "show_refusals", "show_last_end", "show_send", "show_job", "preview_campaign", "preview_message",
-                    "preview_waves",
+                    "show_refusals", "show_timeline", "show_last_end", "show_send", "show_job", "preview_campaign",
+                    "preview_message", "preview_waves",
                 ]
                 .contains(function)
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")

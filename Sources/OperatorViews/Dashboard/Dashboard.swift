@@ -1,0 +1,217 @@
+import FoundationEssentials
+import HTTP1
+package import PostgresStore
+import QueueCore
+import Terminal
+package import Transport
+
+/// The page of operators: serves its files, answers what it asks, and carries out what it orders.
+///
+/// Belongs to an event loop.
+package final class Dashboard {
+    /// The most bytes of what the page sends.
+    private static let maximumBody = 16 * 1024
+
+    private let loop: EventLoop
+    /// One connection reads for all who look. Changes have one of their own, so that the audit can say for whom.
+    private let reading: StoreConnection
+    private let changing: StoreConnection
+    private let isOperator: Bool
+    private let login: String
+    private var access: DashboardAccess
+    private var answers = SharedAnswers<(Response) -> Void>()
+    private var server: Server?
+    /// Changes that wait for the one that is being carried out.
+    private var changes: [() async -> Void] = []
+    private var isChanging = false
+
+    /// - Parameters:
+    ///   - login: the database's, for the page to show.
+    ///   - isOperator: whether it may see workers and credentials.
+    package init(
+        reading: StoreConnection, changing: StoreConnection, on loop: EventLoop, login: String, isOperator: Bool,
+        access: DashboardAccess
+    ) {
+        self.reading = reading
+        self.changing = changing
+        self.loop = loop
+        self.login = login
+        self.isOperator = isOperator
+        self.access = access
+    }
+
+    /// Serves from now on. Returns where, with the port that the system chose for 0.
+    package func start(at address: ListenAddress) throws(TransportError) -> ListenAddress {
+        var limits = ServerLimits()
+        limits.bodyBytes = Self.maximumBody
+        let server = try Server(at: address, loop: loop, limits: limits) { [unowned self] request, reply in
+            answer(request) { reply($0.withPageFields()) }
+        }
+        self.server = server
+        return server.address ?? address
+    }
+
+    /// Closes all connections.
+    package func stop() {
+        server?.close()
+        server = nil
+    }
+
+    // MARK: Requests
+
+    private func answer(_ request: Request, _ reply: @escaping (Response) -> Void) {
+        do {
+            try access.checkOrigin(of: request.head)
+            try route(request, reply)
+        } catch let refusal as DashboardAccess.Refusal {
+            reply(Response(refusal))
+        } catch {
+            reply(Response(DashboardAccess.Refusal(status: 500, text: "\(error)")))
+        }
+    }
+
+    private func route(_ request: Request, _ reply: @escaping (Response) -> Void) throws {
+        let path = request.head.path
+        switch (request.head.method, path) {
+        case ("POST", "/api/sign-in"): return reply(try signIn(DashboardRequest(request)))
+        case ("POST", "/api/sign-out"):
+            access.signOut(request.head)
+            return reply(Response(["signed_in": false], cookie: DashboardAccess.setCookie(nil)))
+        case ("GET", "/api/me"):
+            return reply(Response(me(access.session(of: request.head, now: .now))))
+        case ("POST", "/api/order"):
+            let session = try requireRight(.change, of: request)
+            return carryOut(try DashboardRequest(request), for: session, reply)
+        case ("GET", _) where DashboardQuestions.shared.contains(path):
+            _ = try requireRight(.read, of: request)
+            return share(path, request, reply)
+        case ("POST", _) where DashboardQuestions.unshared.contains(path):
+            _ = try requireRight(.read, of: request)
+            let parsed = try DashboardRequest(request)
+            loop.startTask { [self] in reply(await ask(path, parsed)) }
+        case ("GET", _):
+            guard let file = DashboardFiles.response(for: path) else {
+                throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
+            }
+            reply(file)
+        default: throw DashboardAccess.Refusal(status: 405, text: "this path knows no \(request.head.method)")
+        }
+    }
+
+    private func requireRight(
+        _ right: DashboardAccess.Right, of request: Request
+    ) throws(DashboardAccess.Refusal) -> DashboardAccess.Session {
+        guard let session = access.session(of: request.head, now: .now) else {
+            throw .init(status: 401, text: "sign in with a token of the page")
+        }
+        guard session.right >= right else {
+            throw .init(status: 403, text: "the token that you signed in with may only read")
+        }
+        return session
+    }
+
+    private func signIn(_ request: DashboardRequest) throws -> Response {
+        let name = String((request.name ?? "").printable(upTo: 40))
+        let (session, secret) = try access.signIn(token: request.token ?? "", name: name, now: .now)
+        return Response(me(session), cookie: DashboardAccess.setCookie(secret))
+    }
+
+    private func me(_ session: DashboardAccess.Session?) -> JSON {
+        .object([
+            ("signed_in", .bool(session != nil)), ("may_change", .bool(session?.right == .change)),
+            ("name", .string(session?.name ?? "")), ("login", session == nil ? .null : .string(login)),
+            ("is_operator", .bool(session != nil && isOperator)), ("version", .string(Version.current)),
+        ])
+    }
+
+    // MARK: The database
+
+    private func share(_ path: String, _ request: Request, _ reply: @escaping (Response) -> Void) {
+        let question = "\(path)?\(request.head.query ?? "")"
+        switch answers.begin(question, reply, now: loop.now) {
+        case .answer(let response): reply(response)
+        case .wait: break
+        case .refuse: reply(Response(DashboardAccess.Refusal(status: 503, text: "too many questions are under way")))
+        case .ask:
+            loop.startTask { [self] in
+                let response: Response
+                do throws(DashboardAccess.Refusal) {
+                    let parsed = try DashboardRequest(request)
+                    response = await ask(path, parsed)
+                } catch {
+                    response = Response(error)
+                }
+                for waiter in answers.finish(question, with: response, now: loop.now) { waiter(response) }
+            }
+        }
+    }
+
+    private func ask(_ path: String, _ request: DashboardRequest) async -> Response {
+        let isOperator = isOperator
+        return await attempt(on: reading) {
+            Response(try await DashboardQuestions.answer(path, request, isOperator: isOperator, $0))
+        }
+    }
+
+    /// The audit takes the name of the program from the session of PostgreSQL, which gets the name of whoever has
+    /// signed in. So one change is made after the other.
+    private func carryOut(
+        _ request: DashboardRequest, for session: DashboardAccess.Session, _ reply: @escaping (Response) -> Void
+    ) {
+        let program = session.name.isEmpty ? "pushq-admin dashboard" : "dashboard: \(session.name)"
+        changes.append { [self] in
+            let response = await attempt(on: changing) { store in
+                try await store.nameProgram(program)
+                return Response(["done": .string(try await DashboardOrders.carryOut(request, store))])
+            }
+            answers.forgetKnown()
+            reply(response)
+        }
+        guard !isChanging else { return }
+        isChanging = true
+        loop.startTask { [self] in
+            while !changes.isEmpty { await changes.removeFirst()() }
+            isChanging = false
+        }
+    }
+
+    private func attempt(
+        on store: StoreConnection, _ body: (PostgresConnection) async throws -> Response
+    ) async -> Response {
+        do {
+            return try await body(store.current(within: .seconds(5)))
+        } catch let refusal as DashboardAccess.Refusal {
+            return Response(refusal)
+        } catch PostgresError.server(let error) where DatabaseOptions.ownRefusals.contains(error.state) {
+            return Response(
+                DashboardAccess.Refusal(status: 409, text: error.message + (error.hint.map { "; \($0)" } ?? "")))
+        } catch let error as PostgresError where error.isNotAllowed {
+            return Response(
+                DashboardAccess.Refusal(status: 403, text: "the login \(login) may not do this in the database"))
+        } catch let error as PostgresError where !error.isPassing {
+            return Response(DashboardAccess.Refusal(status: 409, text: "\(error)"))
+        } catch {
+            return Response(DashboardAccess.Refusal(status: 503, text: "\(error)"))
+        }
+    }
+}
+
+extension Response {
+    /// An answer in JSON.
+    fileprivate init(_ json: JSON, status: Int = 200, cookie: String? = nil) {
+        self.init(
+            status: status, contentType: "application/json; charset=utf-8", body: Array(json.text.utf8),
+            fields: cookie.map { [.init(name: "set-cookie", value: $0)] } ?? [])
+    }
+
+    fileprivate init(_ refusal: DashboardAccess.Refusal) {
+        self.init(["error": .string(refusal.text)], status: refusal.status)
+    }
+
+    /// The same with what keeps a browser from doing anything with it but show the page.
+    fileprivate func withPageFields() -> Response {
+        Response(
+            status: status, contentType: contentType, body: body,
+            fields: fields + DashboardFiles.pageFields.map { .init(name: $0, value: $1) })
+    }
+}

@@ -1,0 +1,176 @@
+import Cryptography
+package import FoundationEssentials
+package import HTTP1
+
+/// Decides which requests the page is served for, and what whoever sends them may do: by the head alone. A value
+/// without a clock: its owner says what time it is.
+///
+/// A browser sends a request to this machine on behalf of any page that is open in it. What keeps such a page out:
+/// - The host must be one that the page is served for, so that a name that another page's owner points here (DNS
+///   rebinding) gets nothing.
+/// - What changes something must come from the page itself: by `Sec-Fetch-Site` where the browser sends it (Fetch
+///   Metadata), else by `Origin` against `Host`. The same holds for what is read beside the page's own files.
+/// - The session's cookie is `SameSite=Strict` and `HttpOnly`.
+package struct DashboardAccess: Sendable {
+    /// What somebody may do. Whoever may change may read.
+    package enum Right: String, Comparable, Sendable {
+        case none, read, change
+
+        package static func < (one: Right, other: Right) -> Bool { one.rank < other.rank }
+
+        private var rank: Int { self == .none ? 0 : self == .read ? 1 : 2 }
+    }
+
+    /// Why a request is not answered.
+    package struct Refusal: Error, Equatable, Sendable {
+        package let status: Int
+        /// One sentence: what is wrong, and what to do.
+        package let text: String
+    }
+
+    /// Somebody who has signed in.
+    package struct Session: Equatable, Sendable {
+        package let right: Right
+        /// As whoever it is wants to be called in the audit; empty for nobody in particular.
+        package let name: String
+        fileprivate let endsAt: Date
+    }
+
+    /// A session ends after so long, whatever is done in it.
+    package static let sessionSeconds = 12 * 3600
+    /// The most sessions; the oldest ends when one more begins.
+    private static let maximumSessions = 200
+    /// Wrong tokens within a minute; then nobody can sign in until the minute is over.
+    private static let maximumMistakes = 20
+
+    private let readDigest: [UInt8]
+    private let changeDigest: [UInt8]
+    private let hosts: Set<String>
+    /// By the digest of what is in the cookie.
+    private var sessions: [[UInt8]: Session] = [:]
+    private var mistakes: [Date] = []
+
+    /// - Parameters:
+    ///   - readToken: whoever has it may read.
+    ///   - changeToken: whoever has it may also change.
+    ///   - hosts: the names that the page is served for, without ports.
+    package init(readToken: String, changeToken: String, hosts: Set<String>) {
+        readDigest = SHA256.digest(of: Array(readToken.utf8))
+        changeDigest = SHA256.digest(of: Array(changeToken.utf8))
+        self.hosts = Set(hosts.map { $0.lowercased() })
+    }
+
+    // MARK: Where a request comes from
+
+    /// Throws unless the request is for a host of the page, and comes from the page or from no page at all.
+    package func checkOrigin(of head: RequestHead) throws(Refusal) {
+        guard let host = head.values(of: "host").first, hosts.contains(Self.name(of: host)) else {
+            throw Refusal(
+                status: 421, text: "the page is not served for this host; add the name with --allow-host")
+        }
+        let isPage = ["GET", "HEAD"].contains(head.method) && !head.path.hasPrefix("/api/")
+        guard !isPage else { return }
+        if let site = head.values(of: "sec-fetch-site").first {
+            guard site == "same-origin" || site == "none" && head.method == "GET" else {
+                throw Refusal(status: 403, text: "the request comes from another page")
+            }
+        } else if let origin = head.values(of: "origin").first {
+            let own = ["http://", "https://"].map { $0 + host.lowercased() }
+            guard own.contains(origin.lowercased()) else {
+                throw Refusal(status: 403, text: "the request comes from another page")
+            }
+        } else if head.method != "GET", head.method != "HEAD", Self.cookie(of: head) != nil {
+            // Every browser that knows cookies of this kind sends one of the two.
+            throw Refusal(status: 403, text: "the request does not say which page it comes from")
+        }
+        guard head.method != "POST" || Self.isJSON(head) else {
+            throw Refusal(status: 415, text: "the body of a request is application/json")
+        }
+    }
+
+    /// The host without its port: `[::1]:9465` is `[::1]`.
+    private static func name(of host: String) -> String {
+        let name = host.lowercased()
+        if name.hasPrefix("["), let end = name.firstIndex(of: "]") { return String(name[...end]) }
+        return String(name.prefix { $0 != ":" })
+    }
+
+    private static func isJSON(_ head: RequestHead) -> Bool {
+        let type = head.values(of: "content-type").first ?? ""
+        return type.prefix { $0 != ";" }.lowercased().filter { $0 != " " } == "application/json"
+    }
+
+    // MARK: Who it is
+
+    /// Who sends a request: by the session's cookie, or by the token in `Authorization: Bearer`.
+    package func session(of head: RequestHead, now: Date) -> Session? {
+        if let bearer = head.values(of: "authorization").first, bearer.lowercased().hasPrefix("bearer ") {
+            let right = right(of: String(bearer.dropFirst("bearer ".count)))
+            return right == .none ? nil : Session(right: right, name: "", endsAt: .distantFuture)
+        }
+        guard let cookie = Self.cookie(of: head), let session = sessions[SHA256.digest(of: Array(cookie.utf8))],
+            session.endsAt > now
+        else { return nil }
+        return session
+    }
+
+    /// Begins a session for whoever has a token. Returns it, and what goes into its cookie.
+    package mutating func signIn(
+        token: String, name: String, now: Date
+    ) throws -> (session: Session, cookie: String) {
+        mistakes.removeAll { $0 < now - 60 }
+        guard mistakes.count < Self.maximumMistakes else {
+            throw Refusal(status: 429, text: "too many wrong tokens; wait for a minute")
+        }
+        let right = right(of: token)
+        guard right != .none else {
+            mistakes.append(now)
+            throw Refusal(
+                status: 401, text: "this is not a token of the page; it was printed when the page was started")
+        }
+        let secret = try SecureRandom.bytes(32).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        let session = Session(right: right, name: name, endsAt: now + Double(Self.sessionSeconds))
+        sessions = sessions.filter { $0.value.endsAt > now }
+        if sessions.count >= Self.maximumSessions, let oldest = sessions.min(by: { $0.value.endsAt < $1.value.endsAt })
+        {
+            sessions[oldest.key] = nil
+        }
+        sessions[SHA256.digest(of: Array(secret.utf8))] = session
+        return (session, secret)
+    }
+
+    /// Ends the session of a request.
+    package mutating func signOut(_ head: RequestHead) {
+        guard let cookie = Self.cookie(of: head) else { return }
+        sessions[SHA256.digest(of: Array(cookie.utf8))] = nil
+    }
+
+    /// Compares digests, all of them and to their ends: how long it takes says nothing of a token.
+    private func right(of token: String) -> Right {
+        let digest = SHA256.digest(of: Array(token.utf8))
+        let isChange = Self.areEqual(digest, changeDigest)
+        let isRead = Self.areEqual(digest, readDigest)
+        return isChange ? .change : isRead ? .read : .none
+    }
+
+    private static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+        zip(one, other).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0 && one.count == other.count
+    }
+
+    // MARK: The cookie
+
+    private static let cookieName = "pushq_session"
+
+    /// The value of `Set-Cookie` that keeps a session, or ends it if there is none.
+    package static func setCookie(_ secret: String?) -> String {
+        "\(cookieName)=\(secret ?? ""); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(secret == nil ? 0 : sessionSeconds)"
+    }
+
+    private static func cookie(of head: RequestHead) -> String? {
+        for pair in head.values(of: "cookie").flatMap({ $0.split(separator: ";") }) {
+            let parts = pair.split(separator: "=", maxSplits: 1).map { $0.filter { $0 != " " } }
+            if parts.count == 2, parts[0] == cookieName { return parts[1] }
+        }
+        return nil
+    }
+}

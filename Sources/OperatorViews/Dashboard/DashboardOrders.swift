@@ -1,0 +1,44 @@
+import FoundationEssentials
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// What the page changes: each does what a command does.
+enum DashboardOrders {
+    /// Carries out an order. Returns one sentence about what was done.
+    static func carryOut(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
+        switch request.action {
+        case "queue-pause":
+            let queue = try request.theQueue()
+            try await store.pauseQueue(queue, reason: "by hand")
+            return "paused \(queue)"
+        case "queue-resume":
+            let queue = try request.theQueue()
+            try await store.resumeQueue(queue)
+            return "resumed \(queue)"
+        case "campaign-pause": return try await order(.pause, "paused", request, store)
+        case "campaign-resume": return try await order(.resume(sendBy: nil), "resumed", request, store)
+        case "campaign-cancel": return try await order(.cancel, "cancelled", request, store)
+        case "campaign-retry-failed":
+            let (queue, key) = (try request.theQueue(), try request.theKey())
+            let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
+            return "\(NumberText.counted(count, "failed recipient")) of campaign \(key) will be sent to again"
+        case "job-retry":
+            let (queue, job) = (try request.theQueue(), try request.theJob())
+            let count = try await store.retryFailed(ofJob: job, inQueue: queue)
+            return "\(NumberText.counted(count, "failed recipient")) of job \(job) will be sent to again"
+        default: throw DashboardRequest.bad("there is no such action")
+        }
+    }
+
+    private static func order(
+        _ order: CampaignOrder, _ done: String, _ request: DashboardRequest, _ store: PostgresConnection
+    ) async throws -> String {
+        let (queue, key) = (try request.theQueue(), try request.theKey())
+        guard try await store.order(order, campaign: key, ofQueue: queue) else {
+            throw DashboardAccess.Refusal(
+                status: 409, text: "campaign \(key) is not there, or is not in a state in which this can be done")
+        }
+        return "\(done) campaign \(key)"
+    }
+}

@@ -1,0 +1,91 @@
+import FoundationEssentials
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// What the page reads: each path asks what a command asks, and gets the JSON that this command prints.
+enum DashboardQuestions {
+    /// The most rows of a list.
+    private static let maximumRows = 100
+
+    /// The paths of the questions that are asked with GET; their answers are shared.
+    static let shared: Set = [
+        "/api/overview", "/api/campaigns", "/api/campaign", "/api/failed", "/api/credentials", "/api/audit",
+    ]
+    /// Those that are asked with POST: what they name does not belong into an address.
+    static let unshared: Set = ["/api/devices", "/api/trace"]
+
+    static func answer(
+        _ path: String, _ request: DashboardRequest, isOperator: Bool, _ store: PostgresConnection
+    ) async throws -> JSON {
+        switch path {
+        case "/api/overview":
+            let figures = try await store.topFigures(
+                of: request.tenant, matching: request.matching, withWorkers: isOperator)
+            return .object(TopColumns.listings(figures, in: TopState()).map { ($0.name, $0.json) })
+        case "/api/campaigns":
+            let found = try await store.campaigns(ofQueue: try request.optionalQueue(), limit: maximumRows)
+            return Listing("campaigns", found, columns: CampaignColumns.all).json
+        case "/api/campaign":
+            return try await campaign(request.theKey(), of: request.theQueue(), store)
+        case "/api/failed":
+            let found = try await store.failedJobs(ofQueue: try request.optionalQueue(), limit: maximumRows)
+            return Listing("jobs", found, columns: JobColumns.failed).json
+        case "/api/credentials":
+            return Listing("credentials", try await store.credentials(of: nil), columns: CredentialColumns.all).json
+        case "/api/audit":
+            let entries = try await store.auditEntries(of: nil, since: nil, limit: maximumRows)
+            return Listing("entries", entries, columns: AuditColumns.all).json
+        case "/api/devices": return try await devices(request, store)
+        case "/api/trace": return try await trace(request, store)
+        default: throw DashboardAccess.Refusal(status: 404, text: "there is nothing at \(path)")
+        }
+    }
+
+    private static func campaign(
+        _ key: String, of queue: QueueName, _ store: PostgresConnection
+    ) async throws -> JSON {
+        guard let campaign = try await store.campaign(key, ofQueue: queue) else {
+            throw DashboardAccess.Refusal(status: 404, text: "there is no campaign “\(key)” in queue \(queue)")
+        }
+        let timeline = try await store.timeline(ofRoot: campaign.id, inQueue: queue)
+        let standstill = campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue)
+        let members = CampaignColumns.all.map { ($0.name, $0.cell(campaign).json) }
+        return .object(
+            members + [
+                ("stands_because", standstill.map { .string("\($0)") } ?? .null),
+                ("reasons", Listing("reasons", timeline.reasons, columns: CampaignColumns.reasons).json),
+                ("timeline", Listing("timeline", timeline.intervals, columns: CampaignColumns.timeline).json),
+                ("timeline_seconds", .decimal(timeline.intervalSeconds, places: 3)),
+                ("timeline_is_partial", .bool(timeline.isPartial)),
+            ])
+    }
+
+    private static func devices(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> JSON {
+        let queue = try request.theQueue()
+        if let token = try request.theDevice() {
+            let found = try await store.device(token, inQueue: queue)
+            return Listing("devices", found.map { [$0] } ?? [], columns: DeviceColumns.all).json
+        }
+        guard let user = request.user, !user.isEmpty else {
+            throw DashboardRequest.bad("name a device token or a user")
+        }
+        let found = try await store.devices(
+            inQueue: queue, after: 0, userKey: user, includesInactive: true, limit: maximumRows)
+        return Listing("devices", found, columns: DeviceColumns.all).json
+    }
+
+    private static func trace(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> JSON {
+        let queue = try request.theQueue()
+        var query: TraceQuery
+        if let token = try request.theDevice() {
+            query = TraceQuery(.token(token))
+        } else if let user = request.user, !user.isEmpty {
+            query = TraceQuery(.user(user))
+        } else {
+            throw DashboardRequest.bad("name a device token or a user")
+        }
+        query.campaign = request.campaign.flatMap { $0.isEmpty ? nil : $0 }
+        return Listing("steps", try await store.trace(query, inQueue: queue), columns: TraceColumns.all).json
+    }
+}

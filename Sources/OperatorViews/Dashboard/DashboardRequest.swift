@@ -1,0 +1,82 @@
+import Foundation
+package import HTTP1
+import QueueCore
+
+/// What the page sends: the members that a path needs, and no others are looked at.
+package struct DashboardRequest: Decodable, Sendable {
+    package var token: String?
+    package var name: String?
+    package var action: String?
+    package var queue: String?
+    package var key: String?
+    package var job: String?
+    package var user: String?
+    package var device: String?
+    package var campaign: String?
+    package var tenant: String?
+    package var matching: String?
+
+    /// Reads the body of a POST, or the query of a GET.
+    package init(_ request: Request) throws(DashboardAccess.Refusal) {
+        if request.head.method == "POST" {
+            do {
+                self = try JSONDecoder().decode(DashboardRequest.self, from: Data(request.body))
+            } catch {
+                throw Self.bad("the body is not a JSON object of texts")
+            }
+        } else {
+            self.init(query: request.head.query ?? "")
+        }
+    }
+
+    private init(query: String) {
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1).map { String($0).replacing("+", with: " ") }
+            guard parts.count == 2, let value = parts[1].removingPercentEncoding, !value.isEmpty else { continue }
+            switch parts[0] {
+            case "queue": queue = value
+            case "key": key = value
+            case "tenant": tenant = value
+            case "matching": matching = value
+            default: break
+            }
+        }
+    }
+
+    // MARK: Its parts, or what is wrong with them
+
+    static func bad(_ text: String) -> DashboardAccess.Refusal { .init(status: 400, text: text) }
+
+    /// The queue, which has to be there.
+    func theQueue() throws(DashboardAccess.Refusal) -> QueueName {
+        guard let queue = try optionalQueue() else { throw Self.bad("name a queue") }
+        return queue
+    }
+
+    func optionalQueue() throws(DashboardAccess.Refusal) -> QueueName? {
+        guard let queue, !queue.isEmpty else { return nil }
+        do throws(NameError) {
+            return try QueueName(parsing: queue)
+        } catch {
+            throw Self.bad("\(error)")
+        }
+    }
+
+    func theKey() throws(DashboardAccess.Refusal) -> String {
+        guard let key, !key.isEmpty else { throw Self.bad("name a campaign by its key") }
+        return key
+    }
+
+    func theJob() throws(DashboardAccess.Refusal) -> Int64 {
+        guard let job, let id = Int64(job) else { throw Self.bad("name a job by its number") }
+        return id
+    }
+
+    func theDevice() throws(DashboardAccess.Refusal) -> DeviceToken? {
+        guard let device, !device.isEmpty else { return nil }
+        guard let token = try? DeviceToken(hex: device) else {
+            throw Self.bad("a device token is written in hexadecimal digits")
+        }
+        return token
+    }
+}

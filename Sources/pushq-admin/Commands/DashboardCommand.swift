@@ -1,0 +1,91 @@
+import Cryptography
+import Foundation
+import OperatorViews
+import PostgresStore
+import Terminal
+import Transport
+
+struct DashboardCommand: Command {
+    static let name = "dashboard"
+    static let users = CommandUsers.readers
+    static let summary = "Serves a page with queues, campaigns and workers, to look at and to act on."
+    static let discussion = """
+        Open the address that it prints in a browser, and sign in with one of its two tokens: one is to read, the other also to \
+        change. They are printed once, or read from files. The page loads nothing from elsewhere. It shows what the login \
+        of the database may see, and changes what this login may change; the audit has the name with which somebody signed in.
+
+        It listens on the loopback interface unless told otherwise, without TLS: to reach it from another machine, use \
+        an SSH tunnel, or a server with TLS in front of it, and name the host by which browsers know it with --allow-host.
+        """
+    static let examples = [
+        "dashboard", "dashboard --listen 9465 --read-token-file read.token --change-token-file change.token",
+        "dashboard --listen 0.0.0.0:9465 --allow-host push.example.com",
+    ]
+
+    @Option("Where to listen: a port of the loopback interface, HOST:PORT, or unix:PATH.")
+    var listen: ListenAddress = .tcp(host: "127.0.0.1", port: 9465)
+    @Option("A name by which browsers know this server, beside those of the loopback interface.", "HOST")
+    var allowHost: [String]
+    @Option("A file with the token to read.", "FILE") var readTokenFile: InputFile?
+    @Option("A file with the token to change.", "FILE") var changeTokenFile: InputFile?
+    var database = DatabaseOptions()
+
+    /// A token that somebody has chosen is at least as long, so that it cannot be guessed.
+    private static let shortestToken = 20
+
+    func run(_ console: Console) async throws {
+        CoreDumps.forbid()
+        let (read, change) = (try token(readTokenFile, console), try token(changeTokenFile, console))
+        guard read.text != change.text else { throw UsageError("the two tokens are the same") }
+        var hosts: Set = ["localhost", "127.0.0.1", "[::1]"]
+        hosts.formUnion(allowHost)
+        let access = DashboardAccess(readToken: read.text, changeToken: change.text, hosts: hosts)
+        let listen = listen
+        try await database.lastingSession { store, loop in
+            let connection = try await store.current()
+            // A login that may see nothing is told so before it opens a page.
+            _ = try await connection.queueLoads(of: nil, limit: 1)
+            let standing = try await connection.loginStanding()
+            let changing = try database.lastingConnection(on: loop)
+            defer { changing.close() }
+            let dashboard = Dashboard(
+                reading: store, changing: changing, on: loop, login: standing?.login ?? "",
+                isOperator: standing?.kind == .operator, access: access)
+            let signals = Signals.stream()
+            let address = try dashboard.start(at: listen)
+            defer { dashboard.stop() }
+            Self.tell(address, read, change, on: console)
+            for await _ in signals { break }
+        }
+    }
+
+    /// A token, and whether somebody has to be told it.
+    private struct Token: Sendable {
+        let text: String
+        let isNew: Bool
+    }
+
+    private func token(_ file: InputFile?, _ console: Console) throws -> Token {
+        guard let file else {
+            let digits = try SecureRandom.bytes(24).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }
+            return Token(text: digits.joined(), isNew: true)
+        }
+        if let warning = SecretFile(file.path).warning { console.note(warning) }
+        let text = String(decoding: try file.contents(), as: UTF8.self)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        guard text.utf8.count >= Self.shortestToken else {
+            throw Failure(
+                "the token in \(file.path) is shorter than \(Self.shortestToken) characters; make one with: "
+                    + "openssl rand -hex 24")
+        }
+        return Token(text: text, isNew: false)
+    }
+
+    private static func tell(_ address: ListenAddress, _ read: Token, _ change: Token, on console: Console) {
+        let place = if case .tcp = address { "http://\(address)/" } else { "\(address)" }
+        var facts: [(name: String, value: Cell)] = [("address", .text(place))]
+        if read.isNew { facts.append(("token_to_read", .text(read.text))) }
+        if change.isNew { facts.append(("token_to_change", .text(change.text))) }
+        console.show(facts)
+    }
+}

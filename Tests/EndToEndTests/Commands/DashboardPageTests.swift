@@ -1,0 +1,289 @@
+import Foundation
+import LocalStack
+import TestSupport
+import Testing
+import Transport
+
+/// `pushq-admin dashboard` as a process, and real requests.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct `The page of operators` {
+    /// A page that is served, and its tokens.
+    private struct Page: Sendable {
+        let place: ListenAddress
+        let process: ChildProcess
+        let readToken: String
+        let changeToken: String
+
+        /// Sends a request and returns the answer.
+        func send(_ method: String, _ path: String, _ fields: [String] = [], body: String? = nil) async throws
+            -> PlainClient.Answer
+        {
+            var head = ["\(method) \(path) HTTP/1.1", "Connection: close"]
+            if !fields.contains(where: { $0.hasPrefix("Host:") }) { head.append("Host: localhost:9465") }
+            if let body { head += ["Content-Type: application/json", "Content-Length: \(body.utf8.count)"] }
+            let text = (head + fields).joined(separator: "\r\n") + "\r\n\r\n" + (body ?? "")
+            return try PlainClient.parse(await PlainClient.exchange(text, with: place))
+        }
+
+        /// The cookie of whoever signs in with a token.
+        func cookie(_ token: String, name: String = "") async throws -> String {
+            let answer = try await send(
+                "POST", "/api/sign-in", ["Sec-Fetch-Site: same-origin"],
+                body: #"{"token": "\#(token)", "name": "\#(name)"}"#)
+            #expect(answer.status == 200, "\(answer.body)")
+            let cookie = try #require(answer.fields["set-cookie"])
+            #expect(cookie.hasSuffix("; Path=/; HttpOnly; SameSite=Strict; Max-Age=43200"))
+            return "Cookie: " + cookie.prefix { $0 != ";" }
+        }
+
+        /// What a path answers to somebody who may read, as JSON.
+        func json(_ path: String, body: String? = nil) async throws -> Any {
+            let answer = try await send(
+                body == nil ? "GET" : "POST", path, ["Authorization: Bearer \(readToken)"], body: body)
+            #expect(answer.status == 200, "\(path): \(answer.body)")
+            return try JSONSerialization.jsonObject(with: Data(answer.body.utf8))
+        }
+
+        /// Orders something as somebody who may change. Returns what was done.
+        func order(_ body: String, expecting status: Int = 200) async throws -> String {
+            let answer = try await send("POST", "/api/order", ["Authorization: Bearer \(changeToken)"], body: body)
+            #expect(answer.status == status, "\(body): \(answer.body)")
+            return answer.body
+        }
+    }
+
+    private func withPage(
+        _ environment: [String: String] = [:], _ body: @escaping @Sendable (Shop, Page) async throws -> Void
+    ) async throws {
+        try await Shop.open { shop in
+            try await body(shop, try await start(shop, environment))
+        }
+    }
+
+    private func start(_ shop: Shop, _ environment: [String: String] = [:]) async throws -> Page {
+        let folder = shop.folder
+        let name = "page-\(UInt32.random(in: 0 ... .max))"
+        let process = try Executable.admin.start(
+            ["dashboard", "--listen", "127.0.0.1:0", "--json"],
+            environment: shop.environment.merging(environment) { $1 }, output: folder.path(name),
+            errors: folder.path("\(name)-errors"))
+        try await eventually("the page is served", within: .seconds(60)) {
+            folder.read(name).contains("\n") || process.exit != nil
+        }
+        let facts = try #require(
+            JSONSerialization.jsonObject(with: Data(folder.read(name).utf8)) as? [String: String],
+            "\(folder.read("\(name)-errors"))")
+        let address = try #require(facts["address"]?.firstMatch(of: /^http:\/\/127\.0\.0\.1:(\d+)\/$/)?.output.1)
+        return Page(
+            place: .tcp(host: "127.0.0.1", port: try #require(UInt16(address))), process: process,
+            readToken: try #require(facts["token_to_read"]), changeToken: try #require(facts["token_to_change"]))
+    }
+
+    @Test func `is one page with its own files, which no other page may show or add to`() async throws {
+        try await withPage { _, page in
+            for (path, type) in [("/", "text/html"), ("/style.css", "text/css"), ("/dashboard.js", "text/javascript")] {
+                let answer = try await page.send("GET", path)
+                #expect(answer.status == 200 && answer.fields["content-type"] == "\(type); charset=utf-8")
+                let policy = try #require(answer.fields["content-security-policy"])
+                #expect(policy.hasPrefix("default-src 'none'; script-src 'self'; style-src 'self';"))
+                #expect(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"))
+                #expect(
+                    answer.fields["referrer-policy"] == "no-referrer" && answer.fields["cache-control"] == "no-store")
+                // Nothing from elsewhere, and no code or style within the page.
+                #expect(!answer.body.replacing("http://www.w3.org/2000/svg", with: "").contains(/https?:\/\//))
+                #expect(!answer.body.contains(/\sstyle="|\son\w+="|<style|<script>|innerHTML|insertAdjacentHTML/))
+            }
+            #expect(try await page.send("GET", "/none").status == 404)
+            page.process.signal(SIGTERM)
+            #expect(await page.process.waitForExit(within: .seconds(60)) == .code(0))
+        }
+    }
+
+    @Test func `shows nothing without a token, and changes nothing with the one to read`() async throws {
+        try await withPage { shop, page in
+            for path in ["overview", "campaigns", "campaign", "failed", "credentials", "audit"] {
+                let answer = try await page.send("GET", "/api/\(path)")
+                #expect(answer.status == 401 && !answer.body.contains("acme"), "\(path)")
+            }
+            for path in ["devices", "trace", "order"] {
+                #expect(try await page.send("POST", "/api/\(path)", body: "{}").status == 401, "\(path)")
+            }
+            let wrong = try await page.send("POST", "/api/sign-in", body: #"{"token": "\#(page.readToken)0"}"#)
+            #expect(wrong.status == 401 && wrong.fields["set-cookie"] == nil)
+            let cookie = try await page.cookie(page.readToken)
+            let overview = try await page.send("GET", "/api/overview", [cookie, "Sec-Fetch-Site: same-origin"])
+            #expect(overview.status == 200 && overview.body.contains(Shop.queue))
+            let order = #"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#
+            let refused = try await page.send(
+                "POST", "/api/order", [cookie, "Sec-Fetch-Site: same-origin"], body: order)
+            #expect(refused.status == 403 && refused.body.contains("may only read"))
+            // Whoever signs out is out, and so is the cookie.
+            _ = try await page.send("POST", "/api/sign-out", [cookie, "Sec-Fetch-Site: same-origin"], body: "{}")
+            #expect(try await page.send("GET", "/api/overview", [cookie]).status == 401)
+            #expect(try await shop.texts("select count(paused_at)::text as text from pushq.queue") == ["0"])
+        }
+    }
+
+    @Test func `takes no order that another page sends, or that is not what it should be`() async throws {
+        try await withPage { shop, page in
+            let cookie = try await page.cookie(page.changeToken)
+            let order = #"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#
+            for (fields, status) in [
+                ([cookie, "Sec-Fetch-Site: cross-site"], 403), ([cookie, "Sec-Fetch-Site: same-site"], 403),
+                ([cookie, "Origin: http://evil.example.com"], 403), ([cookie], 403),
+                ([cookie, "Host: evil.example.com", "Origin: http://evil.example.com"], 421),
+            ] {
+                #expect(try await page.send("POST", "/api/order", fields, body: order).status == status, "\(fields)")
+            }
+            let own = [cookie, "Origin: http://localhost:9465"]
+            #expect(try await page.send("GET", "/api/order?action=queue-pause&queue=\(Shop.queue)", own).status == 404)
+            #expect(try await page.send("PUT", "/api/order", own).status == 405)
+            #expect(
+                try await page.send("POST", "/api/order", own, body: String(repeating: " ", count: 20_000)).status
+                    == 413)
+            for (body, part) in [
+                ("nonsense", "not a JSON object"), ("[]", "not a JSON object"), ("{}", "there is no such action"),
+                (#"{"action": "queue-pause"}"#, "name a queue"),
+                (#"{"action": "queue-pause", "queue": "a"}"#, "is not of the form tenant/app/environment"),
+                (#"{"action": "job-retry", "queue": "\#(Shop.queue)", "job": "x"}"#, "name a job by its number"),
+            ] {
+                let answer = try await page.send("POST", "/api/order", own, body: body)
+                #expect(answer.status == 400 && answer.body.contains(part), "\(body): \(answer.body)")
+            }
+            let text = "POST /api/order HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(own[0])\r\n"
+            let plain = text + "Origin: http://localhost\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}"
+            #expect(try PlainClient.parse(await PlainClient.exchange(plain, with: page.place)).status == 415)
+            #expect(try await shop.texts("select count(paused_at)::text as text from pushq.queue") == ["0"])
+        }
+    }
+
+    @Test func `pauses and resumes queues and campaigns, cancels, and the audit has for whom`() async throws {
+        try await withPage { shop, page in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'bb', 'anna');
+                select pushq.start_campaign('\(Shop.queue)', 'sale', '{"aps":{"alert":"hello"}}')
+                """)
+            let cookie = try await page.cookie(page.changeToken, name: "Anna")
+            let paused = try await page.send(
+                "POST", "/api/order", [cookie, "Sec-Fetch-Site: same-origin"],
+                body: #"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#)
+            #expect(paused.status == 200 && paused.body == #"{"done":"paused \#(Shop.queue)"}"#)
+            let load = try #require(
+                (try await page.json("/api/overview") as? [String: [[String: Any]]])?["queues"]?.first)
+            #expect(load["state"] as? String == "paused", "what was known before is asked anew")
+            #expect(try await page.order(#"{"action": "queue-resume", "queue": "\#(Shop.queue)"}"#).contains("resumed"))
+            let campaign = { (action: String) in
+                #"{"action": "campaign-\#(action)", "queue": "\#(Shop.queue)", "key": "sale"}"#
+            }
+            _ = try await page.order(campaign("pause"))
+            _ = try await page.order(campaign("pause"), expecting: 409)
+            let shown = try #require(
+                try await page.json("/api/campaign?queue=\(Shop.queue)&key=sale") as? [String: Any])
+            #expect(shown["state"] as? String == "paused")
+            #expect((shown["stands_because"] as? String)?.contains("pushq-admin campaign resume") == true)
+            _ = try await page.order(campaign("resume"))
+            _ = try await page.order(campaign("cancel"))
+            #expect(try await page.order(campaign("retry-failed"), expecting: 409).contains("was cancelled"))
+            let entries = try await shop.texts(
+                """
+                select concat_ws(' ', application, object, action) as text from pushq.audit
+                where application like '%dashboard%' order by id
+                """)
+            #expect(entries.first == "dashboard: Anna queue changed")
+            #expect(entries.dropFirst().allSatisfy { $0.hasPrefix("pushq-admin dashboard ") } && entries.count == 5)
+        }
+    }
+
+    @Test func `shows how campaigns end and why, devices and what became of them, and sends again to the failed`()
+        async throws
+    {
+        try await withPage { shop, page in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'bb', 'anna');
+                select pushq.send('\(Shop.queue)', '{"aps":{"alert":"hello"}}', user_key => 'anna');
+                insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                          delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+                select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x9d', 0, 0, 1, 0, 0, 0, 0, 0
+                from pushq.job;
+                delete from pushq.job
+                """)
+            let failed = try #require(try await page.json("/api/failed") as? [[String: Any]])
+            #expect(failed.count == 1 && failed[0]["failed"] as? Int == 1)
+            let who = #"{"queue": "\#(Shop.queue)", "user": "anna"}"#
+            let devices = try #require(try await page.json("/api/devices", body: who) as? [[String: Any]])
+            #expect(devices.map { $0["user_key"] as? String } == ["anna"])
+            let steps = try #require(try await page.json("/api/trace", body: who) as? [[String: Any]])
+            #expect(!steps.isEmpty)
+            let job = try #require(failed[0]["job"] as? String)
+            let again = #"{"action": "job-retry", "queue": "\#(Shop.queue)", "job": "\#(job)"}"#
+            #expect(try await page.order(again).contains("1 failed recipient of job"))
+            #expect(try await shop.texts("select count(*)::text as text from pushq.job") == ["1"])
+            #expect((try await page.json("/api/failed") as? [Any])?.isEmpty == true)
+            let none = try await page.send(
+                "GET", "/api/campaign?queue=\(Shop.queue)&key=none", ["Authorization: Bearer \(page.readToken)"])
+            #expect(none.status == 404)
+        }
+    }
+
+    @Test func `shows a tenant's login what is its own, and lets it do what it may`() async throws {
+        try await Shop.open { shop in
+            let login = "page_\(UInt32.random(in: 0 ... .max))"
+            try await shop.run("create role \(login) login")
+            let url = try #require(shop.environment["PUSHQ_DATABASE_URL"])
+                .replacing("user=\(TestServer.superuser)", with: "user=\(login)")
+            let stranger = try await Executable.admin.run(
+                ["dashboard", "--listen", "127.0.0.1:0"],
+                environment: shop.environment.merging(["PUSHQ_DATABASE_URL": url]) { $1 })
+            expectFailure(stranger, code: 1, saying: "\(login) has no rights in this database")
+            for arguments in [
+                ["tenant", "grant", "acme", login], ["tenant", "create", "beta"],
+                ["app", "create", "beta", "com.beta"],
+                ["queue", "create", "beta/com.beta/production"],
+            ] {
+                #expect(try await Executable.admin.run(arguments, environment: shop.environment).code == 0)
+            }
+            for queue in [Shop.queue, "beta/com.beta/production"] {
+                try await shop.run(
+                    """
+                    select pushq.register_device('\(queue)', 'bb', 'anna');
+                    select pushq.start_campaign('\(queue)', 'sale', '{"aps":{"alert":"hello"}}')
+                    """)
+            }
+            let page = try await start(shop, ["PUSHQ_DATABASE_URL": url])
+            for path in ["/api/overview", "/api/campaigns", "/api/failed"] {
+                let text = "\(try await page.json(path))"
+                #expect(!text.contains("beta"), "\(path)")
+            }
+            let overview = try #require(try await page.json("/api/overview") as? [String: Any])
+            #expect(overview["workers"] == nil && overview["queues"] != nil)
+            for path in ["/api/credentials", "/api/audit"] {
+                let answer = try await page.send("GET", path, ["Authorization: Bearer \(page.readToken)"])
+                #expect(answer.status == 403 && answer.body.contains(login), "\(path): \(answer.body)")
+            }
+            _ = try await page.order(
+                #"{"action": "campaign-pause", "queue": "beta/com.beta/production", "key": "sale"}"#, expecting: 409)
+            _ = try await page.order(#"{"action": "queue-pause", "queue": "\#(Shop.queue)"}"#, expecting: 403)
+            _ = try await page.order(#"{"action": "campaign-pause", "queue": "\#(Shop.queue)", "key": "sale"}"#)
+            let paused = try await shop.texts(
+                "select string_agg(queue_id::text, ' ') as text from pushq.campaign where paused_at is not null")
+            #expect(paused == ["1"])
+        }
+    }
+
+    @Test func `takes its tokens from files, which hold more than can be guessed`() async throws {
+        try await Shop.open { shop in
+            let short = try shop.folder.write("secret\n", to: "short")
+            let good = try shop.folder.write(String(repeating: "0123456789", count: 3) + "\n", to: "good")
+            for file in [short, good] {
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+            }
+            expectFailure(
+                try await shop.admin("dashboard", "--read-token-file", short), code: 1,
+                saying: "is shorter than 20 characters; make one with: openssl rand -hex 24")
+            expectFailure(
+                try await shop.admin("dashboard", "--read-token-file", good, "--change-token-file", good), code: 2,
+                saying: "the two tokens are the same")
+        }
+    }
+}

@@ -1,0 +1,495 @@
+"use strict";
+
+// The page of operators. It shows what the commands print with --json, asks again every two seconds while it is visible,
+// and changes something only after a question. Texts go into the page as text, never as HTML.
+
+const main = document.getElementById("main");
+const views = document.getElementById("views");
+const problem = document.getElementById("problem");
+const done = document.getElementById("done");
+const interval = 2000;
+
+let me = { signed_in: false, may_change: false };
+let timer = null;
+// Grows with each change of the view, so that a late answer to the last one is not shown.
+let turn = 0;
+
+// ---- Building elements ----------------------------------------------------------------------------------------------
+
+function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  fill(node, attributes, children);
+  return node;
+}
+
+function shape(name, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  fill(node, attributes, children);
+  return node;
+}
+
+function fill(node, attributes, children) {
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
+  }
+  for (const child of children.flat()) if (child !== null && child !== undefined) node.append(child);
+}
+
+// ---- Values as people read them -------------------------------------------------------------------------------------
+
+const grouped = new Intl.NumberFormat("en-US");
+
+function count(value, isPartial = false) {
+  return value === null || value === undefined ? "–" : grouped.format(value) + (isPartial ? "+" : "");
+}
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor(seconds / 3600) % 24} h`;
+}
+
+function moment(text) {
+  return text ? text.replace("T", " ").replace("Z", " UTC") : "–";
+}
+
+function title(name) {
+  return name.replaceAll("_", " ");
+}
+
+const durations = new Set(["oldest", "median_latency", "p99_latency", "seen_ago"]);
+const bad = new Set(["outage", "unreachable", "no credential", "silent", "expired"]);
+const doubtful = new Set(["paused", "suspended", "draining", "waiting"]);
+
+function shown(name, value) {
+  if (value === null || value === undefined || value === "") return { text: "–", isEmpty: true };
+  if (durations.has(name)) return { text: duration(value), isNumber: true };
+  if (name.endsWith("_at") || name === "at") return { text: moment(value) };
+  if (typeof value === "number") return { text: count(value), isNumber: true };
+  if (typeof value === "boolean") return { text: value ? "yes" : "no" };
+  const style = name !== "state" ? null : bad.has(value) ? "bad" : doubtful.has(value) ? "doubtful" : null;
+  return { text: String(value), style };
+}
+
+// A table of rows as a command lists them. `links` makes the content of a cell, `leave` are columns that are not shown.
+function table(caption, rows, { links = {}, leave = [], more = [], empty = "Nothing." } = {}) {
+  if (!rows.length) return element("p", { class: "weak" }, empty);
+  const names = Object.keys(rows[0]).filter((name) => !leave.includes(name));
+  const numbers = new Set(names.filter((name) => rows.some((row) => shown(name, row[name]).isNumber)));
+  const head = names.map((name) =>
+    element("th", { scope: "col", class: numbers.has(name) ? "number" : null }, title(name)));
+  const body = rows.map((row) => {
+    const cells = names.map((name) => {
+      const value = shown(name, row[name]);
+      const classes = [numbers.has(name) ? "number" : "", value.style ?? ""].join(" ").trim();
+      const content = links[name] && !value.isEmpty ? links[name](row) : value.text;
+      return element("td", {
+        role: "cell", class: classes || null, "data-title": title(name), "data-empty": value.isEmpty,
+      }, content);
+    });
+    for (const action of more) cells.push(element("td", { role: "cell", "data-title": "" }, action(row)));
+    return element("tr", { role: "row" }, cells);
+  });
+  for (const _ of more) head.push(element("th", { scope: "col" }, "action"));
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", { class: "rows", role: "table" }, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)));
+}
+
+function sums(pairs) {
+  return element("dl", { class: "sums" }, pairs.map(([name, value, style]) =>
+    element("div", {}, element("dt", {}, name), element("dd", { class: style ?? null }, value))));
+}
+
+function link(path, text) {
+  return element("a", { href: "#" + path }, text);
+}
+
+function path(...parts) {
+  return "/" + parts.map(encodeURIComponent).join("/");
+}
+
+// ---- Plots ----------------------------------------------------------------------------------------------------------
+
+const outcomes = ["delivered", "rejected", "failed", "other"];
+
+function legend() {
+  return element("ul", { class: "legend" }, outcomes.map((name) => element("li", {},
+    shape("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" },
+      shape("rect", { width: 10, height: 10, class: "fill-" + name })), name)));
+}
+
+// Outcomes over time: a column for each interval, one outcome above the other.
+function timelinePlot(intervals, seconds) {
+  const width = 720, height = 200, left = 56, bottom = 22;
+  const values = intervals.map((row) => ({
+    at: row.at, delivered: row.delivered, rejected: row.rejected, failed: row.failed,
+    other: row.suppressed + row.expired + row.cancelled + row.unknown,
+  }));
+  const total = (row) => outcomes.reduce((sum, name) => sum + row[name], 0);
+  const first = Date.parse(values[0].at) / 1000;
+  const place = (row) => Math.round((Date.parse(row.at) / 1000 - first) / seconds);
+  const places = place(values[values.length - 1]) + 1;
+  const most = Math.max(1, ...values.map(total));
+  const step = (width - left) / places;
+  const plot = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label":
+    `Outcomes over time: ${count(values.reduce((sum, row) => sum + total(row), 0))} in ${duration(places * seconds)}` });
+  for (const share of [0, 0.5, 1]) {
+    const y = (height - bottom) * (1 - share) + (share === 1 ? 1 : 0);
+    plot.append(shape("line", { x1: left, x2: width, y1: y, y2: y, class: "axis" }));
+    plot.append(shape("text", { x: left - 6, y: y + (share === 1 ? 10 : 4), "text-anchor": "end" },
+      count(Math.round(most * share))));
+  }
+  for (const row of values) {
+    let y = height - bottom;
+    for (const name of outcomes) {
+      const size = row[name] / most * (height - bottom);
+      y -= size;
+      if (size <= 0) continue;
+      plot.append(shape("rect", {
+        x: left + place(row) * step, y, width: Math.max(1, step - 1), height: size, class: "fill-" + name,
+      }, shape("title", {}, `${moment(row.at)}: ${count(row[name])} ${name}`)));
+    }
+  }
+  plot.append(shape("text", { x: left, y: height - 6 }, moment(values[0].at)));
+  if (places > 1) {
+    plot.append(shape("text", { x: width, y: height - 6, "text-anchor": "end" }, moment(values[values.length - 1].at)));
+  }
+  return plot;
+}
+
+// Reasons by how often they were given.
+function reasonPlot(reasons) {
+  const line = 22, width = 720, left = 220;
+  const most = Math.max(...reasons.map((row) => row.count));
+  const plot = shape("svg", { viewBox: `0 0 ${width} ${reasons.length * line}`, role: "img",
+    "aria-label": "Refusals by reason: " + reasons.map((row) => `${row.reason} ${count(row.count)}`).join(", ") });
+  reasons.forEach((row, index) => {
+    const y = index * line;
+    const size = Math.max(2, row.count / most * (width - left - 90));
+    plot.append(shape("text", { x: left - 8, y: y + 15, "text-anchor": "end" }, row.reason));
+    plot.append(shape("rect", { x: left, y: y + 3, width: size, height: line - 6, class: "fill-rejected" }));
+    plot.append(shape("text", { x: left + size + 6, y: y + 15 }, count(row.count)));
+  });
+  return plot;
+}
+
+// ---- Asking and ordering --------------------------------------------------------------------------------------------
+
+async function send(url, body) {
+  const options = body === undefined ? {} : {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
+  };
+  const response = await fetch(url, { ...options, credentials: "same-origin", cache: "no-store" });
+  const answer = await response.json();
+  if (response.status === 401 && me.signed_in) { me = { signed_in: false }; show(); }
+  if (!response.ok) throw new Error(answer.error ?? `the server answers with ${response.status}`);
+  return answer;
+}
+
+function ask(url, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
+  return send(query.size ? `${url}?${query}` : url);
+}
+
+function say(node, text) {
+  node.textContent = text;
+  node.hidden = !text;
+}
+
+function confirmed(text) {
+  const dialog = document.getElementById("question");
+  document.getElementById("question-text").textContent = text;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  document.getElementById("question-no").focus();
+  return new Promise((resolve) =>
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+}
+
+// A button that does something after a question; nothing where the token may only read.
+function action(label, question, order) {
+  if (!me.may_change) return null;
+  return element("button", { type: "button", onclick: async () => {
+    if (!await confirmed(question)) return;
+    say(problem, ""); say(done, "");
+    try {
+      say(done, (await send("/api/order", order)).done);
+    } catch (error) {
+      say(problem, error.message);
+    }
+    refresh();
+  } }, label);
+}
+
+// ---- The views ------------------------------------------------------------------------------------------------------
+
+function campaignPath(row) { return path("campaign", row.queue, row.key); }
+
+async function overview() {
+  const { queues, workers, answers } = await ask("/api/overview");
+  const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
+  const oldest = Math.max(-1, ...queues.map((row) => row.oldest ?? -1));
+  const stopped = queues.filter((row) => bad.has(row.state) || row.state === "paused" || row.state === "suspended");
+  const facts = [
+    ["waiting", count(sum(queues, "waiting"), queues.some((row) => row.is_partial))],
+    ["waits longest", oldest < 0 ? "–" : duration(oldest), oldest > 60 ? "doubtful" : null],
+    ["sent a second", count(Math.round(sum(queues, "sent_per_second")))],
+    ["in flight", count(sum(queues, "in_flight"))],
+    ["queues that stand", count(stopped.length), stopped.length ? "bad" : "good"],
+  ];
+  if (workers) facts.push(["workers", count(workers.length), workers.length ? null : "bad"]);
+  return [
+    element("h2", {}, "Overview"), sums(facts),
+    table("Queues", queues, {
+      links: { queue: (row) => link(path("queue", row.queue), row.queue) },
+      leave: ["workers", "is_partial", "median_latency"], empty: "There are no queues.",
+    }),
+    element("h3", {}, "Answers of APNs in the last seconds"),
+    table("Answers by reason", answers, { empty: "Nothing was answered in the last seconds." }),
+  ];
+}
+
+async function queue(name) {
+  const [load, campaigns, failed] = await Promise.all([
+    ask("/api/overview", { matching: name }), ask("/api/campaigns", { queue: name }), ask("/api/failed", { queue: name }),
+  ]);
+  const row = load.queues.find((row) => row.queue === name);
+  if (!row) throw new Error(`there is no queue ${name}`);
+  const isPaused = row.paused_because !== null;
+  return [
+    element("h2", {}, name),
+    isPaused ? element("p", { class: "doubtful" }, `Paused: ${row.paused_because}`) : null,
+    sums([
+      ["state", row.state, bad.has(row.state) ? "bad" : doubtful.has(row.state) ? "doubtful" : null],
+      ["waiting", count(row.waiting, row.is_partial)], ["waits longest", duration(row.oldest)],
+      ["sent a second", count(row.sent_per_second)], ["limit a second", count(row.limit_per_second)],
+      ["in flight", count(row.in_flight)], ["answers within", duration(row.median_latency)],
+      ["99% within", duration(row.p99_latency)], ["refused %", count(row.refused_percent)],
+      ["main reason", row.main_reason ?? "–"],
+    ]),
+    element("div", { class: "actions" }, isPaused
+      ? action("Resume the queue", `Resume ${name}?`, { action: "queue-resume", queue: name })
+      : action("Pause the queue", `Pause ${name}? What waits keeps waiting.`, { action: "queue-pause", queue: name })),
+    element("h3", {}, "Campaigns"), campaignTable(campaigns), element("h3", {}, "Failed jobs"), failedTable(failed),
+  ];
+}
+
+function campaignTable(rows) {
+  return table("Campaigns, the latest first", rows, {
+    links: {
+      key: (row) => link(campaignPath(row), row.key), queue: (row) => link(path("queue", row.queue), row.queue),
+    },
+    leave: ["suppressed", "expired", "unknown", "retried", "max_rate", "stop_at_errors", "filter", "fanned_out_at", "id"],
+    empty: "There are no campaigns.",
+  });
+}
+
+async function campaigns() {
+  return [element("h2", {}, "Campaigns"), campaignTable(await ask("/api/campaigns"))];
+}
+
+async function campaign(name, key) {
+  const row = await ask("/api/campaign", { queue: name, key });
+  const order = (action) => ({ action, queue: name, key });
+  const ended = row.total - row.waiting;
+  const plots = row.timeline.length
+    ? [element("h3", {}, "Outcomes over time"), legend(), timelinePlot(row.timeline, row.timeline_seconds)] : [];
+  const reasons = row.reasons.length
+    ? [element("h3", {}, "Refusals by reason"), reasonPlot(row.reasons)] : [];
+  const partial = row.timeline_is_partial
+    ? element("p", { class: "weak" }, "Of the jobs that ended last: the campaign has more than are looked at.") : null;
+  return [
+    element("h2", {}, `Campaign ${key}`),
+    element("p", {}, link(path("queue", name), name), `, started ${moment(row.started_at)}`),
+    element("label", {}, `${count(ended)} of ${count(row.total)} recipients have an outcome`,
+      element("progress", { max: Math.max(1, row.total), value: ended })),
+    row.stands_because ? element("p", { class: "doubtful" }, row.stands_because) : null,
+    sums([["state", row.state], ...["waiting", "delivered", "rejected", "failed", "suppressed", "expired", "cancelled",
+      "unknown", "retried"].map((name) => [name, count(row[name])])]),
+    element("div", { class: "actions" }, row.state === "running"
+      ? action("Pause", `Pause campaign ${key}?`, order("campaign-pause")) : null,
+    row.state === "paused" ? action("Resume", `Resume campaign ${key}?`, order("campaign-resume")) : null,
+    row.state === "running" || row.state === "paused"
+      ? action("Cancel", `Cancel campaign ${key}? ${count(row.waiting)} recipients or more will not be sent to. This cannot be undone.`,
+        order("campaign-cancel")) : null,
+    row.failed > 0
+      ? action("Send again to the failed", `Send once more to the ${count(row.failed)} failed recipients of campaign ${key}?`,
+        order("campaign-retry-failed")) : null),
+    plots, reasons, partial,
+  ];
+}
+
+function failedTable(rows) {
+  return table("Jobs with failed recipients, the latest first", rows, {
+    links: {
+      queue: (row) => link(path("queue", row.queue), row.queue),
+      campaign: (row) => link(path("campaign", row.queue, row.campaign), row.campaign),
+    },
+    more: me.may_change ? [(row) => action("Send again",
+      `Send once more to the ${count(row.failed)} failed recipients of job ${row.job}?`,
+      { action: "job-retry", queue: row.queue, job: row.job })] : [],
+    empty: "There are no failed jobs.",
+  });
+}
+
+async function failed() {
+  return [element("h2", {}, "Failed jobs"), failedTable(await ask("/api/failed"))];
+}
+
+async function workers() {
+  const { workers } = await ask("/api/overview");
+  return [element("h2", {}, "Workers"),
+    table("Workers", workers ?? [], { empty: "No worker has shown itself. Start one with: pushq work" })];
+}
+
+async function credentials() {
+  return [element("h2", {}, "Credentials"),
+    table("Credentials and their ends", await ask("/api/credentials"), { empty: "There are no credentials." })];
+}
+
+async function audit() {
+  return [element("h2", {}, "Audit"), table("The latest changes", await ask("/api/audit"), { empty: "Nothing was changed." })];
+}
+
+// What somebody looks for is not in the address: it may be a token.
+async function trace() {
+  const results = element("div", { "aria-live": "polite" });
+  const field = (name, label, hint) =>
+    element("label", {}, label, element("input", { name, placeholder: hint, autocomplete: "off", spellcheck: "false" }));
+  const look = async (event) => {
+    event.preventDefault();
+    say(problem, "");
+    const wanted = Object.fromEntries(new FormData(event.target));
+    try {
+      const [devices, steps] = await Promise.all([send("/api/devices", wanted), send("/api/trace", wanted)]);
+      results.replaceChildren(
+        element("h3", {}, "Devices"), table("Devices", devices, { empty: "There is no such device in this queue." }),
+        element("h3", {}, "What became of notifications"),
+        table("Steps in their order", steps, { empty: "Nothing was sent to them." }));
+    } catch (error) {
+      results.replaceChildren();
+      say(problem, error.message);
+    }
+  };
+  return [
+    element("h2", {}, "Trace"),
+    element("p", {}, "Why did somebody get a notification, or not? Name the queue, and a user or a device token."),
+    element("form", { class: "look-up", onsubmit: look },
+      field("queue", "Queue", "acme/com.acme.shop/production"), field("user", "User", "4711"),
+      field("device", "or device token", ""), field("campaign", "Only of campaign", ""),
+      element("button", { type: "submit", class: "primary" }, "Look up")),
+    results,
+  ];
+}
+
+function signIn() {
+  const enter = async (event) => {
+    event.preventDefault();
+    say(problem, "");
+    try {
+      me = await send("/api/sign-in", Object.fromEntries(new FormData(event.target)));
+      show();
+    } catch (error) {
+      say(problem, error.message);
+    }
+  };
+  return [element("form", { class: "sign-in", onsubmit: enter },
+    element("h2", {}, "Sign in"),
+    element("label", {}, "Token, as it was printed when the page was started",
+      element("input", { name: "token", type: "password", required: true, autocomplete: "current-password" })),
+    element("label", {}, "Your name, for the audit",
+      element("input", { name: "name", maxlength: 40, autocomplete: "username" })),
+    element("button", { type: "submit", class: "primary" }, "Sign in"))];
+}
+
+// ---- Going from view to view ----------------------------------------------------------------------------------------
+
+const pages = { "": overview, queue, campaigns, campaign, failed, workers, credentials, audit, trace };
+// A form that somebody fills in is not drawn again.
+const still = new Set(["trace"]);
+
+function place() {
+  return location.hash.replace(/^#\//, "").split("/").map(decodeURIComponent);
+}
+
+// Shows the view of the address, from its beginning.
+function show() {
+  turn += 1;
+  views.hidden = !me.signed_in;
+  document.getElementById("who").hidden = !me.signed_in;
+  document.getElementById("login").textContent =
+    (me.name ? `${me.name} as ` : "") + (me.login ?? "") + (me.may_change ? "" : " (reading only)");
+  for (const item of views.querySelectorAll("[data-operators]")) item.hidden = !me.is_operator;
+  const [name] = place();
+  for (const item of views.querySelectorAll("a")) {
+    const isCurrent = item.getAttribute("href") === "#/" + name;
+    if (isCurrent) item.setAttribute("aria-current", "page"); else item.removeAttribute("aria-current");
+  }
+  say(problem, ""); say(done, "");
+  if (!me.signed_in) {
+    clearTimeout(timer);
+    main.replaceChildren(...signIn());
+    main.querySelector("input").focus();
+    return;
+  }
+  main.replaceChildren(element("p", { class: "weak" }, "Asking …"));
+  refresh(true);
+}
+
+// Asks for the view again. What has the focus keeps it.
+async function refresh(isNew = false) {
+  clearTimeout(timer);
+  const mine = turn;
+  const [name, ...parts] = place();
+  try {
+    const content = (await (pages[name] ?? overview)(...parts)).flat().filter(Boolean);
+    if (mine !== turn) return;
+    const focused = focusPath();
+    main.replaceChildren(...content);
+    if (!isNew) restoreFocus(focused);
+    document.title = `${main.querySelector("h2")?.textContent ?? "pushq"} – pushq`;
+    if (problem.dataset.kind === "away") { problem.dataset.kind = ""; say(problem, ""); }
+  } catch (error) {
+    if (mine !== turn || !me.signed_in) return;
+    problem.dataset.kind = "away";
+    say(problem, error.message);
+  }
+  if (mine === turn && !still.has(name)) timer = setTimeout(again, interval);
+}
+
+function again() {
+  if (document.hidden || document.getElementById("question").open) timer = setTimeout(again, interval);
+  else refresh();
+}
+
+// Where the focus is, as the numbers of the children on the way to it.
+function focusPath() {
+  const path = [];
+  for (let node = document.activeElement; node && node !== main; node = node.parentElement) {
+    if (!main.contains(node)) return null;
+    path.unshift([...node.parentElement.children].indexOf(node));
+  }
+  return path;
+}
+
+function restoreFocus(path) {
+  if (!path?.length) return;
+  let node = main;
+  for (const index of path) node = node?.children[index];
+  node?.focus({ preventScroll: true });
+}
+
+document.getElementById("sign-out").addEventListener("click", async () => {
+  await send("/api/sign-out", {});
+  me = { signed_in: false };
+  show();
+});
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+window.addEventListener("hashchange", () => { show(); main.focus({ preventScroll: true }); });
+send("/api/me").then((answer) => { me = answer; }).catch((error) => say(problem, error.message)).finally(show);
