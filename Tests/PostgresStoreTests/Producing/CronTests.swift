@@ -159,7 +159,8 @@ import Testing
                 let error = await #expect(throws: PostgresError.self, "\(cron)") {
                     try await runs(cron, after: "2026-11-22T09:30:00Z", store)
                 }
-                let expected = "the cron expression is wrong at position \(place): \(problem); docs/schedules.md explains"
+                let expected =
+                    "the cron expression is wrong at position \(place): \(problem); docs/schedules.md explains"
                 #expect(error?.description.hasPrefix(expected) == true, "\(cron): \(String(describing: error))")
             }
         }
