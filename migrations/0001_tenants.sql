@@ -7,10 +7,25 @@
 -- log. apns-id has 60 bits for it.
 create sequence pushq.id maxvalue 1152921504606846975;
 
--- The timeline for which `pushq.id` counts (functions/timeline.sql). A sequence and not a row: what it says holds for
--- everybody at once, whatever becomes of the transaction that has set it.
-create sequence pushq.timeline as int;
-select setval('pushq.timeline', ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int);
+-- For which server and copy of the database `pushq.id` counts, as digests, and the number up to which it had counted
+-- when it last skipped some (functions/timeline.sql). Sequences and not rows: what they say holds for everybody at
+-- once, whatever becomes of the transaction that has set it.
+create sequence pushq.known_start minvalue -9223372036854775808;
+create sequence pushq.known_lineage minvalue -9223372036854775808;
+create sequence pushq.old_id minvalue 0;
+
+-- The copies of the database that have been in use, one after the other: the first one, a standby that was promoted, a
+-- backup that was restored (functions/restore.sql).
+create table pushq.lineage (
+  id         int         generated always as identity,
+  name       text        not null,                        -- `pushq.current_lineage()`
+  found_at   timestamptz not null default clock_timestamp(),
+  is_restore boolean     not null,                        -- time went back: what happened since is not in it
+  back_to    timestamptz,                                 -- of a restore: the last moment that it knows of
+  old_id     bigint      not null,                        -- identifiers up to it were drawn in earlier copies
+  constraint lineage_pkey primary key (id),
+  constraint lineage_restore_has_time check (not is_restore or back_to is not null)
+);
 
 -- The day by which history is partitioned: the same for every session, whatever its time zone. Not in `functions/`,
 -- because columns have it as their default.
@@ -165,6 +180,18 @@ create table pushq.queue (
   constraint queue_pause_has_reason check ((paused_at is null) = (paused_reason is null)),
   constraint queue_app_exists foreign key (tenant_id, app_id) references pushq.app (tenant_id, id),
   constraint queue_credential_exists foreign key (tenant_id, credential_id) references pushq.credential (tenant_id, id)
+);
+
+-- Queues about which an operator has to decide since the database was restored, because what waits in them may have
+-- been sent already: paused until then. How the queue was paused before that, if it was, is how it will be again.
+create table pushq.restored_queue (
+  queue_id                  int         not null,
+  lineage_id                int         not null,         -- the restore
+  paused_at                 timestamptz,
+  paused_reason             text,
+  paused_credential_version int,
+  constraint restored_queue_pkey primary key (queue_id),
+  constraint restored_queue_lineage_exists foreign key (lineage_id) references pushq.lineage (id)
 );
 
 -- Rate limits (GCRA): of all queues of a tenant together, of a queue, of a campaign. What has no row here is not

@@ -50,6 +50,8 @@ create table pushq.fan_out (                              -- locked for a step; 
   clock            jsonb,                                 -- of a campaign at a local time (functions/local_time.sql)
   sorted           boolean     not null default false,    -- into waves: `start_at` is the next one's time
   left_out         bigint      not null default 0,        -- when that was done, since they are in no wave
+  -- Recipients that were due until then may have been sent to before the database was restored: they end as unknown.
+  uncertain_to     timestamptz,
   paused           boolean     not null default false,
   done             boolean     not null default false,
   done_at          timestamptz,

@@ -35,6 +35,9 @@ enum Main {
                 .group(
                     name: "send", summary: "Single sends and broadcasts, and their outcomes.", SendCommands.all),
                 .group(name: "job", summary: "The jobs that campaigns and sends are made of.", JobCommands.all),
+                .group(
+                    name: "restore", summary: "Decisions after the database was restored from a backup.",
+                    RestoreCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
                 .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),
             ]

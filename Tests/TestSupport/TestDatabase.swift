@@ -102,6 +102,8 @@ private func withNewDatabase<Success: Sendable>(
         try await loop.run { actor in
             let database = TestDatabase(name: name, address: address, loop: actor.loop)
             defer { database.closeConnections() }
+            // It is a copy, as a restored database is. Nothing is in it yet, so nothing waits for a decision.
+            if template != "template0" { try await database.connect().followTimeline() }
             return try await body(actor, database)
         }
     }

@@ -87,7 +87,7 @@ begin
   if jobs > 0 then
     perform pushq.make_jobs(
       f.queue_id, f.campaign_id, f.message_id, ids[1 : taken], f.lane, now(), f.send_by, f.at_most_once, per_job,
-      f.campaign_id);
+      f.campaign_id, uncertain => f.uncertain_to is not null);
   end if;
   update pushq.fan_out o
   set made = o.made + taken,

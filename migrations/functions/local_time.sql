@@ -164,7 +164,7 @@ begin
       jobs := ceil(cardinality(ids)::numeric / per_job);
       perform pushq.make_jobs(
         f.queue_id, f.campaign_id, f.message_id, ids, f.lane, now(), least(f.send_by, w.due_at + interval '24 hours'),
-        f.at_most_once, per_job, f.campaign_id);
+        f.at_most_once, per_job, f.campaign_id, uncertain => coalesce(w.due_at <= f.uncertain_to, false));
     end if;
   end if;
   -- It comes into question again when its next wave is due.

@@ -20,11 +20,12 @@ end $$;
 -- (`pushq.bring_message`). `per_job` is how many recipients a job has; null for `pushq.job_size`.
 --
 -- Without devices it is one job with recipients that are not known yet: the worker that claims it finds them
--- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first one replaces.
+-- (`pushq.find_recipients`). `first_job` and `epoch` are those of the job that the first one replaces. `uncertain`: its
+-- recipients may have been sent to, so they end as unknown (functions/restore.sql).
 create or replace function pushq.make_jobs(
   q int, root bigint, message bigint, devices bigint[], lane int, run_at timestamptz, send_by timestamptz,
   at_most_once boolean, per_job int default null, campaign bigint default null, slice smallint default 0,
-  first_job bigint default null, epoch int default 0
+  first_job bigint default null, epoch int default 0, uncertain boolean default false
 ) returns void
 language plpgsql as $$
 begin
@@ -44,9 +45,10 @@ begin
            coalesce(part[1], 0), coalesce(part[cardinality(part)], 0), part
     from cut)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, at_most_once, epoch)
+                         recipient_count, at_most_once, epoch, watermark)
   select q, job_id, make_jobs.lane, make_jobs.run_at, make_jobs.send_by, message, campaign, root, pushq.today(),
-         greatest(cardinality(part), 1), make_jobs.at_most_once, make_jobs.epoch
+         greatest(cardinality(part), 1), make_jobs.at_most_once or uncertain, make_jobs.epoch,
+         case when uncertain then greatest(cardinality(part), 1) else 0 end
   from cut;
 end $$;
 
@@ -65,8 +67,8 @@ begin
     select pushq.today(), q, g.job_id, g.root, 0, g.device, g.device, array[g.device]
     from given g)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, at_most_once, epoch)
+                         recipient_count, at_most_once, epoch, watermark)
   select q, g.job_id, make_single_jobs.lane, make_single_jobs.run_at, make_single_jobs.send_by, g.message, null, g.root,
-         pushq.today(), 1, make_single_jobs.at_most_once, 0
+         pushq.today(), 1, make_single_jobs.at_most_once, 0, 0
   from given g;
 end $$;

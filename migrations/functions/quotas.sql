@@ -16,9 +16,8 @@ declare
 begin
   q := found_queue.queue_id;
   has_quota := found_queue.has_quota;
-  -- As `pushq.follow_timeline` looks first; calling it costs three times as much.
-  if pushq.current_timeline() <> (select last_value from pushq.timeline) then
-    perform pushq.follow_timeline();
+  if pushq.current_start() <> (select last_value from pushq.known_start) then
+    perform pushq.follow_start();
   end if;
   if found_queue.max_calls is not null then
     perform pushq.count_call(found_queue.tenant_id, split_part(queue, '/', 1), found_queue.max_calls);

@@ -8,6 +8,9 @@
 -- a caller that begins where the last call ended gets all of them in turn. So it is with campaigns, of which
 -- there may be thousands: each pair's first, as many as pairs. In plpgsql, so that plans are looked after before they
 -- are used.
+--
+-- A worker asks this before it claims anything. So it is here that the database is found to have been restored, also if
+-- that happened behind a pooler, which keeps the worker's session.
 create or replace function pushq.ready_work(after_queue int, after_lane int, pairs int, count_to int)
 returns table (queue_id int, lane int, campaign_id bigint, ready int, due_in bigint, run_at timestamptz, id bigint,
                own_campaign bigint, own_rate float8)
@@ -21,6 +24,7 @@ declare
   campaigns  int      := pairs;
   seen       int;
 begin
+  perform pushq.follow_lineage();
   perform pushq.fit_plans();
   loop
     return query
@@ -130,6 +134,7 @@ declare
   to_queue   int;
   to_lane    int;
 begin
+  perform pushq.follow_lineage();
   perform pushq.fit_plans();
   for i in 1 .. cardinality(floor_queue) + 1 loop
     to_queue := coalesce(floor_queue[i], 2147483647);

@@ -236,6 +236,8 @@ begin
   select x.* into s
   from pushq.schedule x
   where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
+    -- The run may have been started before the database was restored.
+    and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
   order by x.started_at nulls first, x.next_at
   limit 1
   for no key update skip locked;

@@ -126,7 +126,7 @@ end $$;
 create or replace function pushq.show_standstill(queue text, root bigint)
 returns table (paused_reason text, tenant text, tenant_is_suspended boolean, lacks_credential boolean,
                campaign_key text, campaign_is_paused boolean, campaign_paused_reason text, alive boolean,
-               serving boolean, cut_off text[], set_aside bigint, due_at timestamptz)
+               serving boolean, cut_off text[], set_aside bigint, due_at timestamptz, awaits_decision boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -135,7 +135,8 @@ begin
   return query
   select q.paused_reason, n.tenant, n.suspended_at is not null, q.credential_id is null, c.key,
          c.paused_at is not null, c.paused_reason, w.alive, w.serving, w.cut_off, x.set_aside,
-         case when s.due > now() then s.due end
+         case when s.due > now() then s.due end,
+         exists (select from pushq.restored_queue r where r.queue_id = q.id)
   from pushq.queue q
   join pushq.queue_name n on n.queue_id = q.id
   left join pushq.campaign c on c.queue_id = q.id and c.id = root

@@ -1,41 +1,69 @@
 -- Identifiers that a lost part of the write-ahead log has named are not given out again.
 --
--- When an asynchronous standby becomes the primary, the last commits of the old one may be missing, and `pushq.id` is
--- set back with them. Pushes of these commits may have been sent. A message that got the number of one of them would
--- have its apns-id, too, and a worker would take the leases of another one for its own. Each server that becomes the
--- primary, by promotion or from a backup, begins a timeline: then the sequence skips more numbers than one timeline
--- uses (2^40 of 2^60).
+-- When an asynchronous standby becomes the primary, or a backup is restored, the last commits may be missing, and
+-- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the number of one
+-- of them would have its apns-id, too, and a worker would take the leases of another one for its own. So in each copy
+-- of the database that is used, the sequence skips more numbers than one copy uses (2^40 of 2^60).
 
 -- The timeline of this server's write-ahead log, with which the names of its files begin (PostgreSQL manual, 26.3.5).
+-- Each server that becomes the primary, by promotion or from a base backup, begins one.
 create or replace function pushq.current_timeline() returns int
 language plpgsql stable as $$
 begin
   return ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int;
 end $$;
 
--- Called by whoever is going to draw numbers: with each call of a producer, and for each session of a worker or an
--- operator. Returns the server's timeline.
---
--- Neither sequence goes back with a transaction. The lock is held for this call alone: a producer's transaction, which
--- may last, keeps nobody waiting.
-create or replace function pushq.follow_timeline() returns int
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  here int := pushq.current_timeline();
+-- Which copy of the database this is: the cluster that it is in, itself (a copy made from it as a template has another
+-- number), the sequence `pushq.id` (a dump that is restored makes it anew), and the timeline.
+create or replace function pushq.current_lineage() returns text
+language plpgsql stable as $$
 begin
-  if here = (select last_value from pushq.timeline) then
-    return here;
-  end if;
+  return format(
+    '%s/%s/%s/%s', (select c.system_identifier from pg_control_system() c),
+    (select d.oid from pg_database d where d.datname = current_database()), 'pushq.id'::regclass::oid,
+    pushq.current_timeline());
+end $$;
+
+-- A digest of when the server was started and where it keeps `pushq.id`. It is another one after each start, and in
+-- each copy of the database. It costs less than 1 µs, so each call of a producer compares it; what has changed is
+-- looked at only then.
+create or replace function pushq.current_start() returns bigint
+language plpgsql stable as $$
+begin
+  return hash_record_extended(row(pg_postmaster_start_time(), pg_relation_filepath('pushq.id')), 0);
+end $$;
+
+-- Skips identifiers if this is another copy of the database than before. Called by whoever is going to draw numbers,
+-- when `pushq.current_start()` has changed.
+--
+-- No sequence goes back with a transaction. The lock is held for this call alone: a producer's transaction, which may
+-- last, keeps nobody waiting. Without a queue, nothing was sent.
+create or replace function pushq.follow_start() returns void
+language plpgsql as $$
+declare
+  start   bigint := pushq.current_start();
+  lineage bigint := hashtextextended(pushq.current_lineage(), 0);
+begin
   perform pg_advisory_lock(hashtextextended('pushq timeline', 0));
   begin
-    if here <> (select last_value from pushq.timeline) then
-      perform setval('pushq.id', (select last_value from pushq.id) + (1::bigint << 40));
-      perform setval('pushq.timeline', here);
+    if lineage <> (select last_value from pushq.known_lineage) then
+      if exists (select from pushq.queue) then
+        perform pushq.skip_ids();
+      end if;
+      perform setval('pushq.known_lineage', lineage);
     end if;
+    perform setval('pushq.known_start', start);
   exception when query_canceled or others then
     perform pg_advisory_unlock(hashtextextended('pushq timeline', 0));
     raise;
   end;
   perform pg_advisory_unlock(hashtextextended('pushq timeline', 0));
-  return here;
+end $$;
+
+-- Skips identifiers, and notes up to which number they were drawn.
+create or replace function pushq.skip_ids() returns void
+language plpgsql as $$
+begin
+  perform setval('pushq.id', (select last_value from pushq.id) + (1::bigint << 40));
+  perform setval('pushq.old_id', (select last_value from pushq.id));
 end $$;

@@ -17,7 +17,7 @@ declare
     'recipient_values', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
     'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
-    'follow_timeline',
+    'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];

@@ -71,6 +71,19 @@ package final class PrivatePostgres: Sendable {
         return standby
     }
 
+    /// Starts a server on data that `fill` has put where the server looks for it, as when a backup is restored. Returns
+    /// when it answers: it may still read its write-ahead log from an archive then.
+    /// - Parameter fill: gets the server that is to be started, for its ``shell(_:_:)``.
+    package static func restore(
+        _ settings: ServerSettings = ServerSettings(), minder: Minder, _ fill: (PrivatePostgres) async throws -> Void
+    ) async throws -> PrivatePostgres {
+        let binaries = try await ServerBinaries.find()
+        let postgres = try PrivatePostgres(binaries: binaries, settings: settings, minder: minder, in: nil)
+        try await fill(postgres)
+        try await postgres.start()
+        return postgres
+    }
+
     /// Makes a standby the primary, and returns when it takes writes.
     package func promote() async throws(LocalStackError) {
         try await client("psql", ["-qd", "postgres", "-c", "select pg_promote(true, 60)"]).run()
@@ -112,6 +125,19 @@ package final class PrivatePostgres: Sendable {
     /// One of PostgreSQL's own clients, such as `pg_dump`, that connects to this server.
     package func client(_ name: String, _ arguments: [String]) -> ProcessCommand {
         command(binaries.path(of: name), ["-h", folder.path, "-p", "5432", "-U", Self.superuser] + arguments)
+    }
+
+    /// A shell script, run as the server's user, with PostgreSQL's programs in PATH, which connect to this server, and
+    /// its folder of data in PGDATA. It ends at the first command that fails.
+    package func shell(_ script: String, _ variables: [String: String] = [:]) -> ProcessCommand {
+        var shell = command("/bin/sh", ["-euc", script])
+        let own = [
+            "PATH": "\(binaries.folder):/usr/bin:/bin", "PGDATA": folder.data, "PGHOST": folder.path, "PGPORT": "5432",
+            "PGUSER": Self.superuser,
+        ]
+        // After a prefix such as setpriv's, the environment is still this one.
+        shell.environment = shell.environment.merging(own) { $1 }.merging(variables) { $1 }
+        return shell
     }
 
     /// Makes an empty database.

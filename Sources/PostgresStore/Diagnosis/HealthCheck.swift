@@ -45,7 +45,8 @@ package struct HealthCheck: Sendable {
             readOnly, settings, statistics, clock(), connections, transactions(), walKept, archiving, standby,
             schema, roles, workerLogins, partitions, deadRows, duties(),
             workers, silentWorkers, versions(of: version), leases(), apns,
-            credentials, credentialScopes, secrets(keys), queuesWithoutCredential, pausedQueues, suspendedTenants,
+            credentials, credentialScopes, secrets(keys), queuesWithoutCredential, restoredQueues, pausedQueues,
+            suspendedTenants,
             pausedCampaigns, schedules, jobsSetAside,
         ]
     }

@@ -19,6 +19,7 @@ extension Statement {
         from pushq.schedule s
         join pushq.queue_name n on n.queue_id = s.queue_id
         where s.paused_at is null and n.suspended_at is null and s.next_at < now()
+          and not exists (select from pushq.restored_queue r where r.queue_id = s.queue_id)
           and (s.problem is not null or s.next_at < now() - interval '5 minutes')
         order by s.next_at
         limit 20

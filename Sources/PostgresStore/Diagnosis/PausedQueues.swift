@@ -30,6 +30,8 @@ extension Statement {
         join pushq.queue_name n on n.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.paused_at is not null
+          -- These wait for a decision, and have a check of their own.
+          and not exists (select from pushq.restored_queue r where r.queue_id = q.id)
         group by 1, 2
         order by by_worker desc, queues desc, reason
         limit 20

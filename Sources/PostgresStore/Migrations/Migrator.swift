@@ -59,6 +59,8 @@ package struct Migrator {
                 try await applyDefinitions(droppingFirst: true, within: $0)
             }
         }
+        // From here on a copy of the database can be told from this one.
+        try await connection.followTimeline()
         return report
     }
 

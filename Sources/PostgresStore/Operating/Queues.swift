@@ -39,12 +39,13 @@ extension Statement {
         returning pushq.tell('queue', id)::text
         """#)
 
+    /// Not one about which somebody has to decide since the database was restored.
     static let resumeQueue = Statement(
         "resume_queue",
         #"""
         update pushq.queue
         set paused_at = null, paused_reason = null, paused_credential_version = null, resumed_at = clock_timestamp()
-        where id = pushq.queue_id($queue)
+        where id = pushq.queue_id($queue) and pushq.may_resume(id)
         returning pushq.tell('queue', id)::text, pushq.wake(id)::text
         """#)
 

@@ -8,7 +8,7 @@ extension Statement {
         "standstill",
         #"""
         select paused_reason, tenant, tenant_is_suspended, lacks_credential, campaign_key as key, campaign_is_paused,
-               campaign_paused_reason, alive, serving, cut_off, set_aside, due_at
+               campaign_paused_reason, alive, serving, cut_off, set_aside, due_at, awaits_decision
         from pushq.show_standstill($queue, $root)
         """#)
 }
@@ -16,6 +16,8 @@ extension Statement {
 /// Why a campaign or a send does not move.
 package enum Standstill: Equatable, Sendable, CustomStringConvertible {
     case queuePaused(queue: QueueName, reason: String)
+    /// Nobody has decided yet what becomes of it.
+    case databaseRestored
     case tenantSuspended(String)
     case campaignPaused(queue: QueueName, key: String, reason: String?)
     case noCredential(queue: QueueName)
@@ -29,6 +31,8 @@ package enum Standstill: Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .queuePaused(let queue, let reason):
             "the queue is paused: \(reason). Resume it with: pushq-admin queue resume \(queue)"
+        case .databaseRestored:
+            "the database was restored, and what waits may have been sent already. Decide with: pushq-admin restore show"
         case .tenantSuspended(let name):
             "tenant \(name) is suspended. Resume it with: pushq-admin tenant resume \(name)"
         case .campaignPaused(let queue, let key, let reason):
@@ -51,6 +55,7 @@ extension PostgresConnection {
         guard let row = try await execute(.standstill, ["queue": .queue(queue), "root": .int8(root)]).first else {
             return nil
         }
+        if row.bool("awaits_decision") { return .databaseRestored }
         if let reason = row.optionalText("paused_reason") { return .queuePaused(queue: queue, reason: reason) }
         if row.bool("tenant_is_suspended") { return .tenantSuspended(row.text("tenant")) }
         if row.bool("campaign_is_paused") {

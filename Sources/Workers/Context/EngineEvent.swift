@@ -1,3 +1,4 @@
+package import FoundationEssentials
 package import PostgresStore
 
 /// What an engine reports to the process that runs it; each event is one line of a log.
@@ -10,6 +11,7 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case storeBack
     case storeRefused(String)
     case oldPrimary(timeline: Int, newest: Int)
+    case databaseRestored(queues: Int, backTo: Date)
     case sessionLacks(SessionLack)
     case queuePaused(queue: String, reason: String)
     /// Somebody else paused it.
@@ -62,6 +64,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
         case .oldPrimary(let timeline, let newest):
             "a server that takes writes has timeline \(timeline), and another one had \(newest) already: it is an old "
                 + "primary, and is not used; stop it. If it is meant to be the primary, start the workers again"
+        case .databaseRestored(let queues, let backTo):
+            "the database was restored and knows nothing after \(backTo.formatted(.iso8601)): "
+                + "\(queues) queues are paused until an operator decides; see: pushq-admin restore show"
         case .sessionLacks(let lack):
             "the pooler before PostgreSQL does not let a worker set what its sessions need, and role \(lack.role) lacks "
                 + "\(lack.settings.joined(separator: ", ")); work will be slower. Set it for the role with: "

@@ -15,6 +15,8 @@ final class WorkerSession {
     private var timeline: Int32 = 0
     /// The older one of which was said that it is refused.
     private var refusedTimeline: Int32?
+    /// Whether it was said that queues wait for a decision since the database was restored.
+    private var hasSaidRestore = false
 
     /// - Parameter address: where the database is, for errors.
     init(at address: String, report: @escaping (EngineEvent) -> Void) {
@@ -32,7 +34,7 @@ final class WorkerSession {
                 let connection = try? await PostgresConnection.connect(
                     to: host, as: "pushq work (survey)", on: loop, within: Self.surveyLimit, needsWrites: true)
             else { continue }
-            if let found = try? await connection.followTimeline() { timeline = max(timeline, found) }
+            if let found = try? await connection.followTimeline() { timeline = max(timeline, found.timeline) }
             connection.close()
         }
     }
@@ -41,7 +43,8 @@ final class WorkerSession {
     /// - Throws: ``PostgresError/cannotConnect(address:reason:)`` at a server whose place another one has taken: it
     ///   does not know what was sent since, and would have it sent again.
     func prepare(_ connection: PostgresConnection) async throws(PostgresError) {
-        if let found = try await connection.followTimeline() {
+        if let copy = try await connection.followTimeline() {
+            let found = copy.timeline
             guard found >= timeline else {
                 if refusedTimeline != found { report(.oldPrimary(timeline: Int(found), newest: Int(timeline))) }
                 refusedTimeline = found
@@ -50,6 +53,10 @@ final class WorkerSession {
                     reason: "its timeline \(found) is older than \(timeline), which this worker has seen")
             }
             (timeline, refusedTimeline) = (found, nil)
+            if let backTo = copy.backTo, !hasSaidRestore {
+                report(.databaseRestored(queues: copy.undecidedQueues, backTo: backTo))
+            }
+            hasSaidRestore = copy.backTo != nil
         }
         guard let lack = try await connection.prepareWorkerSession(), !hasSaid else { return }
         hasSaid = true

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import PostgresStore
 import Terminal
 import Workers
@@ -7,7 +8,8 @@ extension EngineEvent {
     /// How much it matters.
     var level: LogLevel {
         switch self {
-        case .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .queuePaused, .queueWithoutCredential,
+        case .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .databaseRestored, .queuePaused,
+            .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
             .jobSetAside,
             .campaignStopped, .queuePausedForTokens, .scheduleFailed,
@@ -49,6 +51,11 @@ extension EngineEvent {
         case .storeRefused(let reason): ("store_refused", [("reason", .string(reason))])
         case .oldPrimary(let timeline, let newest):
             ("old_primary", [("timeline", .integer(timeline)), ("newest", .integer(newest))])
+        case .databaseRestored(let queues, let backTo):
+            (
+                "database_restored",
+                [("queues", .integer(queues)), ("back_to", .string(backTo.formatted(.iso8601)))]
+            )
         case .sessionLacks(let lack):
             ("session_lacks", [("role", .string(lack.role)), ("settings", .array(lack.settings.map(JSON.string)))])
         case .queuePaused(let queue, let reason): ("queue_paused", on(queue, reason))
@@ -122,6 +129,7 @@ extension EngineEvent {
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
+            .databaseRestored,
             .scheduleRun, .scheduleMissed:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID

@@ -43,6 +43,9 @@ import Testing
         "pushq-admin queue create": (.operators, "acme/com.acme.shop/sandbox"),
         "pushq-admin queue list": (.readers, ""), "pushq-admin queue pause": (.operators, "QUEUE"),
         "pushq-admin queue resume": (.operators, "QUEUE"), "pushq-admin queue set": (.operators, "QUEUE --rate 10"),
+        "pushq-admin restore show": (.operators, ""),
+        "pushq-admin restore resume": (.operators, "QUEUE --send"),
+        "pushq-admin restore declare": (.operators, ""),
         "pushq-admin credential add": (
             .operators, "acme main --p8 KEY --team-id TEAM123456 --key-id ABC123DEFG"
         ),

@@ -223,6 +223,15 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "1 queue has no credential, and pushes wait: \(queue)",
             .command("pushq-admin credential add acme NAME --p8 FILE --team-id TEAM")),
         Fault(
+            "a queue about which nobody has decided after a restore", .restoredQueues,
+            """
+            insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, '2026-11-23 06:00Z', 0);
+            insert into pushq.restored_queue (queue_id, lineage_id)
+              select q.id, max(l.id) from pushq.queue q, pushq.lineage l group by q.id;
+            """, .error, "queue \(queue)",
+            "waits for a decision: the database was restored, knows nothing after 2026-11-23T06:00:00Z",
+            .command("pushq-admin restore show")),
+        Fault(
             "a queue that an operator has paused", .pausedQueues,
             "update pushq.queue set paused_at = now() - interval '3 hours', paused_reason = 'sale is over'", .note,
             "queue \(queue)", "has been paused for 3 h: sale is over",

@@ -28,6 +28,9 @@ import Transport
         values (pushq.queue_id('\(queue)'), 'x', 1, now());
         insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
         select queue_id, id, 1, now(), 'kept' from pushq.device where queue_id = pushq.queue_id('\(queue)') limit 1;
+        insert into pushq.lineage (name, is_restore, back_to, old_id) values ('1/2/3/4', true, now(), 0);
+        insert into pushq.restored_queue (queue_id, lineage_id)
+        select pushq.queue_id('\(queue)'), max(id) from pushq.lineage;
         insert into pushq.stuck_job (queue_id, job_id, problem) values (pushq.queue_id('\(queue)'), 1, 'refused');
         insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
         values (pushq.queue_id('\(queue)'), 1, now(), '{1}');

@@ -11,8 +11,10 @@ import Transport
     /// Tables that hold no settings. Whoever adds a table decides.
     private static let data: Set<String> = [
         "audit", "body", "call", "campaign_tally", "cancelled", "channel", "device", "duty", "empty_send", "fan_out",
-        "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "list", "list_member", "message",
-        "migration", "newest_update", "profile", "provider_token", "removed_queue", "result", "send_key", "sleeper",
+        "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
+        "message",
+        "migration", "newest_update", "profile", "provider_token", "removed_queue", "restored_queue", "result",
+        "send_key", "sleeper",
         "stuck_job", "tenant_usage", "throughput", "wave", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.

@@ -14,7 +14,7 @@ import Transport
     private static let firstID = 7_000_000_000_001
 
     /// Tables whose rows belong to no tenant.
-    private static let nobodys: Set = ["duty", "migration", "provider_token"]
+    private static let nobodys: Set = ["duty", "lineage", "migration", "provider_token"]
 
     // MARK: Making rows
 
@@ -62,6 +62,9 @@ import Transport
             select id, pushq.queue_id('QUEUE'), now() + interval '1 hour', 1, 123457, '{6,123458}', array_fill(123459, array[16])
             from pushq.worker where name = 'TENANT-host';
             insert into pushq.sleeper (worker_id, queues) values (nextval('pushq.id'), 'TENANT/%');
+            insert into pushq.lineage (name, is_restore, back_to, old_id) values ('TENANT-copy', true, now(), 0);
+            insert into pushq.restored_queue (queue_id, lineage_id, paused_reason)
+            select pushq.queue_id('QUEUE'), max(id), 'TENANT-reason' from pushq.lineage;
             insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)
             select queue_id, id, 'TENANT-problem', now() from (\#(job)) j;
             insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at,

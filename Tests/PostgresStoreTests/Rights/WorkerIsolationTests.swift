@@ -58,12 +58,14 @@ import Transport
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         empty_send: created_at queue_id root_id why
+        lineage: back_to found_at id is_restore name old_id
         list: abandoned campaign_id digest kind loaded_at token_count
         migration: applied_at
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         profile: activity activity_type installation
+        restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
         schedule: after_outage created_at cron missed_at name next_at options paused_at payload problem queue_id \
         retry_at run_at started_at time_zone
         send_key: digest due_at key queue_id root_id
@@ -78,7 +80,7 @@ import Transport
         "count_usage", "days_of_history", "days_to_clear", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",
         "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
-        "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
+        "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "local_times", "longest_retention", "make_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",

@@ -64,6 +64,7 @@ import Transport
             // This session was there while the server was a standby.
             let first = try await roots(1, of: "cc", replica)
             #expect(try await replica.execute(sends).one().int8("sends") == 11, "the others are lost")
+            #expect(try await replica.followTimeline()?.undecidedQueues == 0, "this is no backup: nothing is paused")
             // At once, and one of them in a transaction that lasts.
             let sessions = (0..<4).map { session in
                 Task {

@@ -1,0 +1,300 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// A database that went back in time. Here it is told so by hand; that it is seen of real backups,
+/// `EndToEndTests/RestoreTests.swift` tries.
+@Suite(.timeLimit(.minutes(10))) struct `After a restore` {
+    private static let name = "\(QueueFixture.name)"
+    private static let payload = #"'{"aps":{"alert":"x"}}'"#
+
+    /// What this database would be if it were a copy of another cluster's. Calls it restored.
+    private func restore(_ queue: QueueFixture) async throws {
+        try await queue.run(
+            """
+            update pushq.lineage set name = '1/2/3/4';
+            select setval('pushq.known_lineage', 0), setval('pushq.known_start', 0)
+            """)
+    }
+
+    /// What a worker does when it connects.
+    @discardableResult
+    private func found(_ queue: QueueFixture) async throws -> DatabaseCopy {
+        try #require(try await queue.worker.followTimeline())
+    }
+
+    private func withQueue(
+        devices: Int = 5, _ body: @escaping @Sendable (TestDatabase, QueueFixture) async throws -> Void
+    ) async throws {
+        try await withDatabase { _, database in try await body(database, QueueFixture(database, devices: devices)) }
+    }
+
+    /// Something that waits, and how many recipients it is still for.
+    struct Backlog: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let sql: String
+        let recipients: Int
+
+        init(_ what: String, _ recipients: Int, _ sql: String) {
+            testDescription = what
+            self.recipients = recipients
+            self.sql = sql
+        }
+
+        static let fanOutStep = """
+            select pushq.fan_out_step(f.queue_id, f.lane, f.campaign_id, 2, 1, 3) from pushq.fan_out f
+            """
+        static let campaign = "select pushq.start_campaign('QUEUE', 'k', PAYLOAD)"
+
+        static let all = [
+            Backlog("single sends", 2, "select pushq.send('QUEUE', PAYLOAD, tokens => array['aa', 'bb'])"),
+            Backlog("a send to a user", 1, "\(owned); select pushq.send('QUEUE', PAYLOAD, user_key => 'anna')"),
+            Backlog(
+                "a send to a user that was for later", 2,
+                """
+                \(owned); update pushq.device set user_key = 'anna' where token = '\\x0000000000000002';
+                select pushq.send('QUEUE', PAYLOAD, user_key => 'anna', run_at => now() + interval '1 hour');
+                update pushq.job set run_at = now() - interval '1 second'
+                """),
+            Backlog("a campaign that has made no job", 5, campaign),
+            Backlog("a campaign that has made some of its jobs", 5, "\(campaign); \(fanOutStep)"),
+            Backlog(
+                "a campaign to a list", 3,
+                """
+                select pushq.start_campaign('QUEUE', 'k', PAYLOAD, tokens => array['aa', 'bb', 'cc']); \(fanOutStep)
+                """),
+            Backlog(
+                "a campaign with a filter", 1,
+                "\(owned); select pushq.start_campaign('QUEUE', 'k', PAYLOAD, filter => 'user = ''anna''')"),
+            Backlog(
+                "a campaign at a local time", 5,
+                """
+                select pushq.start_campaign('QUEUE', 'k', PAYLOAD, local_time => '00:00', default_zone => 'UTC',
+                                            if_passed => 'now');
+                select pushq.fan_out_step(f.queue_id, f.lane, f.campaign_id, 2, 1, 2) from pushq.fan_out f
+                """),
+            Backlog("a campaign that is paused", 5, "\(campaign); select pushq.pause_campaign('QUEUE', 'k')"),
+            Backlog(
+                "a job of which some recipients were answered", 3,
+                """
+                \(campaign); select pushq.fan_out_step(f.queue_id, f.lane, f.campaign_id, 500, 9, 99)
+                from pushq.fan_out f, generate_series(1, 2);
+                update pushq.job set outcomes = '\\x0100010000', watermark = 5
+                """),
+        ]
+        private static let owned =
+            "update pushq.device set user_key = 'anna' where token = '\\x0000000000000001'"
+
+        var script: String {
+            sql.replacing("QUEUE", with: "\(QueueFixture.name)").replacing("PAYLOAD", with: #"'{"aps":{"alert":"x"}}'"#)
+        }
+    }
+
+    /// Has everything made that is due and claims it.
+    private func claimAll(_ queue: QueueFixture) async throws -> [ClaimedJob] {
+        let open = "select count(*) from pushq.fan_out where not done and not paused"
+        for _ in 0..<50 {
+            guard try await queue.number(open) > 0 else { break }
+            try await queue.run(
+                "select pushq.fan_out_step(f.queue_id, f.lane, f.campaign_id, 2, 2, 50) from pushq.fan_out f")
+        }
+        return try await queue.claim(100, lane: .bulk) + queue.claim(100, lane: .normal)
+            + queue.claim(100, lane: .urgent)
+    }
+
+    /// Expects so many recipients without an outcome: those who end as unknown, and those who are sent to.
+    private func expect(
+        _ jobs: [ClaimedJob], unknown: Int, sent: Int, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        var (found, others) = (0, 0)
+        for job in jobs {
+            let waiting = job.outcomes.isEmpty ? job.deviceIDs.count : job.outcomes.count { $0 == 0 }
+            if job.isAtMostOnce, job.previousWatermark == job.deviceIDs.count {
+                found += waiting
+            } else {
+                others += waiting
+            }
+        }
+        #expect(found == unknown, "unknown", sourceLocation: sourceLocation)
+        #expect(others == sent, "sent to", sourceLocation: sourceLocation)
+    }
+
+    @Test(arguments: Backlog.all, [true, false])
+    func `what waits is counted, not claimed before somebody decides, and then what was decided`(
+        backlog: Backlog, sends: Bool
+    ) async throws {
+        try await withQueue { _, queue in
+            try await queue.run(backlog.script)
+            try await restore(queue)
+            #expect(try await found(queue).undecidedQueues == 1)
+            #expect(try await queue.claim(100, lane: .bulk).isEmpty)
+            #expect(try await queue.claim(100, lane: .normal).isEmpty)
+
+            let waits = try #require(try await queue.connection.restoredQueues().first)
+            #expect(waits.recipients == backlog.recipients)
+            #expect(waits.atMostOnce == 0)
+            let decision = try await queue.connection.resumeRestored(QueueFixture.name, sends: sends)
+            #expect(decision.recipients == backlog.recipients)
+            #expect(decision.unknown == (sends ? 0 : backlog.recipients))
+            #expect(try await queue.connection.restoredQueues().isEmpty)
+
+            try await queue.run("select pushq.resume_campaign('\(Self.name)', key) from pushq.campaign")
+            let jobs = try await claimAll(queue)
+            expect(jobs, unknown: sends ? 0 : backlog.recipients, sent: sends ? backlog.recipients : 0)
+        }
+    }
+
+    @Test func `a job that a worker holds is taken from it`() async throws {
+        try await withQueue { _, queue in
+            try await queue.fanOut(try await queue.startCampaign())
+            let held = try #require(try await queue.claim().first)
+            try await restore(queue)
+            try await found(queue)
+            let decision = try await queue.connection.resumeRestored(QueueFixture.name, sends: false)
+            #expect(decision.unknown == 5)
+            #expect(
+                try await queue.worker.endJobs([queue.settled(held)], workerID: 1).keys.isEmpty, "it comes too late")
+            expect(try await queue.claim(), unknown: 5, sent: 0)
+        }
+    }
+
+    @Test func `what may be sent only once is unknown in any case`() async throws {
+        try await withQueue { _, queue in
+            try await queue.fanOut(try await queue.startCampaign(key: "once", options: ", at_most_once => true"))
+            _ = try await queue.startCampaign(key: "later made", options: ", at_most_once => true")
+            try await queue.fanOut(try await queue.startCampaign(key: "more"))
+            try await restore(queue)
+            try await found(queue)
+            let waits = try #require(try await queue.connection.restoredQueues().first)
+            #expect(waits.recipients == 15)
+            #expect(waits.atMostOnce == 10)
+            #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: true).unknown == 10)
+            expect(try await claimAll(queue), unknown: 10, sent: 5)
+        }
+    }
+
+    @Test func `what was not due yet waits for nobody's decision, and is sent at its time`() async throws {
+        try await withQueue { _, queue in
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', \(Self.payload), tokens => array['0000000000000001'],
+                                  run_at => now() + interval '1 hour')
+                """)
+            try await restore(queue)
+            #expect(try await found(queue).undecidedQueues == 0)
+            // Beside something that is due, it is not counted.
+            _ = try await queue.startCampaign()
+            try await restore(queue)
+            #expect(try await found(queue).undecidedQueues == 1)
+            #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: false).recipients == 5)
+            try await queue.run("update pushq.job set run_at = now() where campaign_id is null")
+            expect(try await queue.claim(lane: .normal), unknown: 0, sent: 1)
+        }
+    }
+
+    @Test func `what producers call from then on is neither counted nor unknown, also if a worker comes later`()
+        async throws
+    {
+        try await withQueue { database, queue in
+            let before = try await queue.startCampaign()
+            let devices = try await queue.number("select max(id) from pushq.device")
+            try await restore(queue)
+            let producer = try await database.connect()
+            let send = "select pushq.send('\(Self.name)', \(Self.payload), tokens => array['aa'])"
+            // What is taken back has drawn numbers nevertheless.
+            try await producer.runScript("begin; \(send); rollback; \(send)")
+            try await found(queue)
+            #expect(try await queue.connection.resumeRestored(QueueFixture.name, sends: false).unknown == 5)
+            let jobs = try await claimAll(queue)
+            expect(jobs, unknown: 5, sent: 1)
+            let gap = Int64(1) << 40
+            let new = try #require(jobs.first { !$0.isAtMostOnce })
+            #expect(new.rootID > before + gap && new.rootID < before + 2 * gap, "numbers are skipped, and once")
+            #expect(new.deviceIDs[0] > Int64(devices) + gap)
+        }
+    }
+
+    @Test func `a queue is resumed by a decision alone`() async throws {
+        try await withQueue { _, queue in
+            _ = try await queue.startCampaign()
+            try await restore(queue)
+            try await found(queue)
+            let error = await #expect(throws: PostgresError.self) {
+                try await queue.connection.resumeQueue(QueueFixture.name)
+            }
+            #expect(error?.description.contains("pushq-admin restore resume \(Self.name) --send") == true)
+            // Again, as the next worker does.
+            #expect(try await found(queue).undecidedQueues == 1)
+            _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: true)
+            #expect(try await found(queue).undecidedQueues == 0)
+            #expect(try await queue.number("select count(*) from pushq.queue where paused_at is not null") == 0)
+            await #expect(throws: PostgresError.self) {
+                try await queue.connection.resumeRestored(QueueFixture.name, sends: true)
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a queue that was paused stays paused after the decision`(isPausedBefore: Bool) async throws {
+        try await withQueue { _, queue in
+            _ = try await queue.startCampaign()
+            if isPausedBefore { try await queue.connection.pauseQueue(QueueFixture.name, reason: "lunch") }
+            try await restore(queue)
+            try await found(queue)
+            let reason = "select count(*) from pushq.queue where paused_reason"
+            #expect(try await queue.number("\(reason) like 'the database was restored%'") == 1)
+            if !isPausedBefore { try await queue.connection.pauseQueue(QueueFixture.name, reason: "lunch") }
+            _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: true)
+            #expect(try await queue.number("\(reason) = 'lunch'") == 1)
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `a schedule starts no run that may have been started, until somebody decides`(sends: Bool) async throws {
+        try await withQueue { _, queue in
+            try await queue.run(
+                """
+                select pushq.add_schedule('\(Self.name)', 'hourly', '@hourly', \(Self.payload), after_outage => 'once');
+                update pushq.schedule set next_at = now() - interval '1 minute'
+                """)
+            try await restore(queue)
+            try await found(queue)
+            #expect(try await queue.connection.restoredQueues().first?.runs == 1)
+            #expect(try await queue.worker.runDueSchedule() == nil)
+            _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: sends)
+            let run = try await queue.worker.runDueSchedule()
+            #expect((run != nil) == sends)
+            #expect(try await queue.number("select count(*) from pushq.schedule where next_at > now()") == 1)
+        }
+    }
+
+    @Test func `a poll finds it too, behind a pooler that keeps a worker's session`() async throws {
+        try await withQueue { _, queue in
+            try await queue.fanOut(try await queue.startCampaign())
+            try await restore(queue)
+            _ = try await queue.worker.execute(
+                Statement("poll", "select count(*) from pushq.ready_work(-1, 0, 10, 10)"))
+            #expect(try await queue.claim().isEmpty)
+        }
+    }
+
+    @Test func `that cannot be seen, it is declared`() async throws {
+        try await withQueue { _, queue in
+            let before = try await queue.startCampaign()
+            try await queue.connection.declareRestore()
+            #expect(try await queue.connection.restoredQueues().map(\.recipients) == [5])
+            #expect(try await queue.startCampaign(key: "next") > before + 1 << 40)
+        }
+    }
+
+    @Test func `nothing is paused where the server was only started again`() async throws {
+        try await withQueue { _, queue in
+            let before = try await queue.startCampaign()
+            try await queue.run("select setval('pushq.known_start', 0)")
+            #expect(try await found(queue).undecidedQueues == 0)
+            #expect(try await queue.startCampaign(key: "next") < before + 1000, "no number is skipped")
+        }
+    }
+}

@@ -1,0 +1,352 @@
+-- A database that was restored from a backup. Time went back in it: what was sent since then is not in it, and would
+-- be sent again. So the queues concerned are paused until an operator has decided. docs/restore.md explains it to
+-- operators.
+
+-- Notices that the database was restored, and pauses queues then. Called for each session of a worker and with each of
+-- its polls, so before anything is claimed.
+create or replace function pushq.follow_lineage() returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if pushq.current_start() <> (select last_value from pushq.known_start) then
+    perform pushq.follow_start();
+  end if;
+  -- A producer may have called before, whose transaction is not committed.
+  if (select last_value from pushq.known_lineage) is distinct from (
+    select hashtextextended(l.name, 0) from pushq.lineage l order by l.id desc limit 1) then
+    perform pushq.judge_lineage();
+  end if;
+end $$;
+
+-- For each new session of a worker or an operator: as `pushq.follow_lineage`. Returns the server's timeline, and how
+-- many queues wait for an operator's decision since the database was restored, and to which time that went back.
+create or replace function pushq.follow_timeline(out timeline int, out undecided bigint, out back_to timestamptz)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform pushq.follow_lineage();
+  timeline := pushq.current_timeline();
+  select count(*), min(l.back_to) into undecided, back_to
+  from pushq.restored_queue r
+  join pushq.lineage l on l.id = r.lineage_id;
+end $$;
+
+-- Writes down that this is another copy of the database than before, and whether it was restored. `declared`: somebody
+-- says that it was, since this cannot be seen of a copy of the disk.
+create or replace function pushq.judge_lineage(declared boolean default false) returns void
+language plpgsql as $$
+declare
+  here   text := pushq.current_lineage();
+  before text;
+  made   pushq.lineage;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('pushq lineage', 0));
+  select l.name into before from pushq.lineage l order by l.id desc limit 1;
+  if before = here and not declared then
+    return;
+  end if;
+  if declared then
+    perform pushq.skip_ids();
+  end if;
+  insert into pushq.lineage (name, is_restore, back_to, old_id)
+  select here, r.is_restore,
+         case when r.is_restore then
+           -- Of a base backup, the last transaction that was read from the archive. Another cluster's says nothing.
+           coalesce(case when not declared and pushq.is_same_cluster(before, here)
+                         then pg_last_xact_replay_timestamp() end,
+                    pushq.last_sign(), clock_timestamp()) end,
+         (select last_value from pushq.old_id)
+  from (select declared or before is not null and not pushq.is_promoted(before, here) as is_restore) r
+  returning * into made;
+  if made.is_restore then
+    perform pushq.pause_restored(made);
+  end if;
+end $$;
+
+-- Whether two copies are of one cluster and differ in their timelines alone.
+create or replace function pushq.is_same_cluster(before text, here text) returns boolean
+language plpgsql stable as $$
+begin
+  return regexp_replace(before, '/\d+$', '') = regexp_replace(here, '/\d+$', '');
+end $$;
+
+-- Whether this server was a standby that followed the primary until the end: a transaction was committed while it was
+-- running already. A server that was started from a backup is younger than all that it has restored. What was a standby
+-- and started after the primary was lost looks like a backup, too: in doubt, somebody has to decide.
+create or replace function pushq.is_promoted(before text, here text) returns boolean
+language plpgsql stable as $$
+begin
+  return pushq.is_same_cluster(before, here)
+    and coalesce(pg_last_xact_replay_timestamp() > pg_postmaster_start_time(), false)
+    and concat(current_setting('recovery_target'), current_setting('recovery_target_time'),
+               current_setting('recovery_target_xid'), current_setting('recovery_target_lsn'),
+               current_setting('recovery_target_name')) = '';
+end $$;
+
+-- The last moment that the database knows of: workers show themselves every five seconds while they run.
+create or replace function pushq.last_sign() returns timestamptz
+language plpgsql stable as $$
+begin
+  return greatest(
+    (select max(w.seen_at) from pushq.worker w),
+    (select a.changed_at from pushq.audit a order by a.id desc limit 1),
+    (
+      select max(greatest(m.created_at, r.ended_at))
+      from pushq.queue q
+      left join lateral (
+        select m.created_at
+        from pushq.message m
+        where m.queue_id = q.id
+        order by m.day desc, m.id desc
+        limit 1) m on true
+      left join lateral (
+        select r.ended_at
+        from pushq.result r
+        where r.queue_id = q.id and r.delivered + r.rejected > 0
+        order by r.ended_at desc
+        limit 1) r on true));
+end $$;
+
+-- Pauses the queues in which something waits that may have been sent. How they were paused before, they will be again.
+-- A credential that is replaced resumes none of them.
+create or replace function pushq.pause_restored(l pushq.lineage) returns void
+language plpgsql as $$
+begin
+  insert into pushq.restored_queue (queue_id, lineage_id, paused_at, paused_reason, paused_credential_version)
+  select q.id, l.id, q.paused_at, q.paused_reason, q.paused_credential_version
+  from pushq.queue q
+  where exists (
+          select from pushq.job j where j.queue_id = q.id and (j.run_at <= l.found_at or j.run_at = 'infinity'))
+    or exists (select from pushq.lease x where x.queue_id = q.id)
+    or exists (select from pushq.fan_out f where f.queue_id = q.id and not f.done and f.start_at <= l.found_at)
+    or exists (
+      select from pushq.schedule s where s.queue_id = q.id and s.paused_at is null and s.next_at <= l.found_at)
+  on conflict on constraint restored_queue_pkey do update set lineage_id = excluded.lineage_id;
+  update pushq.queue q
+  set paused_at = now(), paused_reason = pushq.restored_reason(), paused_credential_version = null
+  from pushq.restored_queue r
+  where q.id = r.queue_id;
+  perform pushq.tell('queue', r.queue_id) from pushq.restored_queue r;
+end $$;
+
+-- Why a queue is paused that waits for a decision.
+create or replace function pushq.restored_reason() returns text
+language plpgsql stable as $$
+begin
+  return 'the database was restored, and what waits may have been sent already; see: pushq-admin restore show';
+end $$;
+
+-- Refuses to resume a queue that waits for a decision. True for any other.
+create or replace function pushq.may_resume(q int) returns boolean
+language plpgsql stable as $$
+declare
+  name text := (
+    select n.name
+    from pushq.restored_queue r
+    join pushq.queue_name n on n.queue_id = r.queue_id
+    where r.queue_id = q);
+begin
+  if name is not null then
+    raise exception using errcode = 'PQ409',
+      message = format('the database was restored, and what waits in queue “%s” may have been sent already', name),
+      hint = format('decide whether it is sent again: pushq-admin restore resume %s --send, or --unknown', name);
+  end if;
+  return true;
+end $$;
+
+-- What a campaign has in no job yet, of those that were due when the restore was found.
+create or replace function pushq.fan_out_left(f pushq.fan_out, found_at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+  total bigint := cardinality(f.rest);
+  after bigint := f.cursor_device_id;
+  last  bigint := coalesce(f.last_device_id, 9223372036854775807);
+  tree  jsonb;
+  aim   text;
+  step  record;
+begin
+  total := total + coalesce((
+    select sum(cardinality(w.device_ids))
+    from pushq.wave w
+    where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at <= fan_out_left.found_at), 0);
+  if f.sorted then
+    return total;
+  elsif f.list_id is not null then
+    return total + (
+      select count(*)
+      from pushq.list_member m
+      where m.queue_id = f.queue_id and m.list_id = f.list_id and m.device_id > after);
+  end if;
+  select pushq.message_kind(m.push_type, m.payload) into aim
+  from pushq.message m
+  where m.day = f.message_day and m.queue_id = f.queue_id and m.id = f.message_id;
+  select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
+  if tree is null then
+    return total + (
+      select count(*)
+      from pushq.device d
+      where d.queue_id = f.queue_id and d.id > after and d.id <= last and d.active and coalesce(d.kind, 'alert') = aim);
+  end if;
+  loop
+    select d.ids, d.upto into step
+    from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, after, last, 50000, 50000) d;
+    exit when step.upto is null;
+    total := total + cardinality(step.ids);
+    after := step.upto;
+  end loop;
+  return total;
+end $$;
+
+-- What waits in a queue that may have been sent between the time to which a restore went back and the time when it was
+-- found: what was due by then. `at_most_once`: those of the recipients who may be sent to only once. `campaigns`: of
+-- which not all recipients are in jobs. `runs`: schedules with a run that may have been started.
+create or replace function pushq.count_uncertain(
+  q int, l pushq.lineage, out recipients bigint, out at_most_once bigint, out campaigns bigint, out runs bigint
+)
+language plpgsql stable as $$
+declare
+  fanned record;
+begin
+  with waiting as materialized (
+    select j.body_day, j.id, j.message_id, j.campaign_id, j.recipient_count, j.outcomes, j.at_most_once
+    from pushq.job j
+    where j.queue_id = q and j.root_id <= l.old_id and (j.run_at <= l.found_at or j.run_at = 'infinity')
+    union all
+    select x.body_day, x.job_id, x.message_id, x.campaign_id, x.recipient_count, x.outcomes, x.at_most_once
+    from pushq.lease x
+    where x.queue_id = q and x.root_id <= l.old_id),
+  counted as (
+    select w.at_most_once,
+           case when u.user_key is not null then cardinality(pushq.devices_of_user(q, u.user_key, u.kind))
+                when w.outcomes is null then w.recipient_count
+                else (select count(*) from generate_series(0, w.recipient_count - 1) n
+                      where get_byte(w.outcomes, n) = 0) end as recipients
+    from waiting w
+    -- Of a send to a user for later, nobody has looked for the recipients yet.
+    left join lateral (
+      select m.user_key, pushq.message_kind(m.push_type, m.payload) as kind
+      from pushq.body b
+      join pushq.message m on m.day = b.day and m.queue_id = b.queue_id and m.id = w.message_id
+      where w.campaign_id is null and w.recipient_count = 1
+        and b.day = w.body_day and b.queue_id = q and b.job_id = w.id and b.device_ids = '{}'
+      limit 1) u on true)
+  select coalesce(sum(c.recipients), 0), coalesce(sum(c.recipients) filter (where c.at_most_once), 0)
+  into recipients, at_most_once
+  from counted c;
+
+  select coalesce(sum(x.recipients), 0) as recipients,
+         coalesce(sum(x.recipients) filter (where x.at_most_once), 0) as at_most_once, count(*) as campaigns
+  into fanned
+  from (
+    select f.at_most_once, pushq.fan_out_left(f, l.found_at) as recipients
+    from pushq.fan_out f
+    where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at) x;
+  recipients := recipients + fanned.recipients;
+  at_most_once := at_most_once + fanned.at_most_once;
+  campaigns := fanned.campaigns;
+  runs := (
+    select count(*)
+    from pushq.schedule s
+    where s.queue_id = q and s.paused_at is null and s.next_at <= l.found_at);
+end $$;
+
+-- The queues that wait for a decision, with what may be sent twice in each.
+create or replace function pushq.show_restored()
+returns table (tenant text, app text, environment text, found_at timestamptz, back_to timestamptz, recipients bigint,
+               at_most_once bigint, campaigns bigint, runs bigint)
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+  return query
+  select n.tenant, n.app, n.environment, l.found_at, l.back_to, c.recipients, c.at_most_once, c.campaigns, c.runs
+  from pushq.restored_queue r
+  join pushq.queue_name n on n.queue_id = r.queue_id
+  join pushq.lineage l on l.id = r.lineage_id
+  cross join lateral pushq.count_uncertain(r.queue_id, l) c
+  order by n.name;
+end $$;
+
+-- Carries out what an operator has decided about a queue: what may have been sent is sent again, or is recorded as
+-- unknown. Returns how many recipients that is about, and how many of them become unknown: all, or those who may be
+-- sent to only once.
+--
+-- A job whose recipients below the watermark may be sent to only once ends with these as unknown, as it does after the
+-- loss of a worker. So here it only gets that watermark, and workers count and end it as any other.
+create or replace function pushq.resume_restored(queue text, sends boolean, out recipients bigint, out unknown bigint)
+language plpgsql as $$
+declare
+  q int := pushq.queue_id(queue);
+  r pushq.restored_queue;
+  l pushq.lineage;
+  c record;
+begin
+  select x.* into r from pushq.restored_queue x where x.queue_id = q for update;
+  if not found then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” does not wait for a decision', queue),
+      hint = 'list the queues that do with: pushq-admin restore show';
+  end if;
+  select x.* into l from pushq.lineage x where x.id = r.lineage_id;
+  c := pushq.count_uncertain(q, l);
+  recipients := c.recipients;
+  unknown := case when sends then c.at_most_once else c.recipients end;
+
+  -- Without its lease, nothing that a worker writes about a job counts any more.
+  with lost as (
+    delete from pushq.lease x where x.queue_id = q returning x.*)
+  insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
+                         recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+  select queue_id, job_id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
+         rescues, epoch, at_most_once, watermark, outcomes
+  from lost;
+  perform pushq.find_restored(q, l);
+  update pushq.job j
+  set at_most_once = true, watermark = j.recipient_count
+  where j.queue_id = q and j.root_id <= l.old_id and (j.run_at <= l.found_at or j.run_at = 'infinity')
+    and (not sends or j.at_most_once);
+  update pushq.fan_out f
+  set uncertain_to = l.found_at
+  where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at
+    and (not sends or f.at_most_once);
+  if not sends then
+    update pushq.schedule s
+    set missed_at = pushq.cron_run(s.cron, s.time_zone, l.found_at, backwards => true),
+        next_at = pushq.cron_run(s.cron, s.time_zone, l.found_at), problem = null, retry_at = null
+    where s.queue_id = q and s.paused_at is null and s.next_at <= l.found_at;
+  end if;
+
+  delete from pushq.restored_queue x where x.queue_id = q;
+  -- Somebody may have paused it for another reason meanwhile: then it stays so.
+  update pushq.queue k
+  set paused_at = r.paused_at, paused_reason = r.paused_reason,
+      paused_credential_version = r.paused_credential_version,
+      resumed_at = case when r.paused_at is null then clock_timestamp() else k.resumed_at end
+  where k.id = q and k.paused_reason = pushq.restored_reason();
+  perform pushq.tell('queue', q);
+  perform pushq.wake(q);
+end $$;
+
+-- Finds the recipients of sends to a user that were for later and are due, so that each of them has an outcome of its
+-- own.
+create or replace function pushq.find_restored(q int, l pushq.lineage) returns void
+language plpgsql as $$
+declare
+  jobs   bigint[];
+  epochs int[];
+begin
+  with due as materialized (
+    select j.id
+    from pushq.job j
+    join pushq.body b on b.day = j.body_day and b.queue_id = j.queue_id and b.job_id = j.id
+    where j.queue_id = q and j.root_id <= l.old_id and j.run_at <= l.found_at and j.campaign_id is null
+      and j.recipient_count = 1 and b.device_ids = '{}'),
+  taken as (
+    delete from pushq.job j using due d where j.queue_id = q and j.id = d.id returning j.*),
+  held as (
+    insert into pushq.lease (queue_id, job_id, worker_id, epoch, deadline, watermark, outcomes, flush, lane, run_at,
+                             send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues,
+                             at_most_once)
+    select queue_id, id, 0, epoch, now(), watermark, coalesce(outcomes, '\x00'), 0, lane, run_at, send_by,
+           message_id, campaign_id, root_id, body_day, recipient_count, attempt, rescues, at_most_once
+    from taken
+    returning job_id, epoch)
+  select coalesce(array_agg(h.job_id), '{}'), coalesce(array_agg(h.epoch), '{}') into jobs, epochs from held h;
+  perform pushq.find_recipients(array_fill(q, array[cardinality(jobs)]), jobs, epochs, 0);
+end $$;
