@@ -140,28 +140,24 @@ create or replace function pushq.recipient_values(
 )
 language plpgsql stable as $$
 declare
-  first bigint := devices[1];
-  last  bigint := devices[cardinality(devices)];
+  first    bigint  := devices[1];
+  last     bigint  := devices[cardinality(devices)];
+  is_dense boolean := last - first < 5 * cardinality(devices);
 begin
-  if last - first < 5 * cardinality(devices) then
-    select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
-    into ids, versions, texts
+  select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
+  into ids, versions, texts
+  from (
+    select p.device_id, pushq.version_for(p.locale, languages)::smallint as version,
+           array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
+             as texts
     from (
-      select p.device_id, pushq.version_for(p.locale, languages)::smallint as version,
-             array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
-               as texts
-      from pushq.profile p
-      where p.queue_id = q and p.device_id between first and last
-      order by p.device_id) d;
-  else
-    select array_agg(d.device_id), array_agg(d.version), array_agg(d.texts) filter (where placeholders is not null)
-    into ids, versions, texts
-    from (
-      select p.device_id, pushq.version_for(p.locale, languages)::smallint as version,
-             array(select coalesce(nullif((p.attributes -> name)::text, '""'), '') from unnest(placeholders) name)
-               as texts
-      from pushq.profile p
-      where p.queue_id = q and p.device_id = any (devices)
-      order by p.device_id) d;
-  end if;
+      -- One of the two, as in a claim.
+      select r.device_id, r.locale, r.attributes
+      from pushq.profile r
+      where is_dense and r.queue_id = q and r.device_id between first and last
+      union all
+      select r.device_id, r.locale, r.attributes
+      from pushq.profile r
+      where not is_dense and r.queue_id = q and r.device_id = any (devices)) p
+    order by p.device_id) d;
 end $$;

@@ -63,28 +63,23 @@ enum DashboardQuestions {
 
     private static func devices(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> JSON {
         let queue = try request.theQueue()
-        if let token = try request.theDevice() {
-            let found = try await store.device(token, inQueue: queue)
-            return Listing("devices", found.map { [$0] } ?? [], columns: DeviceColumns.all).json
-        }
-        guard let user = request.user, !user.isEmpty else {
-            throw DashboardRequest.bad("name a device token or a user")
-        }
-        let found = try await store.devices(
-            inQueue: queue, after: 0, userKey: user, includesInactive: true, limit: maximumRows)
+        let found =
+            switch try request.theSubject() {
+            case .device(let token): try await store.device(token, inQueue: queue).map { [$0] } ?? []
+            case .user(let user):
+                try await store.devices(
+                    inQueue: queue, after: 0, userKey: user, includesInactive: true, limit: maximumRows)
+            }
         return Listing("devices", found, columns: DeviceColumns.all).json
     }
 
     private static func trace(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> JSON {
         let queue = try request.theQueue()
-        var query: TraceQuery
-        if let token = try request.theDevice() {
-            query = TraceQuery(.token(token))
-        } else if let user = request.user, !user.isEmpty {
-            query = TraceQuery(.user(user))
-        } else {
-            throw DashboardRequest.bad("name a device token or a user")
-        }
+        var query =
+            switch try request.theSubject() {
+            case .device(let token): TraceQuery(.token(token))
+            case .user(let user): TraceQuery(.user(user))
+            }
         query.campaign = request.campaign.flatMap { $0.isEmpty ? nil : $0 }
         return Listing("steps", try await store.trace(query, inQueue: queue), columns: TraceColumns.all).json
     }

@@ -72,11 +72,20 @@ package struct DashboardRequest: Decodable, Sendable {
         return id
     }
 
-    func theDevice() throws(DashboardAccess.Refusal) -> DeviceToken? {
-        guard let device, !device.isEmpty else { return nil }
-        guard let token = try? DeviceToken(hex: device) else {
-            throw Self.bad("a device token is written in hexadecimal digits")
+    /// Whom a question is about.
+    enum Subject {
+        case device(DeviceToken)
+        case user(String)
+    }
+
+    func theSubject() throws(DashboardAccess.Refusal) -> Subject {
+        if let device, !device.isEmpty {
+            guard let token = try? DeviceToken(hex: device) else {
+                throw Self.bad("a device token is written in hexadecimal digits")
+            }
+            return .device(token)
         }
-        return token
+        guard let user, !user.isEmpty else { throw Self.bad("name a device token or a user") }
+        return .user(user)
     }
 }

@@ -199,8 +199,8 @@ final class Dispatcher {
         let now = loop.now
         let age = loop.nowNanoseconds &- answer.sentAt
         let sentAt = now - .nanoseconds(age)
-        queue.figures.counts.note(answer.result, afterNanoseconds: age)
-        queue.throughput.note(answer.result, afterNanoseconds: age)
+        queue.figures.counts.answers.note(answer.result, afterNanoseconds: age)
+        queue.throughput.answers.note(answer.result, afterNanoseconds: age)
         let circuit = queue.circuit(of: gateway)
         switch answer.result {
         case .accepted:

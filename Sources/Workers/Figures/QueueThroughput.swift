@@ -1,4 +1,3 @@
-import APNs
 import Metrics
 import PostgresStore
 import QueueCore
@@ -7,42 +6,22 @@ import QueueCore
 /// adds as it sends.
 struct QueueThroughput: Sendable {
     var sent = 0
-    private var accepted = 0
-    private var unanswered = 0
-    /// By the code of the reason; empty until there is a refusal.
-    private var refused: [Int] = []
-    /// From a request to the answer that took or refused it.
-    private var latency = Histogram(Histogram.waits)
+    var answers = AnswerCounts()
 
     /// Whether nothing was sent and nothing answered.
-    var isEmpty: Bool { sent == 0 && accepted == 0 && unanswered == 0 && refused.isEmpty }
-
-    /// Counts an answer.
-    mutating func note(_ result: Answer.Result, afterNanoseconds nanoseconds: UInt64) {
-        switch result {
-        case .accepted:
-            accepted += 1
-            latency.observe(nanoseconds: nanoseconds)
-        case .refused(let refusal):
-            if refused.isEmpty { refused = [Int](repeating: 0, count: Reason.table.count) }
-            refused[Int(refusal.reason.code)] += 1
-            latency.observe(nanoseconds: nanoseconds)
-        case .unanswered: unanswered += 1
-        case .untouched: break
-        }
-    }
+    var isEmpty: Bool { sent == 0 && answers.isEmpty }
 
     /// As the worker shows it.
     func shown(of queue: Int32, inFlight: Int) -> Throughput {
         var throughput = Throughput(queueID: queue)
         throughput.sent = sent
         throughput.inFlight = inFlight
-        throughput.accepted = accepted
-        throughput.unanswered = unanswered
-        throughput.refused = refused.enumerated().filter { $0.element > 0 }.map {
+        throughput.accepted = answers.accepted
+        throughput.unanswered = answers.unanswered
+        throughput.refused = answers.refused.enumerated().filter { $0.element > 0 }.map {
             ReasonCount(Reason(code: UInt8($0.offset)), $0.element)
         }
-        throughput.answerTimes = AnswerTimes(counts: latency.counts)
+        throughput.answerTimes = AnswerTimes(counts: answers.latency.counts)
         return throughput
     }
 }

@@ -87,13 +87,13 @@ struct WorkerPage {
                 }
             }
             // Where there are none, a rate would miss the first.
-            answers.add(counts.accepted, labels + ["accepted", ""])
-            answers.add(counts.unanswered, labels + ["unanswered", ""])
-            answers.add(counts.untouched, labels + ["untouched", ""])
-            for (code, count) in counts.refused.enumerated() where count > 0 {
+            answers.add(counts.answers.accepted, labels + ["accepted", ""])
+            answers.add(counts.answers.unanswered, labels + ["unanswered", ""])
+            answers.add(counts.answers.untouched, labels + ["untouched", ""])
+            for (code, count) in counts.answers.refused.enumerated() where count > 0 {
                 answers.add(count, labels + ["refused", Reason(code: UInt8(code)).text])
             }
-            latency.add(counts.latency, labels)
+            latency.add(counts.answers.latency, labels)
             lapsed.add(counts.permitsLapsed, labels)
         }
         return [pushes, answers, latency, age, outcomes, lapsed]

@@ -11,11 +11,11 @@ import Testing
         var throughput = QueueThroughput()
         #expect(throughput.isEmpty)
         throughput.sent = 12
-        for _ in 1...7 { throughput.note(.accepted, afterNanoseconds: 18_000_000) }
-        throughput.note(.refused(Refusal(status: 410, text: "Unregistered")), afterNanoseconds: 40_000_000)
-        throughput.note(.refused(Refusal(status: 410, text: "Unregistered")), afterNanoseconds: 400_000_000_000)
-        throughput.note(.unanswered, afterNanoseconds: 1)
-        throughput.note(.untouched, afterNanoseconds: 1)
+        for _ in 1...7 { throughput.answers.note(.accepted, afterNanoseconds: 18_000_000) }
+        throughput.answers.note(.refused(Refusal(status: 410, text: "Unregistered")), afterNanoseconds: 40_000_000)
+        throughput.answers.note(.refused(Refusal(status: 410, text: "Unregistered")), afterNanoseconds: 400_000_000_000)
+        throughput.answers.note(.unanswered, afterNanoseconds: 1)
+        throughput.answers.note(.untouched, afterNanoseconds: 1)
         #expect(!throughput.isEmpty)
         let shown = throughput.shown(of: 3, inFlight: 2)
         #expect((shown.queueID, shown.sent, shown.inFlight, shown.accepted, shown.unanswered) == (3, 12, 2, 7, 1))
