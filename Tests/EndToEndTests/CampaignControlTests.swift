@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Measured processes` {
     @Suite struct `Orders to a campaign` {
         /// What is allowed: a second, and another one for a busy machine, which notes arrivals late and starts commands
         /// slowly.

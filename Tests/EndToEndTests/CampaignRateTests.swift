@@ -4,7 +4,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Measured processes` {
     @Suite struct `A campaign's own rate` {
         private static let devices = 4000
         private static let rate = 100.0

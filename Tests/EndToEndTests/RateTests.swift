@@ -4,7 +4,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Measured processes` {
     @Suite struct `A queue's rate across processes` {
         private static let rate = 250.0
         private static let jobs = 10

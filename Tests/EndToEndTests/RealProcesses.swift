@@ -3,9 +3,12 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// Everything here starts the executables as users do, and kills them as machines do. One at a time: what is measured
-/// needs the machine.
+/// Everything here starts the executables as users do, and kills them as machines do. One at a time: each takes much of
+/// the machine.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes` {}
+
+/// The same, where something is measured: rates, and how soon an order takes effect.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Measured processes` {}
 
 /// Runs `body` with a queue, a simulator and workers on the tests' server.
 func withRig<Success: Sendable>(

@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Measured processes` {
     @Suite struct `A worker that is stopped and woken` {
         /// A fingerprint of all that is recorded.
         private static let recorded = """

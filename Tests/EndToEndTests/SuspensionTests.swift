@@ -2,7 +2,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Measured processes` {
     @Suite struct `A tenant that is suspended under way` {
         private func admin(_ words: String..., of rig: Rig) async throws -> Executable.Ended {
             let url = rig.postgres.connectionString(database: rig.database)

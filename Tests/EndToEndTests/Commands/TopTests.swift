@@ -271,7 +271,7 @@ extension `Real processes` {
         @Test func `has its rate, its answers by reason, and its connections and streams`() async throws {
             try await withRig {
                 $0.devices = 4000
-                $0.rules = #"{"latency_ms": 30, "outcomes": [{"reason": "BadDeviceToken", "share": 0.1}]}"#
+                $0.rules = #"{"latency_ms": 30, "outcomes": [{"reason": "Unregistered", "share": 0.1}]}"#
                 $0.sql =
                     "insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 150, 15 from pushq.queue where id = $queue"
             } _: { rig in
@@ -289,7 +289,7 @@ extension `Real processes` {
                 #expect(rate < 250, "150 a second, and what was sent at once in the beginning")
                 #expect(queue["limit_per_second"] as? Double == 150)
                 #expect(queue["state"] as? String == "sending", "\(queue)")
-                #expect(queue["main_reason"] as? String == "BadDeviceToken", "\(queue)")
+                #expect(queue["main_reason"] as? String == "Unregistered", "\(queue)")
                 let share = try #require(queue["refused_percent"] as? Double)
                 #expect(share > 2 && share < 25)
                 #expect((queue["median_latency"] as? Double ?? 0) >= 0.03)
