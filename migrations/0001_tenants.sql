@@ -36,6 +36,7 @@ create table pushq.tenant (
   id            int         generated always as identity,
   name          text        not null,
   weight        real        not null default 1,           -- its share of a worker, against other tenants
+  connections   int,                                      -- the most that one worker opens for it; null: no limit
   suspended_at  timestamptz,                              -- set: nothing of this tenant is sent
   created_at    timestamptz not null default now(),
   history_days  int,                                      -- of results, recipients, messages; null: the default
@@ -44,6 +45,7 @@ create table pushq.tenant (
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
   constraint tenant_weight_range check (weight between 0.001 and 1000),
+  constraint tenant_connections_range check (connections between 1 and 10000),
   constraint tenant_name_form check (name ~ '^[a-z0-9][a-z0-9._-]{0,62}$'),
   constraint tenant_history_days_range check (history_days between 1 and 3650),
   constraint tenant_feedback_days_range check (feedback_days between 1 and 3650),

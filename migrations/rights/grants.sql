@@ -123,7 +123,7 @@ begin
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
         ('queue_name', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
-        ('tenant', 'select', 'id name weight suspended_at'),
+        ('tenant', 'select', 'id name weight connections suspended_at'),
         ('rate_limit', 'select', null), ('rate_limit', 'update', null),
         ('credential', 'select', null), ('credential', 'update', 'warned_days'),
         ('provider_token', 'select', null), ('provider_token', 'insert', null), ('provider_token', 'update', null),

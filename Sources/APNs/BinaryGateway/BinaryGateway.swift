@@ -34,11 +34,11 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
     /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
     /// - Parameters:
     ///   - identity: evaluated for a connection while no other is open: thousands of certificates take much memory.
-    ///   - budget: the connections that it shares with other gateways of the loop; nil if it shares none.
+    ///   - share: the connections that it shares with other gateways of the loop; nil if it shares none.
     package init(
         endpoint: Endpoint, identity: @escaping @autoclosure () throws -> TLSIdentity,
         settings: GatewaySettings = GatewaySettings(),
-        binary: BinarySettings = BinarySettings(), loop: EventLoop, budget: ConnectionBudget? = nil,
+        binary: BinarySettings = BinarySettings(), loop: EventLoop, share: ConnectionShare? = nil,
         firstIdentifier: UInt32 = 1
     ) throws(CryptographyError) {
         self.endpoint = endpoint
@@ -47,7 +47,7 @@ package final class BinaryGateway: PoolingGateway, BinaryConnectionDelegate {
         self.loop = loop
         self.firstIdentifier = firstIdentifier
         tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: nil)
-        pool = ConnectionPool(settings, budget: budget, loop: loop)
+        pool = ConnectionPool(settings, share: share, loop: loop)
         windowSize = WindowSize(maximum: binary.windowSize)
     }
 

@@ -25,10 +25,10 @@ struct ConnectionPool<Connection: PooledConnection> {
     private var generator = SystemRandomNumberGenerator()
 
     /// The connections that it shares with other gateways of the loop.
-    let budget: ConnectionBudget
+    let share: ConnectionShare
 
-    init(_ settings: GatewaySettings, budget: ConnectionBudget?, loop: EventLoop) {
-        self.budget = budget ?? ConnectionBudget(limit: .max, loop: loop)
+    init(_ settings: GatewaySettings, share: ConnectionShare?, loop: EventLoop) {
+        self.share = share ?? ConnectionShare(of: ConnectionBudget(limit: .max, loop: loop))
         reachability = Reachability(backoff: settings.backoff)
     }
 
@@ -73,7 +73,7 @@ struct ConnectionPool<Connection: PooledConnection> {
     mutating func noteProved() { reachability.proved() }
 
     mutating func noteClosed(_ connection: Connection) {
-        budget.giveBack(connection)
+        share.giveBack(connection)
         open.removeAll { $0 === connection }
         draining.removeAll { $0 === connection }
         if draining.isEmpty, open.isEmpty { drained?.resume(true) }

@@ -83,7 +83,7 @@ extension PoolingGateway {
 extension PoolingGateway {
     private func openIfNeeded() {
         guard wantsConnection else { return }
-        if let nextOpening { armAttempt(nextOpening) } else { pool.budget.seek(self) }
+        if let nextOpening { armAttempt(nextOpening) } else { pool.share.seek(self) }
     }
 
     private var wantsConnection: Bool {
@@ -126,8 +126,8 @@ extension PoolingGateway {
                 connected(stream)
             } catch {
                 pool.isConnecting = false
-                pool.budget.history.failedAttempts += 1
-                pool.budget.giveBack()
+                pool.share.budget.history.failedAttempts += 1
+                pool.share.giveBack()
                 if let error = error as? TransportError { noteRefusedCertificate(error) }
                 failed("\(error)")
             }
@@ -137,11 +137,11 @@ extension PoolingGateway {
     private func connected(_ stream: TLSConnection) {
         guard !pool.isClosed else {
             pool.isConnecting = false
-            pool.budget.giveBack()
+            pool.share.giveBack()
             return stream.close()
         }
         let connection = begin(on: stream)
-        pool.budget.note(connection, of: self)
+        pool.share.note(connection, of: self)
         // It counts as draining until it takes pushes.
         pool.draining.append(connection)
         guard connection.freeSlots > 0 else { return }
@@ -168,14 +168,14 @@ extension PoolingGateway {
 extension PoolingGateway {
     func opened(_ connection: Connection) {
         pool.noteOpened(connection)
-        pool.budget.history.opened += 1
+        pool.share.budget.history.opened += 1
         // It may have no room.
         openIfNeeded()
     }
 
     func startedDraining(_ connection: Connection, _ ending: ConnectionEnding) {
         pool.noteDraining(connection)
-        pool.budget.history.noteEnded(ending)
+        pool.share.budget.history.noteEnded(ending)
         guard !pool.isClosed else { return }
         if connection.hasAnswered { pool.refusedHandshakes = 0 }
         let hasLasted = connection.hasAnswered && connection.openedAt.duration(to: loop.now) >= settings.stableTime

@@ -28,10 +28,10 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     private let firstStreamID: UInt32
 
     /// Opens nothing yet. Throws when the system's authorities are needed and cannot be read.
-    /// - Parameter budget: the connections that it shares with other gateways of the loop; nil if it shares none.
+    /// - Parameter share: the connections that it shares with other gateways of the loop; nil if it shares none.
     package convenience init(
         endpoint: Endpoint, credential: Credential, settings: GatewaySettings = GatewaySettings(), loop: EventLoop,
-        budget: ConnectionBudget? = nil, firstStreamID: UInt32 = 1
+        share: ConnectionShare? = nil, firstStreamID: UInt32 = 1
     ) throws(CryptographyError) {
         let (token, identity): (ProviderToken?, (() throws -> TLSIdentity)?) =
             switch credential {
@@ -39,7 +39,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
             case .certificate(let identity): (nil, { identity })
             }
         try self.init(
-            endpoint: endpoint, token: token, identity: identity, settings: settings, loop: loop, budget: budget,
+            endpoint: endpoint, token: token, identity: identity, settings: settings, loop: loop, share: share,
             firstStreamID: firstStreamID)
     }
 
@@ -47,16 +47,16 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
     /// of certificates take much memory.
     package convenience init(
         endpoint: Endpoint, certificate: @escaping () throws -> TLSIdentity, settings: GatewaySettings, loop: EventLoop,
-        budget: ConnectionBudget? = nil
+        share: ConnectionShare? = nil
     ) throws(CryptographyError) {
         try self.init(
-            endpoint: endpoint, token: nil, identity: certificate, settings: settings, loop: loop, budget: budget,
+            endpoint: endpoint, token: nil, identity: certificate, settings: settings, loop: loop, share: share,
             firstStreamID: 1)
     }
 
     private init(
         endpoint: Endpoint, token: ProviderToken?, identity: (() throws -> TLSIdentity)?, settings: GatewaySettings,
-        loop: EventLoop, budget: ConnectionBudget?, firstStreamID: UInt32
+        loop: EventLoop, share: ConnectionShare?, firstStreamID: UInt32
     ) throws(CryptographyError) {
         self.endpoint = endpoint
         self.settings = settings
@@ -65,7 +65,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         isAuthenticatedByCertificate = identity != nil
         tls = try ClientTLS(trusting: endpoint.authorities, identity: identity, applicationProtocol: "h2")
         authorization = Authorization(authority: endpoint.authority, token: token)
-        pool = ConnectionPool(settings, budget: budget, loop: loop)
+        pool = ConnectionPool(settings, share: share, loop: loop)
     }
 
     // MARK: Sending
@@ -91,7 +91,7 @@ package final class HTTP2Gateway: PoolingGateway, GatewayConnectionDelegate {
         pool.open.contains { $0 !== connection && $0.lastAnswer > time }
     }
 
-    func noteGoAway(_ code: ErrorCode) { pool.budget.history.noteGoAway(code) }
+    func noteGoAway(_ code: ErrorCode) { pool.share.budget.history.noteGoAway(code) }
 
     /// Uses another provider token from the next request on.
     package func use(_ token: ProviderToken) {

@@ -56,10 +56,13 @@ package enum Quota: Equatable, Sendable {
     case limit(Int64)
     case none
 
-    fileprivate var stored: Int64 {
+    fileprivate var stored: Int64 { number ?? -1 }
+
+    /// Nil for no limit.
+    var number: Int64? {
         switch self {
         case .limit(let number): number
-        case .none: -1
+        case .none: nil
         }
     }
 }

@@ -20,7 +20,7 @@ extension Statement {
                (select count(*) from pushq.credential c where c.tenant_id = t.id) as credentials,
                t.suspended_at is not null as is_suspended,
                t.created_at,
-               t.history_days, t.feedback_days, t.audit_days, t.weight::float8, p.rate, p.burst
+               t.history_days, t.feedback_days, t.audit_days, t.weight::float8, t.connections, p.rate, p.burst
         from pushq.tenant t
         left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
         where $name::text is null or t.name = $name
@@ -35,7 +35,7 @@ extension Statement {
         returning pushq.tell('tenant', id)::text, pushq.wake()::text
         """#)
 
-    /// What is null stays; 0 days are what is usual.
+    /// What is null stays; 0 days are what is usual, and 0 connections no limit.
     static let setTenant = Statement(
         "set_tenant",
         #"""
@@ -43,7 +43,8 @@ extension Statement {
         set history_days = case when $history_days::int is null then history_days else nullif($history_days, 0) end,
             feedback_days = case when $feedback_days::int is null then feedback_days else nullif($feedback_days, 0) end,
             audit_days = case when $audit_days::int is null then audit_days else nullif($audit_days, 0) end,
-            weight = coalesce($weight::float8::real, weight)
+            weight = coalesce($weight::float8::real, weight),
+            connections = case when $connections::int is null then connections else nullif($connections, 0) end
         where name = $name
         returning pushq.tell('tenant', id)::text
         """#)
@@ -85,6 +86,8 @@ package struct TenantSummary: Sendable {
     package let auditDays: Int?
     /// Its share of a worker, against other tenants.
     package let weight: Double
+    /// The maximum number of connections of one worker for all its queues together; nil: no limit.
+    package let connections: Int?
     /// Pushes per second of all its queues together, and how many at once after a quiet time; nil: no limit.
     package let rate: Double?
     package let burst: Double?
@@ -121,6 +124,8 @@ package struct TenantChange: Sendable {
     /// Its share of a worker, against other tenants: 0.001 to 1000.
     package var weight: Double?
     package var rate: Rate?
+    /// The maximum number of connections of one worker for all its queues together: 1 to 10,000.
+    package var connections: Quota?
     package var quotas = QuotaChange()
 
     /// No change.
@@ -128,7 +133,8 @@ package struct TenantChange: Sendable {
 
     /// Whether it changes nothing.
     package var isEmpty: Bool {
-        history == nil && feedback == nil && audit == nil && weight == nil && rate == nil && quotas.isEmpty
+        history == nil && feedback == nil && audit == nil && weight == nil && rate == nil
+            && connections == nil && quotas.isEmpty
     }
 }
 
@@ -148,6 +154,7 @@ extension PostgresConnection {
                 historyDays: row.optionalInt4("history_days").map(Int.init),
                 feedbackDays: row.optionalInt4("feedback_days").map(Int.init),
                 auditDays: row.optionalInt4("audit_days").map(Int.init), weight: row.float8("weight"),
+                connections: row.optionalInt4("connections").map(Int.init),
                 rate: row.optionalFloat8("rate"), burst: row.optionalFloat8("burst"))
         }
     }
@@ -168,6 +175,7 @@ extension PostgresConnection {
             "name": .text(name), "history_days": .int4(change.history?.stored),
             "feedback_days": .int4(change.feedback?.stored), "audit_days": .int4(change.audit?.stored),
             "weight": .float8(change.weight),
+            "connections": .int4(change.connections.map { Int32(clamping: $0.number ?? 0) }),
         ]
         guard try await execute(.setTenant, parameters).count > 0 else { return false }
         switch change.rate {

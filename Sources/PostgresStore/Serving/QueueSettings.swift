@@ -8,6 +8,7 @@ extension Statement {
         #"""
         select q.id as queue_id, n.tenant, n.app, n.environment, q.weight::float8, q.connections, q.max_attempts,
                q.gateway, q.derive_collapse_id, p.rate, tp.rate as tenant_rate, t.weight::float8 as tenant_weight,
+               t.connections as tenant_connections,
                q.paused_at is not null or t.suspended_at is not null as paused,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
@@ -67,8 +68,10 @@ package struct QueueSettings: Sendable {
     /// Its share of what its tenant has of a worker, and the share of that tenant.
     package let weight: Double
     package let tenantWeight: Double
-    /// The maximum number of connections of one worker.
+    /// The maximum number of connections of one worker: of each credential that queues with this setting share, and of
+    /// all queues of the tenant together; nil: no limit.
     package let connections: Int
+    package let tenantConnections: Int?
     /// Answers for each recipient before it has failed.
     package let maxAttempts: Int
     /// The interface that it is sent over.
@@ -155,6 +158,7 @@ extension QueueSettings {
         self.init(
             queueID: row.int4("queue_id"), tenantID: row.int4("tenant_id"), name: name, weight: row.float8("weight"),
             tenantWeight: row.float8("tenant_weight"), connections: Int(row.int2("connections")),
+            tenantConnections: row.optionalInt4("tenant_connections").map(Int.init),
             maxAttempts: Int(row.int2("max_attempts")),
             gateway: GatewayKind(rawValue: row.text("gateway")) ?? .http2,
             derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),

@@ -50,6 +50,8 @@ final class Gateways {
     private let masterKeys: MasterKeys?
     private let report: (EngineEvent) -> Void
     private let budget: ConnectionBudget
+    /// The connections of each tenant.
+    private var shares: [Int32: ConnectionShare] = [:]
     private let signal: Signal
     private var table = GatewayTable<Entry>()
     private var notices = OutageNotices()
@@ -79,6 +81,7 @@ final class Gateways {
         guard let credential = queue.credential, let use = GatewayUse(queue, isForBroadcasts: broadcasts),
             !broadcasts || hasBroadcastHost(queue)
         else { return nil }
+        shares[queue.tenantID]?.limit = queue.tenantConnections ?? .max
         switch table.find(use, now: .now) {
         case .open(let entry): return entry.gateway
         case .unusable: return nil
@@ -109,6 +112,8 @@ final class Gateways {
             if hasBroadcastHost(settings), let use = GatewayUse(settings, isForBroadcasts: true) { uses.append(use) }
         }
         for entry in table.keepOnly(uses) { drain(entry.gateway) }
+        let tenants = Set(uses.map(\.tenantID))
+        shares = shares.filter { tenants.contains($0.key) }
     }
 
     /// What the connections of all gateways have been through, and what they do now.
@@ -229,8 +234,7 @@ final class Gateways {
         warnOfDrain()
         let gateway = try BinaryGateway(
             endpoint: endpoint, identity: try certificate(), settings: limits(of: queue), binary: settings.binary,
-            loop: loop,
-            budget: budget)
+            loop: loop, share: share(of: queue))
         gateway.handler = handler
         return gateway
     }
@@ -244,6 +248,14 @@ final class Gateways {
         report(.drainTooShort(drain: settings.drain, grace: grace))
     }
 
+    /// The connections of the queue's tenant.
+    private func share(of queue: QueueSettings) -> ConnectionShare {
+        if let share = shares[queue.tenantID] { return share }
+        let share = ConnectionShare(of: budget, limit: queue.tenantConnections)
+        shares[queue.tenantID] = share
+        return share
+    }
+
     private func limits(of queue: QueueSettings) -> GatewaySettings {
         var limits = settings.connections
         limits.maximumConnections = queue.connections
@@ -255,7 +267,7 @@ final class Gateways {
     ) throws -> HTTP2Gateway {
         let gateway = try HTTP2Gateway(
             endpoint: endpoint(of: queue, broadcasts: broadcasts), credential: .token(token),
-            settings: limits(of: queue), loop: loop, budget: budget)
+            settings: limits(of: queue), loop: loop, share: share(of: queue))
         gateway.handler = handler
         return gateway
     }
@@ -265,7 +277,7 @@ final class Gateways {
     ) throws -> HTTP2Gateway {
         let gateway = try HTTP2Gateway(
             endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate,
-            settings: limits(of: queue), loop: loop, budget: budget)
+            settings: limits(of: queue), loop: loop, share: share(of: queue))
         gateway.handler = handler
         return gateway
     }

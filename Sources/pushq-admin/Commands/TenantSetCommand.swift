@@ -8,7 +8,9 @@ struct TenantSetCommand: Command {
     static let discussion = """
         The rate limits all queues of the tenant together; its queues may have rates of their own beside it. The \
         weight is the tenant's share when a worker has more to send than it can: tenants share the worker by their \
-        weights, no matter how many queues each has, and a tenant's queues share what it gets by theirs.
+        weights, no matter how many queues each has, and a tenant's queues share what it gets by theirs. The number of \
+        connections limits what one worker opens to APNs for all of its queues together; where it is reached, they \
+        take turns.
 
         History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
         Upkeep deletes what is older within an hour. Days are stored together: if one tenant keeps them longer than is usual, \
@@ -20,6 +22,7 @@ struct TenantSetCommand: Command {
         """
     static let examples = [
         "tenant set acme --rate 500 --burst 50", "tenant set acme --no-rate --weight 2",
+        "tenant set acme --connections 20",
         "tenant set acme --history-days 3 --feedback-days 90",
         "tenant set acme --max-devices 100000 --max-waiting 1000000 --max-calls 500",
         "tenant set acme --history-days usual",
@@ -32,6 +35,8 @@ struct TenantSetCommand: Command {
     var burst: Double?
     @Flag("Remove the limit.") var noRate
     @Option("Its share of a worker, relative to other tenants: 0.001 to 1000.") var weight: Double?
+    @Option("Maximum number of connections of one worker, over all its queues: 1 to 10000, or none for no limit.")
+    var connections: QuotaArgument?
     @Option("Days that history is kept after the day it was written: 1 to 3650, or usual.") var historyDays:
         RetentionArgument?
     @Option("Days that feedback is kept after the day it was written: 1 to 3650, or usual.") var feedbackDays:
@@ -60,6 +65,10 @@ struct TenantSetCommand: Command {
         change.feedback = feedbackDays?.retention
         change.audit = auditDays?.retention
         change.weight = try weight.bounded(0.001...1000, "--weight")
+        change.connections = connections?.quota
+        if case .limit(let number) = change.connections {
+            _ = try Int?(Int(number)).bounded(1...10_000, "--connections")
+        }
         guard burst == nil || rate != nil else { throw UsageError("--burst needs --rate") }
         guard !noRate || rate == nil else { throw UsageError("--no-rate cannot be used with --rate") }
         if let rate { change.rate = .limit(rate.perSecond, burst: try burst.bounded(1...1_000_000, "--burst")) }

@@ -30,6 +30,7 @@ struct TenantShowCommand: Command {
             ("queues", .count(tenant.queueCount)), ("credentials", .count(tenant.credentialCount)),
             ("rate", .rate(tenant.rate)), ("burst", .decimal(tenant.burst, places: 0)),
             ("weight", .decimal(tenant.weight, places: 1)),
+            ("connections", tenant.connections.map(Cell.count) ?? .text("none")),
             ("history_days", tenant.historyDays.map(Cell.count) ?? .text("usual")),
             ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
             ("audit_days", tenant.auditDays.map(Cell.count) ?? .text("usual")),

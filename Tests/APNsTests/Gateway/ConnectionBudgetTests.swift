@@ -7,10 +7,11 @@ import Transport
 @testable import APNs
 
 @Suite(.timeLimit(.minutes(10))) struct `Connections that a worker has to share` {
-    /// Gateways on one server that may have `limit` connections together.
+    /// Gateways on one server that may have `limit` connections together. They are the tenants' in turn, which may have
+    /// `tenantLimits`.
     private func run<Success: Sendable>(
         gateways count: Int, limit: Int, minimumIdle: Duration = .zero, perSecond: Double = 1000,
-        turns: ConnectionTurns = ConnectionTurns(),
+        turns: ConnectionTurns = ConnectionTurns(), tenantLimits: [Int?] = [nil],
         respond: @escaping @Sendable (MockAPNs.Request) -> Void = { $0.answer() },
         _ body: @Sendable (isolated LoopActor, MockAPNs, [Sender], ConnectionBudget) async throws -> Success
     ) async throws -> Success {
@@ -21,11 +22,12 @@ import Transport
             let budget = ConnectionBudget(
                 limit: limit, minimumIdle: minimumIdle, perSecond: perSecond, turns: turns, loop: loop)
             let endpoint = try server.endpoint
-            let senders = try (0..<count).map { _ in
+            let shares = tenantLimits.map { ConnectionShare(of: budget, limit: $0) }
+            let senders = try (0..<count).map {
                 Sender(
                     try HTTP2Gateway(
                         endpoint: endpoint, credential: .token(ProviderToken(text: "a.b.c", issuedAt: 0)),
-                        settings: .brisk, loop: loop, budget: budget))
+                        settings: .brisk, loop: loop, share: shares[$0 % shares.count]))
             }
             defer {
                 for sender in senders { sender.gateway.close() }
@@ -126,6 +128,43 @@ import Transport
                 await senders[index].untilAnswered(1)
                 #expect(server.connections.count == number + 1)
             }
+        }
+    }
+
+    @Test func `of a tenant stay within its limit, by turns, and keep no other tenant waiting`() async throws {
+        let turns = ConnectionTurns(turn: .milliseconds(100), minimum: .milliseconds(10))
+        // Two have one limit, the other one has none: 0, 2 and 4 are of the first tenant.
+        try await run(gateways: 6, limit: 100, turns: turns, tenantLimits: [2, nil]) { _, _, senders, budget in
+            let (bound, free) = ([0, 2, 4].map { senders[$0] }, [1, 3, 5].map { senders[$0] })
+            // The first tenant's always have something to send, and ask for a connection whenever they have none.
+            for sender in bound { sender.send(count: 100_000) }
+            for sender in free { sender.send(count: 1) }
+            for sender in free { await sender.untilAnswered(1) }
+            var most = 0
+            try await eventually("each to have had its turn", within: .seconds(30)) {
+                for sender in bound where sender.connectionCount == 0 { sender.gateway.requestCapacity() }
+                most = max(most, bound.reduce(0) { $0 + $1.connectionCount })
+                return bound.allSatisfy { !$0.results.isEmpty }
+            }
+            #expect(most == 2)
+            #expect(free.map(\.connectionCount) == [1, 1, 1])
+            #expect(budget.count <= 5)
+        }
+    }
+
+    @Test func `of a tenant give way when its limit is lowered, and lose nothing`() async throws {
+        let held = Held()
+        try await run(gateways: 3, limit: 100, tenantLimits: [3]) {
+            held.requests.append($0)
+        } _: { _, server, senders, budget in
+            for sender in senders { sender.send(count: 1) }
+            await held.until(count: 3)
+            (senders[0].gateway as? HTTP2Gateway)?.pool.share.limit = 1
+            #expect(senders.map { $0.gateway.freeSlots > 0 }.count { $0 } == 1, "the others take nothing more")
+            while let request = held.requests.popLast() { request.answer() }
+            for sender in senders { await sender.untilAnswered(1) }
+            #expect(senders.allSatisfy { $0.results.values.allSatisfy { $0 == "accepted" } })
+            try await eventually("two to be closed") { budget.count == 1 }
         }
     }
 

@@ -40,7 +40,7 @@ import Transport
         result: insert select
         sleeper: delete insert select update
         stuck_job: insert select update
-        tenant: select(id name suspended_at weight)
+        tenant: select(connections id name suspended_at weight)
         throughput: delete insert select update
         wave: delete insert select update(device_ids)
         worker: delete insert select update

@@ -46,7 +46,8 @@ private struct GatewayTableWorld {
             name: QueueName(
                 tenant: "acme", app: "com.acme.n\(id)",
                 environment: Bool.random(using: &generator) ? .sandbox : .production),
-            weight: 1, tenantWeight: 1, connections: .random(in: 1...2, using: &generator), maxAttempts: 3,
+            weight: 1, tenantWeight: 1, connections: .random(in: 1...2, using: &generator), tenantConnections: nil,
+            maxAttempts: 3,
             gateway: Int.random(in: 0...4, using: &generator) == 0 ? .binary : .http2, derivesCollapseID: true,
             rate: nil, tenantRate: nil,
             isPaused: false,

@@ -13,7 +13,8 @@ private func settings(
         queueID: id, tenantID: tenantID,
         name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: environment),
         weight: 1, tenantWeight: 1,
-        connections: connections, maxAttempts: 3, gateway: interface, derivesCollapseID: true, rate: nil,
+        connections: connections, tenantConnections: nil, maxAttempts: 3, gateway: interface, derivesCollapseID: true,
+        rate: nil,
         tenantRate: nil,
         isPaused: false,
         credential: credential.map {

@@ -9,7 +9,7 @@ enum JobFixture {
         let settings = QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme", environment: .sandbox),
             weight: 1, tenantWeight: 1,
-            connections: 4,
+            connections: 4, tenantConnections: nil,
             maxAttempts: maxAttempts, gateway: .http2, derivesCollapseID: true, rate: nil, tenantRate: nil,
             isPaused: false,
             credential: nil)

@@ -29,7 +29,8 @@ private final class Dialogue {
         QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox),
             weight: 2, tenantWeight: 1,
-            connections: 4, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil, tenantRate: nil,
+            connections: 4, tenantConnections: nil, maxAttempts: 3, gateway: .http2, derivesCollapseID: true, rate: nil,
+            tenantRate: nil,
             isPaused: isPaused,
             credential: credential.map {
                 StoredCredential(

@@ -90,7 +90,8 @@ final class ServedQueuesWorld {
         QueueSettings(
             queueID: id, tenantID: 1, name: QueueName(tenant: "acme", app: "com.acme.n\(id)", environment: .sandbox),
             weight: 1, tenantWeight: 1,
-            connections: 4, maxAttempts: row.revision, gateway: .http2, derivesCollapseID: true, rate: nil,
+            connections: 4, tenantConnections: nil, maxAttempts: row.revision, gateway: .http2, derivesCollapseID: true,
+            rate: nil,
             tenantRate: nil,
             isPaused: row.isPaused,
             credential: row.credential.map {
