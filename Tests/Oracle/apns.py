@@ -135,6 +135,7 @@ class Arrival:
     decision: Decision = None  # None: behind a GOAWAY, so not looked at
     dead_since: float = None  # the time that a 410 gave
     answered_at: float = None  # when the answer went to the kernel; None: never
+    text: bytes = None  # what came, of a personal message, whose `body` is the message itself
 
     def header(self, name):
         """The value of a header; None if it is missing."""

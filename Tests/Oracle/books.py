@@ -2,13 +2,19 @@
 nothing else."""
 
 import collections
+import csv
 import dataclasses
+import io
 
 KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"]
+
+# Why a recipient was left out of a personal message.
+LACKS = "LacksAttribute"
 
 # What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which
 # are stored and so never change; those that the recording APNs answers with, and pushq's own.
 ENDS = {0: "waiting", 1: "delivered", 2: "suppressed", 3: "expired", 4: "cancelled", 5: "unknown"}
+UNFIT = {6: LACKS, 7: "TooLong"}  # not sent because of what its personal text would be
 FAMILIES = {64: "rejected", 128: "failed", 192: "retried"}
 REASONS = {
     0: "Other",
@@ -29,6 +35,8 @@ REASONS = {
 
 def read_outcome(byte):
     """Kind and reason of an outcome byte; the reason is empty where there is none."""
+    if byte in UNFIT:
+        return "suppressed", UNFIT[byte]
     if byte < 64:
         return ENDS.get(byte, f"byte {byte}"), ""
     return FAMILIES[byte & 0xC0], REASONS.get(byte & 0x3F, f"reason {byte & 0x3F}")
@@ -220,9 +228,8 @@ def read_campaigns(stack, names):
 
 
 def read_export(stack, queue):
-    lines = stack.command(stack.admin, "device", "export", queue).splitlines()
-    column = lines[0].split(",").index("token")
-    return [line.split(",")[column] for line in lines[1:]]
+    export = stack.command(stack.admin, "device", "export", queue)
+    return [row["token"] for row in csv.DictReader(io.StringIO(export, newline=""))]
 
 
 def read_feedback(stack, names, targets):

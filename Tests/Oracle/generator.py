@@ -5,6 +5,7 @@ import dataclasses
 import json
 import random
 
+from . import personal
 from .apns import Mood
 from .filters import random_filter, random_profile
 from .scenario import (
@@ -84,6 +85,7 @@ class Generator:
         self.dice = random.Random(f"episode {seed} {size}")
         # Of their own, so that the same seed still makes the same of all else.
         self.filter_dice = random.Random(f"filters {seed} {size}")
+        self.personal_dice = random.Random(f"personal {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -457,7 +459,15 @@ class Generator:
         return random_filter(self.filter_dice) if tokens is None and self.filter_dice.random() < 0.5 else None
 
     def profile(self):
-        return random_profile(self.filter_dice)
+        known, nick = random_profile(self.filter_dice), self.personal_dice.choice(personal.NICKS)
+        return known if nick is None else dataclasses.replace(known, attributes=(*known.attributes, ("nick", nick)))
+
+    def personal(self, message):
+        """Most campaigns that show something have a text for each recipient."""
+        if message.push_type != "alert" or self.personal_dice.random() > 0.6:
+            return message
+        payload, parts = personal.random_message(self.personal_dice, self.messages, self.seed)
+        return dataclasses.replace(message, payload=payload, personal=parts, number=self.messages)
 
     def campaign(self, queue, tokens):
         dice = self.dice
@@ -468,7 +478,7 @@ class Generator:
         operation = Campaign(
             queue.name,
             key,
-            self.message(queue),
+            self.personal(self.message(queue)),
             tokens,
             urgent=dice.random() < 0.2,
             start_in=1.0 if times < 0.1 and not by_command else None,

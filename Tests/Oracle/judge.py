@@ -2,11 +2,13 @@
 
 import collections
 import dataclasses
+import json
 import math
 import re
 
-from .books import KINDS
+from .books import KINDS, LACKS
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
+from .personal import comparable
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
@@ -83,9 +85,22 @@ class Judge:
             if arrival.target not in sending.may:
                 self.find("stranger", f"{self.name(sending)} arrived at {short(arrival.target)}, whom it was not for")
                 continue
+            if sending.message.personal:
+                self.judge_text(sending, arrival)
             if arrival.was_looked_at:
                 self.arrivals[sending.root, arrival.target].append(arrival)
             self.judge_time(sending, arrival)
+
+    def judge_text(self, sending, arrival):
+        """Of a personal message each gets the text for what is known of it."""
+        text = comparable(json.loads(arrival.text))
+        wanted = self.model.may_get(sending, arrival.target, arrival.at)
+        if text not in wanted:
+            self.find(
+                "text",
+                f"{self.name(sending)} said {text} to {short(arrival.target)} instead of "
+                f"{' or '.join(str(one) for one in wanted)}",
+            )
 
     def judge_connections(self):
         """A connection is one tenant's, for one environment and one credential."""
@@ -326,6 +341,12 @@ class Judge:
         return None
 
     def not_suppressed(self, sending, target, end, arrivals, told, passing):
+        if end.reason:
+            if end.reason != LACKS or not sending.message.personal:
+                return "nothing of its text was too much"
+            if not self.model.may_lack(sending, target, end.ended_at):
+                return "it has what its text asks for"
+            return self.not_untouched(sending, target, arrivals)
         if not self.model.may_be_suppressed(sending, target, end.ended_at):
             return "its device was active, and nothing newer had come"
         return self.not_untouched(sending, target, arrivals)

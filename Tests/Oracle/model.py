@@ -15,6 +15,7 @@ import math
 
 from . import scenario as s
 from .filters import Profile, holds
+from .personal import number_of, pushed
 
 SUFFIXES = {
     "voip": ".voip",
@@ -236,6 +237,7 @@ class Model:
         self.keys = {}
         self.suspended = set()  # tenants, at the operation that is looked at
         self.settled = [event.ended for event in history.events if isinstance(event.operation, s.Settle)]
+        self.recognise()
         self.note_answers()
         for event in history.events:
             self.apply(event)
@@ -255,6 +257,34 @@ class Model:
         self.note_pauses()
 
     # MARK: Devices
+
+    def recognise(self):
+        """Gives the arrivals of a personal message its payload as the producer gave it, by the number that each of its
+        texts carries; what arrived is kept as `text`."""
+        personal = {o.message.number: self.payload_of(o) for o in self.episode.messages if o.message.personal}
+        plain = {self.payload_of(o) for o in self.episode.messages}
+        for arrival in self.record.arrivals if personal else ():
+            if arrival.body not in plain:
+                arrival.text, arrival.body = arrival.body, personal.get(number_of(arrival.body), arrival.body)
+
+    def texts(self, sending, target, since, until):
+        """What a recipient of a personal message may get if it is claimed in that time; None among it: nothing, since it
+        may lack an attribute."""
+        device = self.device(sending, target)
+        profiles = set()
+        for moment in device.moments(since, until):
+            profiles |= device.current(device.profiles, moment, Profile())
+        return {pushed(sending.message.personal, profile) for profile in profiles}
+
+    def may_get(self, sending, target, moment):
+        """The same for what arrived at `moment`."""
+        spans = [(max(since, moment - HOLD), until) for since, until in self.claimable(sending, moment)]
+        return {text for since, until in spans if since <= until for text in self.texts(sending, target, since, until)}
+
+    def may_lack(self, sending, target, ended_at):
+        """Whether it may have lacked an attribute when its turn came."""
+        spans = self.claimable(sending, ended_at)
+        return any(None in self.texts(sending, target, since, until) for since, until in spans)
 
     def note_answers(self):
         """What the recording APNs said of tokens is part of what happened to devices."""

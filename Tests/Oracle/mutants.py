@@ -29,6 +29,17 @@ class Mutant:
 MUTANTS = [
     # Tenants.
     Mutant("a connection for two tenants", "tenantID: use.tenantID, secret: $0", "tenantID: 0, secret: $0"),
+    # Personal messages.
+    Mutant(
+        "another recipient's values",
+        "return place < profiles.count && profiles[place] == recipient ? Int32(place) : Self.missing",
+        "return place < profiles.count ? Int32(place) : Self.missing",
+    ),
+    Mutant(
+        "one language for all",
+        "return versions[place == Self.missing ? 0 : Int(versionOfProfile[Int(place)])]",
+        "return versions[0]",
+    ),
     # The claim.
     Mutant(
         "tokens taken by counts",

@@ -5,6 +5,7 @@ import dataclasses
 
 from .apns import Mood
 from .filters import Profile
+from .personal import Personal
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Queue:
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """What is sent. `payload` is text that is sent byte for byte, and no other message of the episode has the same."""
+    """What is sent. `payload` is text that is sent byte for byte, and no other message of the episode has the same. Of a
+    `personal` one each recipient gets its own text."""
 
     payload: str
     push_type: str = "alert"
@@ -50,6 +52,8 @@ class Message:
     never_stored: bool = False  # expiration 0
     collapse_id: str = None
     at_most_once: bool = False
+    personal: Personal = None
+    number: int = None  # that a personal one carries
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,12 +13,13 @@ import unittest
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
-from .books import KINDS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
+from .books import KINDS, LACKS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
 from .driver import Driver, Event, History
 from .filters import Profile, holds, text
 from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
+from .personal import Personal
 
 START = 1_790_000_000.0
 SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
@@ -27,6 +28,12 @@ SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, ch
 TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0)
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
+
+
+GREETINGS = [(None, '{"aps":{"alert":"Hi {{nick}}"},"n":1,"number":15}'), ("de", '{"aps":{"alert":"Hallo {{nick}}"},"number":15}')]
+PERSONAL = s.Message(
+    f'{{"default":{GREETINGS[0][1]},"languages":{{"de":{GREETINGS[1][1]}}}}}', personal=Personal(tuple(GREETINGS)), number=15
+)
 
 
 def provider_token(key="KEY1234567", team="TEAM123456", issued=START):
@@ -90,6 +97,14 @@ class Play:
         wanted = ("and", ("locale", "=", "de"), ("version", ">", "2.9"))
         self.some = self.do(s.Campaign(TEST.name, "some", message(14), filter=wanted))
         self.answer(self.some, B, 200)
+        # A text for each, and none for one who lacks what it asks for.
+        self.do(s.Register(TEST.name, B, profile=Profile("en", None, (), (("nick", 'Ann "A"'),))))
+        self.do(s.Register(TEST.name, C, profile=Profile("de-AT", None, (), (("nick", "{{x}}"),))))
+        self.now += 1
+        self.personal = self.do(s.Campaign(TEST.name, "personal", PERSONAL))
+        self.answer(self.personal, B, 200, body=b'{"n":1, "aps":{"alert":"Hi Ann \\"A\\""},"number":15}')
+        self.answer(self.personal, C, 200, body=b'{"aps":{"alert":"Hallo {{x}}"},"number":15}')
+        self.end(self.personal, A, "suppressed", LACKS)
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -131,7 +146,7 @@ class Play:
         self.now += 0.1
         return event
 
-    def answer(self, event, target, status, reason="", dead_since="", kind="answer", retry_after=0):
+    def answer(self, event, target, status, reason="", dead_since="", kind="answer", retry_after=0, body=None):
         """A request that came as it should, its answer, and the entry that follows from it."""
         operation = event.operation
         queue = SHOP if operation.queue == SHOP.name else TEST
@@ -164,7 +179,7 @@ class Play:
             "" if queue is SHOP else "com.example.shop 03E9",
             expected[":path"],
             headers,
-            operation.message.payload.encode(),
+            body or operation.message.payload.encode(),
             Decision(kind, status, reason, dead_since, 0.0, retry_after),
         )
         if dead_since:
@@ -216,7 +231,7 @@ class Play:
     def books(self):
         devices = self.devices()
         campaigns, stats = {}, {}
-        for event in (self.list, self.all, self.some, self.stopped):
+        for event in (self.list, self.all, self.some, self.personal, self.stopped):
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
@@ -278,6 +293,30 @@ def findings(play, alter=None):
 def arrival(play, event, target, number=0):
     payload = event.operation.message.payload.encode()
     return [a for a in play.arrivals if a.body == payload and a.target == target][number]
+
+
+def personal(play, target):
+    return next(a for a in play.arrivals if a.target == target and b'"number":15' in a.body)
+
+
+def swap_texts(play, books):
+    one, other = personal(play, B), personal(play, C)
+    one.body, other.body = other.body, one.body
+
+
+def set_text(target, old, new):
+    def alter(play, books):
+        one = personal(play, target)
+        assert old in one.body
+        one.body = one.body.replace(old, new)
+
+    return alter
+
+
+def leave_out(play, books):
+    """As one who lacks what its text asks for."""
+    play.arrivals.remove(personal(play, B))
+    books.entries[play.personal.root, B] = [Entry("suppressed", LACKS, play.now, 1)]
 
 
 def set_header(name, value, event="alert", target=A):
@@ -517,6 +556,11 @@ ALTERATIONS = {
     "failed at the first attempt": (set_entry("list", F, kind="failed", reason="TooManyRequests"), "outcome"),
     "two outcomes": (second_end, "outcome"),
     "an outcome of one that waits": (set_entry("ahead", A, run_at=START), "outcome"),
+    "the text of another": (swap_texts, "text"),
+    "a text in another language": (set_text(C, b"Hallo", b"Hi"), "text"),
+    "a value that was read as a placeholder": (set_text(C, b"{{x}}", b""), "text"),
+    "a value whose marks were lost": (set_text(B, b'\\"A\\"', b"A"), "text"),
+    "one who lacks nothing, left out": (leave_out, "outcome"),
     "another try sooner than was asked for": (move("list", F, 1.95), "too soon"),
     "more than the rate of a queue": (flood, "rate"),
     "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
