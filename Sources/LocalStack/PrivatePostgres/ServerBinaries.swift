@@ -12,8 +12,14 @@ struct ServerBinaries: Equatable {
         "\(folder)/\(name)"
     }
 
-    /// The newest server that is new enough.
-    static func find() async throws(LocalStackError) -> ServerBinaries {
+    /// The environment variable that names the folder of the server's programs, where it is not to be looked for.
+    static let setting = "PUSHQ_POSTGRES"
+
+    /// The server that is asked for, or the newest one.
+    static func find(
+        asked folder: String? = ProcessInfo.processInfo.environment[setting]
+    ) async throws(LocalStackError) -> ServerBinaries {
+        if let folder { return try await server(in: folder) }
         var found: [ServerBinaries] = []
         for folder in folders() {
             guard let version = await version(in: folder) else { continue }
@@ -24,6 +30,16 @@ struct ServerBinaries: Equatable {
             throw .noServerBinaries(minimumVersion: minimumVersion, found: older)
         }
         return newest
+    }
+
+    private static func server(in folder: String) async throws(LocalStackError) -> ServerBinaries {
+        guard let real = realFolder(folder), let version = await version(in: real) else {
+            throw .noServerIn(folder: folder, reason: "it has no postgres, initdb and createdb that run")
+        }
+        guard version >= minimumVersion else {
+            throw .noServerIn(folder: folder, reason: "its PostgreSQL is \(version), and \(minimumVersion) is needed")
+        }
+        return ServerBinaries(folder: real, version: version)
     }
 
     /// Debian and its kin keep servers out of PATH, one folder a version.

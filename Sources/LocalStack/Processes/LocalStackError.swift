@@ -6,6 +6,8 @@ package enum LocalStackError: Error, Equatable, CustomStringConvertible {
     case commandFailed(command: String, exit: ProcessExit, output: String)
     /// No PostgreSQL server of at least this version is installed; `found` names older ones.
     case noServerBinaries(minimumVersion: Int, found: [String])
+    /// The folder that was asked for has no PostgreSQL server that can be used.
+    case noServerIn(folder: String, reason: String)
     /// PostgreSQL refuses to run as root, and there is no other user to run it as.
     case noServerUser(reason: String)
     /// No folder for the data is short and open enough.
@@ -23,6 +25,8 @@ package enum LocalStackError: Error, Equatable, CustomStringConvertible {
             "no PostgreSQL server \(minimumVersion) or later on this machine"
                 + (found.isEmpty ? "" : " (found only \(found.joined(separator: ", ")))")
                 + "; install one, on Debian with: apt-get install postgresql"
+        case .noServerIn(let folder, let reason):
+            "PUSHQ_POSTGRES is \(folder), where no PostgreSQL server can be used: \(reason); name the folder of its programs"
         case .noServerUser(let reason):
             "PostgreSQL does not run as root, and it cannot be run as user postgres: \(reason)"
         case .noFolder(let tried, let reason):

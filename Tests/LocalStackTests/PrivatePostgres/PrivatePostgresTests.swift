@@ -19,6 +19,28 @@ struct `A private PostgreSQL` {
         await minder.end()
     }
 
+    @Test func `is of the programs that are asked for, or says what is wrong with them`() async throws {
+        let usual = try await ServerBinaries.find(asked: nil)
+        #expect(try await ServerBinaries.find(asked: usual.folder) == usual)
+
+        let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-old-\(UUID().uuidString)").path
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let missing = await #expect(throws: LocalStackError.self) { try await ServerBinaries.find(asked: folder) }
+        #expect(
+            missing?.description.contains("PUSHQ_POSTGRES is \(folder), where no PostgreSQL server can be used") == true
+        )
+
+        for name in ["postgres", "initdb", "createdb"] {
+            let path = "\(folder)/\(name)"
+            try "#!/bin/sh\necho 'postgres (PostgreSQL) 14.9 (Debian)'\n".write(
+                toFile: path, atomically: true, encoding: .utf8)
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
+        }
+        let old = await #expect(throws: LocalStackError.self) { try await ServerBinaries.find(asked: folder) }
+        #expect(old?.description.contains("its PostgreSQL is 14, and 15 is needed") == true)
+    }
+
     @Test func `is gone, with its folder, when its minder ends`() async throws {
         let minder = try Minder()
         let postgres = try await PrivatePostgres.start(minder: minder)
