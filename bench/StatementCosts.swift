@@ -65,7 +65,7 @@ struct StatementCosts {
             select pushq.today() - i % 8, 1 + i % 10, i, i, 1, now(), now(), 'kept' from generate_series(1, \(reports * scale)) i;
             insert into pushq.campaign (queue_id, id, key, digest, message_id)
             select 1 + i % 500, i, i::text, '', 1000000000000 from generate_series(1, \(campaigns * scale)) i;
-            insert into pushq.campaign_tally (queue_id, campaign_id) select queue_id, id from pushq.campaign;
+            insert into pushq.campaign_tally (queue_id, campaign_id, message_id) select queue_id, id, message_id from pushq.campaign;
             insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane, last_device_id)
             select queue_id, id, message_id, now(), now() + interval '1 day', false, 2, 1000000000000 from pushq.campaign;
             """

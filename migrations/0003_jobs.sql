@@ -42,7 +42,8 @@ create table pushq.body (                                 -- the recipients of a
   queue_id        int      not null,
   job_id          bigint   not null,
   root_id         bigint   not null,
-  slice           smallint not null default 0,            -- ranges are disjoint within (root, slice); retries: -attempt
+  -- Within (root, slice) no device is twice, and ranges are disjoint, but for campaigns with shares or at a local time.
+  slice           smallint not null default 0,            -- retries: -attempt
   first_device_id bigint   not null,
   last_device_id  bigint   not null,
   device_ids      bigint[] not null,                      -- ascending; of a broadcast, the channel's id

@@ -48,6 +48,8 @@ create table pushq.fan_out (                              -- locked for a step; 
   made             bigint      not null default 0,        -- recipients in jobs so far
   not_made         bigint      not null default 0,        -- of a list that was cancelled: those that were in no job yet
   clock            jsonb,                                 -- of a campaign at a local time (functions/local_time.sql)
+  shares           jsonb,                                 -- of one with variants or a holdout (functions/shares.sql)
+  held_out         bigint      not null default 0,        -- devices of the holdout so far: they are no recipients
   sorted           boolean     not null default false,    -- into waves: `start_at` is the next one's time
   left_out         bigint      not null default 0,        -- when that was done, since they are in no wave
   -- Recipients that were due until then may have been sent to before the database was restored: they end as unknown.
@@ -104,6 +106,21 @@ create table pushq.wave (
   constraint wave_pkey primary key (queue_id, campaign_id, due_at, part)
 );
 
+-- The shares of a campaign with variants or a holdout: the payload is the first, and its variants follow. Each has a
+-- message and jobs of its own.
+create table pushq.campaign_share (
+  queue_id    int      not null,
+  campaign_id bigint   not null,
+  place       smallint not null,                          -- from 1
+  name        text     not null,
+  fraction    numeric  not null,
+  message_id  bigint   not null,
+  made        bigint   not null default 0,                -- recipients in jobs so far
+  constraint campaign_share_pkey primary key (queue_id, campaign_id, place),
+  constraint campaign_share_name_once unique (queue_id, campaign_id, name),
+  constraint campaign_share_fraction_range check (fraction > 0 and fraction <= 1)
+) with (fillfactor = 50);
+
 -- Filters that were saved under a name, for campaigns to come. A campaign has what it was when the campaign started.
 create table pushq.audience (
   queue_id   int         not null,
@@ -142,11 +159,12 @@ create index schedule_due on pushq.schedule (next_at) where paused_at is null;
 
 -- Counts of a campaign: the sum of its rows. A worker that counts takes a row that nobody has locked, or makes a new
 -- one. So there are a few of them, and no worker waits for another one, nor for a producer who retries failed
--- recipients and is slow to commit.
+-- recipients and is slow to commit. A row is about one message: so each share of a campaign has counts of its own.
 create table pushq.campaign_tally (
   queue_id    int     not null,
   campaign_id bigint  not null,
   part        bigint  not null default 0,
+  message_id  bigint  not null,
   delivered   bigint  not null default 0,
   rejected    bigint  not null default 0,
   failed      bigint  not null default 0,

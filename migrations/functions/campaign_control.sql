@@ -99,7 +99,9 @@ begin
   update pushq.fan_out o
   set done = true, done_at = coalesce(o.done_at, now()), paused = false, rest = '{}',
       not_made = coalesce((
-        select l.token_count - o.made from pushq.list l where not o.done and l.queue_id = q and l.id = o.list_id), 0)
+        select l.token_count - o.made - o.held_out
+        from pushq.list l
+        where not o.done and l.queue_id = q and l.id = o.list_id), 0)
   where o.queue_id = q and o.campaign_id = c;
   delete from pushq.wave w where w.queue_id = q and w.campaign_id = c;
   -- Its jobs are all in one lane, or in the two that it has had, the retries among them. In the bulk lane no sends are

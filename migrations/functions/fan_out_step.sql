@@ -16,6 +16,7 @@ declare
   upto  bigint;                                           -- the last device that was looked at; null at the end
   jobs  int;                                              -- made of them
   taken int;                                              -- recipients in these jobs
+  held  bigint := 0;                                      -- of a campaign with a holdout: those of it
 begin
   if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
     return null;
@@ -32,6 +33,9 @@ begin
     return null;
   end if;
   perform pushq.bring_message(f.queue_id, f.message_id, f.message_day);
+  if f.shares is not null then
+    perform pushq.bring_shares(f.queue_id, f.campaign_id, f.message_day);
+  end if;
   if f.sorted then
     return pushq.deal_wave(f, per_job, job_limit);
   end if;
@@ -68,8 +72,15 @@ begin
   end if;
 
   if f.clock is not null then
+    if f.shares is not null then
+      select coalesce(array_agg(s.device_id order by s.device_id) filter (where s.share > 0), '{}'),
+             count(*) filter (where s.share = 0)
+      into ids, held
+      from pushq.shares_of(f.shares, ids) s;
+    end if;
     update pushq.fan_out o
     set left_out = o.left_out + pushq.sort_into_waves(f, ids),
+        held_out = o.held_out + held,
         message_day = greatest(o.message_day, pushq.today()),
         last_device_id = f.last_device_id,
         cursor_device_id = coalesce(upto, o.cursor_device_id),
@@ -78,6 +89,10 @@ begin
     returning * into f;
     -- The next step may be hours away.
     return case when f.sorted then pushq.deal_wave(f, per_job, job_limit) else 0 end;
+  end if;
+
+  if f.shares is not null then
+    return pushq.fan_out_shares(f, ids, upto, per_job, job_limit);
   end if;
 
   -- Full jobs, except for the last one.

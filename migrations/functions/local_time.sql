@@ -160,7 +160,11 @@ begin
     if moved <> '{}' then
       perform pushq.sort_into_waves(f, moved);
     end if;
-    if ids <> '{}' then
+    if ids <> '{}' and f.shares is not null then
+      jobs := (pushq.make_share_jobs(
+        f, ids, least(f.send_by, w.due_at + interval '24 hours'), per_job, true,
+        coalesce(w.due_at <= f.uncertain_to, false))).jobs;
+    elsif ids <> '{}' then
       jobs := ceil(cardinality(ids)::numeric / per_job);
       perform pushq.make_jobs(
         f.queue_id, f.campaign_id, f.message_id, ids, f.lane, now(), least(f.send_by, w.due_at + interval '24 hours'),

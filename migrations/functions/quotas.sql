@@ -181,7 +181,7 @@ begin
       + (select coalesce(sum(l.recipient_count), 0) from pushq.lease l where l.queue_id = any (queues))
       -- Tokens of lists that are in no job yet.
       + (
-        select coalesce(sum(greatest(l.token_count - coalesce(f.made, 0), 0)), 0)
+        select coalesce(sum(greatest(l.token_count - coalesce(f.made + f.held_out, 0), 0)), 0)
         from pushq.list l
         left join pushq.fan_out f on f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id
         where l.queue_id = any (queues) and not l.abandoned

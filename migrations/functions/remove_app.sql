@@ -79,7 +79,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   key text := case
     when from_table in ('job', 'campaign', 'device', 'channel', 'feedback_record', 'cancelled') then 'id'
-    when from_table in ('fan_out', 'campaign_tally', 'wave') then 'campaign_id'
+    when from_table in ('fan_out', 'campaign_share', 'campaign_tally', 'wave') then 'campaign_id'
     when from_table = 'lease' then 'job_id'
     when from_table = 'stuck_job' then 'job_id'
     when from_table = 'profile' then 'device_id'

@@ -125,7 +125,8 @@ begin
     for no key update skip locked),
   brought as materialized (
     select o.queue_id, o.campaign_id
-    from old o, pushq.bring_message(o.queue_id, o.message_id, o.message_day, today))
+    from old o, pushq.bring_message(o.queue_id, o.message_id, o.message_day, today),
+         pushq.bring_shares(o.queue_id, o.campaign_id, o.message_day, today))
   update pushq.fan_out f
   set message_day = today
   from brought b

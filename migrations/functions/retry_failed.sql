@@ -64,14 +64,15 @@ begin
       q, root, failed.message_id, failed.ids, failed.lane,
       case when campaign.paused_at is null then now() else 'infinity' end,
       until, once, campaign => campaign.id, slice => (-1)::smallint);
+    if campaign.id is not null then
+      insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, failed, retried, bad)
+      values (q, campaign.id, nextval('pushq.id'), failed.message_id, -cardinality(failed.ids),
+              cardinality(failed.ids), -cardinality(failed.ids));
+    end if;
     again := again + cardinality(failed.ids);
     pardoned := pardoned + failed.pardoned;
   end loop;
 
-  if campaign.id is not null and again > 0 then
-    insert into pushq.campaign_tally (queue_id, campaign_id, part, failed, retried, bad)
-    values (q, campaign.id, nextval('pushq.id'), -again, again, -again);
-  end if;
   -- They are no answers any more, so there is nothing of them to forgive either.
   if pardoned > 0 then
     update pushq.campaign c

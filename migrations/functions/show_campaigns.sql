@@ -8,7 +8,8 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                waiting bigint, delivered bigint, rejected bigint, failed bigint, suppressed bigint, expired bigint,
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
-               paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint)
+               paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint,
+               held_out bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -26,7 +27,7 @@ begin
              and f.done_at = c.cancelled_at),
          c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter,
          concat_ws('T', w.clock ->> 'day', w.clock ->> 'time'), case when w.sorted and not w.done then w.start_at end,
-         w.left_out
+         w.left_out, w.held_out
   from (
     (select queue_id, id
      from pushq.campaign

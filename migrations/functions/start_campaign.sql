@@ -23,7 +23,7 @@ end $$;
 create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
-  max_rate float8, stop_at_errors float8, filter text default null, filter_tree jsonb default null,
+  max_rate float8, stop_at_errors float8, shares record, filter text default null, filter_tree jsonb default null,
   clock jsonb default null
 ) returns bigint
 language plpgsql as $$
@@ -52,7 +52,10 @@ begin
       message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
       hint = 'it is 0 or more and less than 1, such as 0.05';
   end if;
-  perform pushq.check_quota(q, bytes => octet_length(payload::text), campaigns => 1);
+  perform pushq.check_quota(
+    q, bytes => octet_length(payload::text)
+                + (select coalesce(sum(octet_length(p::text)), 0) from unnest(shares.payloads) p),
+    campaigns => 1);
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
   insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
@@ -63,7 +66,7 @@ begin
     delete from pushq.message m where m.day = pushq.today() and m.queue_id = q and m.id = message;
     return pushq.earlier_campaign(q, key, digest);
   end if;
-  insert into pushq.campaign_tally (queue_id, campaign_id) values (q, root);
+  insert into pushq.campaign_tally (queue_id, campaign_id, message_id) values (q, root, message);
   insert into pushq.fan_out (queue_id, campaign_id, message_id, list_id, start_at, send_by, at_most_once, lane,
                              last_device_id, clock)
   select q, root, message, new_campaign.list_id, new_campaign.start_at,
@@ -77,6 +80,10 @@ begin
          case when new_campaign.start_at <= now()
               then coalesce((select id from pushq.device where queue_id = q order by id desc limit 1), 0) end,
          new_campaign.clock;
+  if shares.content is not null then
+    perform pushq.add_shares(
+      q, root, key, shares, message, payload, push_type, priority, expiration, collapse_id, at_most_once);
+  end if;
   if max_rate is not null then
     perform pushq.limit_campaign(q, root, max_rate);
   end if;
@@ -87,10 +94,10 @@ end $$;
 -- Identifies the content of a campaign for a list, in whatever form the list was given.
 create or replace function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text,
-  at_most_once boolean, urgent boolean, clock jsonb
+  at_most_once boolean, urgent boolean, clock jsonb, shares text
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9)::text, 'UTF8'))
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9, $10)::text, 'UTF8'))
 $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
@@ -114,20 +121,24 @@ create or replace function pushq.start_filtered_campaign(
   local_time   text        default null,
   if_passed    text        default null,
   catch_up     interval    default null,
-  default_zone text        default null
+  default_zone text        default null,
+  variants     json        default null,
+  holdout      float8      default null
 ) returns bigint
 language plpgsql as $$
 declare
-  tree  jsonb := pushq.parse_filter(filter);
-  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  tree   jsonb  := pushq.parse_filter(filter);
+  clock  jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  shares record := pushq.read_shares(variants, holdout);
 begin
   return pushq.new_campaign(
     q, key,
     sha256(convert_to(
-      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree, clock)::text,
+      row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree, clock,
+          shares.content)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, filter, tree, clock);
+    max_rate, stop_at_errors, shares, filter, tree, clock);
 end $$;
 
 -- The same for producers.
@@ -149,7 +160,9 @@ create or replace function pushq.start_campaign(
   local_time   text        default null,
   if_passed    text        default null,
   catch_up     interval    default null,
-  default_zone text        default null
+  default_zone text        default null,
+  variants     json        default null,
+  holdout      float8      default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -158,7 +171,7 @@ declare
 begin
   return pushq.start_filtered_campaign(
     q, key, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, max_rate,
-    stop_at_errors, filter, local_time, if_passed, catch_up, default_zone);
+    stop_at_errors, filter, local_time, if_passed, catch_up, default_zone, variants, holdout);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
@@ -166,7 +179,7 @@ end $$;
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
   collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
-  max_rate float8, stop_at_errors float8, clock jsonb
+  max_rate float8, stop_at_errors float8, clock jsonb, shares record
 ) returns bigint
 language plpgsql as $$
 declare
@@ -187,11 +200,12 @@ begin
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', aim);
   end if;
   digest := pushq.list_campaign_digest(
-    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent, clock);
+    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent, clock,
+    shares.content);
   if known.campaign_id is null then
     started := pushq.new_campaign(
       q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-      list, max_rate, stop_at_errors, clock => clock);
+      list, max_rate, stop_at_errors, shares, clock => clock);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -224,7 +238,9 @@ create or replace function pushq.start_campaign(
   local_time   text        default null,
   if_passed    text        default null,
   catch_up     interval    default null,
-  default_zone text        default null
+  default_zone text        default null,
+  variants     json        default null,
+  holdout      float8      default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -234,7 +250,7 @@ declare
 begin
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors, clock);
+    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout));
 end $$;
 
 -- The same for tokens that fit into one statement, all in the caller's transaction.
@@ -256,7 +272,9 @@ create or replace function pushq.start_campaign(
   local_time   text        default null,
   if_passed    text        default null,
   catch_up     interval    default null,
-  default_zone text        default null
+  default_zone text        default null,
+  variants     json        default null,
+  holdout      float8      default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -276,12 +294,13 @@ begin
     into given
     from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
-      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent, clock));
+      body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent, clock,
+      (pushq.read_shares(variants, holdout)).content));
   end if;
   list := pushq.make_list(q, case when pushq.message_kind(push_type, body) = 'liveactivity-start'
                                   then 'liveactivity-start' else push_type end);
   perform pushq.add_members(q, queue, list, bytes);
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors, clock);
+    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout));
 end $$;

@@ -101,7 +101,7 @@ begin
       apns_id := pushq.apns_id(root, d.id);
       select c.key, c.created_at into campaign_key, at from pushq.campaign c where c.queue_id = q and c.id = root;
       if campaign_key is not null then
-        what := format('the campaign “%s” was started', campaign_key);
+        what := format('the campaign “%s” was started%s', campaign_key, pushq.trace_share(q, root, d.id));
         return next;
       end if;
       was_in := false;
@@ -199,10 +199,12 @@ declare
   outcome int;
   slices  smallint[] := '{0}';
 begin
-  -- The ranges of the first jobs are disjoint. A recipient has no more jobs than attempts and retries by hand.
+  -- The ranges of the first jobs are disjoint, so that the first one is it; those of a campaign with shares or at a
+  -- local time overlap. A recipient has no more jobs than attempts and retries by hand.
   select * into b
   from pushq.body c
   where c.queue_id = q and c.root_id = root and c.slice = 0 and c.first_device_id <= device
+    and c.last_device_id >= device and device = any (c.device_ids)
   order by c.first_device_id desc
   limit 1;
   for round in 1..1000 loop
@@ -266,6 +268,18 @@ begin
     order by c.job_id
     limit 1;
   end loop;
+end $$;
+
+-- The share of a campaign that a device gets, as the end of a sentence; nothing without shares, and for the holdout.
+create or replace function pushq.trace_share(q int, root bigint, device bigint) returns text
+language plpgsql stable as $$
+begin
+  return coalesce((
+    select format('; this device gets the share “%s”', c.name)
+    from pushq.fan_out f
+    cross join lateral pushq.shares_of(f.shares, array[device]) s
+    join pushq.campaign_share c on c.queue_id = q and c.campaign_id = root and c.place = s.share
+    where f.queue_id = q and f.campaign_id = root and f.shares is not null), '');
 end $$;
 
 -- What a worker calls itself, while it runs; afterwards its number, by which it is named in logs.
@@ -370,7 +384,9 @@ begin
   if f.made > 0 and not exists (select from pushq.body b where b.queue_id = q and b.root_id = root) then
     return 'the recipients of the campaign are not kept any more';
   end if;
-  if f.list_id is not null then
+  if f.shares is not null and (select s.share from pushq.shares_of(f.shares, array[device]) s) = 0 then
+    return 'it is in the holdout of the campaign, which gets nothing';
+  elsif f.list_id is not null then
     return case
       when f.done then 'it was not on the list of tokens that the campaign was for, or the campaign was cancelled'
       when exists (select from pushq.list_member m

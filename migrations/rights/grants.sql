@@ -10,11 +10,12 @@ do $$
 declare
   for_workers text[] := array[
     -- With the rights of the worker.
-    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'deal_wave', 'device_kind', 'devices_of_user',
-    'fan_out_step',
+    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'bring_shares', 'deal_wave', 'device_kind',
+    'devices_of_user', 'fan_out_shares', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
-    'job_size', 'local_times', 'make_jobs', 'message_kind', 'permits_of_room', 'ready_above', 'ready_work',
-    'recipient_values', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
+    'job_size', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room', 'ready_above',
+    'ready_work',
+    'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
     'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
     'follow_lineage', 'follow_timeline',
@@ -23,7 +24,8 @@ declare
     'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
-    'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_standstill', 'show_statistics',
+    'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_shares', 'show_standstill',
+    'show_statistics',
     'show_stuck_jobs', 'show_timeline'];
   thing record;
 begin
@@ -105,6 +107,8 @@ begin
         ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors filter_tree'),
         ('campaign', 'update', 'paused_at'),
         ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
+        ('campaign_share', 'select', 'queue_id campaign_id place message_id made'),
+        ('campaign_share', 'update', 'made'),
         ('fan_out', 'select', null), ('fan_out', 'update', null),
         ('wave', 'select', null), ('wave', 'insert', null), ('wave', 'update', 'device_ids'), ('wave', 'delete', null),
         ('list', 'select', 'queue_id id'), ('list', 'update', 'abandoned'), ('list_member', 'select', null),

@@ -7,7 +7,7 @@ select c.queue_id, c.id as campaign_id, c.key, c.created_at, c.paused_at, c.canc
        t.retried,
        f.made - e.ended as waiting,
        f.done and f.made = e.ended as finished,
-       r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter
+       r.rate as max_rate, c.stop_at_errors, c.paused_reason, c.filter, f.held_out
 from pushq.campaign c
 join pushq.fan_out f on f.queue_id = c.queue_id and f.campaign_id = c.id
 join pushq.queue q on q.id = c.queue_id

@@ -17,7 +17,7 @@ where l.login = pushq.caller();
 create or replace view pushq.my_campaigns with (security_barrier) as
 select n.name as queue, c.key, c.created_at, c.paused_at, c.cancelled_at, c.fanned_out_at, c.total, c.delivered,
        c.rejected, c.failed, c.suppressed, c.expired, c.cancelled, c.unknown, c.retried, c.waiting, c.finished,
-       c.max_rate, c.stop_at_errors, c.paused_reason, c.filter
+       c.max_rate, c.stop_at_errors, c.paused_reason, c.filter, c.held_out
 from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.campaign_progress c on c.queue_id = n.queue_id

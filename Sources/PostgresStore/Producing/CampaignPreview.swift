@@ -41,8 +41,11 @@ extension Statement {
         """#)
 }
 
-/// What those recipients would get of a campaign that get one version of its message.
+/// What those recipients would get of a campaign that get one version of its message. Of a variant: if all of them got
+/// that.
 package struct VersionPreview: Sendable {
+    /// The share of the campaign whose message it is of; nil for the payload itself.
+    package let share: String?
     /// The version's language; nil for the default.
     package let language: String?
     package let recipients: Int
@@ -84,19 +87,23 @@ extension PostgresConnection {
     /// file. Nothing is written: the tokens are staged in a transaction that is rolled back.
     package func preview(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, key: String,
-        inQueue queue: QueueName, clock: CampaignClock = CampaignClock(), progress: (Int) -> Void = { _ in }
+        inQueue queue: QueueName, clock: CampaignClock = CampaignClock(), shares: CampaignShares = CampaignShares(),
+        progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
         let payload: Parameters = ["payload": .text(message.payload)]
-        let isPersonal = CampaignMessage.isPersonal(message.payload)
+        let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
+        let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
         let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
         guard let file else {
-            let filtered = parameters + payload + ["filter": .text(filter)]
+            let filter: Parameters = ["filter": .text(filter)]
+            let filtered = parameters + payload + filter
             var preview = CampaignPreview(
                 try await execute(.previewCampaign, filtered + ["key": .text(key)], within: Self.fileLimit).one())
-            if isPersonal {
-                preview.versions = try await execute(.previewMessage, filtered, within: Self.fileLimit)
-                    .map(VersionPreview.init)
+            for (share, payload) in personal {
+                preview.versions += try await execute(
+                    .previewMessage, parameters + filter + ["payload": .text(payload)], within: Self.fileLimit
+                ).map { VersionPreview($0, share: share) }
             }
             if clock.localTime != nil {
                 preview.waves = try await execute(.previewWaves, filtered + times, within: Self.fileLimit)
@@ -113,10 +120,10 @@ extension PostgresConnection {
                     try await execute(
                         .previewListCampaign, parameters + ["key": .text(key)], within: Self.fileLimit
                     ).one())
-                if isPersonal {
-                    preview?.versions = try await execute(
-                        .previewListMessage, parameters + payload, within: Self.fileLimit
-                    ).map(VersionPreview.init)
+                for (share, payload) in personal {
+                    preview?.versions += try await execute(
+                        .previewListMessage, parameters + ["payload": .text(payload)], within: Self.fileLimit
+                    ).map { VersionPreview($0, share: share) }
                 }
                 if clock.localTime != nil {
                     preview?.waves = try await execute(.previewListWaves, parameters + times, within: Self.fileLimit)
@@ -142,9 +149,10 @@ extension CampaignPreview {
 }
 
 extension VersionPreview {
-    fileprivate init(_ row: Row) {
+    fileprivate init(_ row: Row, share: String?) {
         self.init(
-            language: row.optionalText("language"), recipients: row.count("recipients"), lacking: row.count("lacking"),
+            share: share, language: row.optionalText("language"), recipients: row.count("recipients"),
+            lacking: row.count("lacking"),
             tooLong: row.count("too_long"), longest: row.optionalInt4("longest").map(Int.init),
             most: Int(row.int4("most")), sample: row.text("sample"))
     }

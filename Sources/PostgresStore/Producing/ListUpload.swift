@@ -27,7 +27,8 @@ extension PostgresConnection {
     /// - Parameter progress: is told how many tokens have been read.
     package func startCampaign(
         _ message: MessageDraft, toDevicesIn file: DeviceFile, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(), progress: (Int) -> Void
+        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
+        shares: CampaignShares = CampaignShares(), progress: (Int) -> Void
     ) async throws -> Int64 {
         let parameters: Parameters = [
             "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
@@ -44,6 +45,7 @@ extension PostgresConnection {
                 return isAtEnd
             }
         }
-        return try await startCampaign(message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock)
+        return try await startCampaign(
+            message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares)
     }
 }

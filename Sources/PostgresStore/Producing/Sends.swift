@@ -22,7 +22,8 @@ extension Statement {
           expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by,
           max_rate => $max_rate, stop_at_errors => $stop_at_errors, filter => $filter, local_time => $local_time,
-          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, variants => $variants::json,
+          holdout => $holdout)
         """#)
 
     /// To the tokens of a list.
@@ -34,7 +35,8 @@ extension Statement {
           expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list,
           max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
-          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone)
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, variants => $variants::json,
+          holdout => $holdout)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
@@ -201,20 +203,23 @@ extension PostgresConnection {
     /// - Parameter filter: only to those that it holds for (docs/audiences.md).
     package func startCampaign(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, key: String, inQueue queue: QueueName,
-        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock()
+        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
+        shares: CampaignShares = CampaignShares()
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters =
             ["queue": .queue(queue), "key": .text(key), "filter": .text(filter)] + limits.parameters + clock.parameters
+            + shares.parameters
         return try await execute(.startCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 
     /// Starts a campaign to the tokens of a list.
     func startCampaign(
         _ message: MessageDraft, toList list: Int64, key: String, inQueue queue: QueueName, limits: CampaignLimits,
-        clock: CampaignClock
+        clock: CampaignClock, shares: CampaignShares
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters =
             ["queue": .queue(queue), "key": .text(key), "list": .int8(list)] + limits.parameters + clock.parameters
+            + shares.parameters
         return try await execute(.startListCampaign, parameters + message.parameters).one().int8("start_campaign")
     }
 

@@ -167,19 +167,19 @@ extension Statement {
 
         -- Counts of campaigns: added to a part that nobody has locked, or to a new one.
         sums as materialized (
-          select queue_id, campaign_id, sum(delivered) as delivered, sum(rejected) as rejected, sum(failed) as failed,
-                 sum(suppressed) as suppressed, sum(expired) as expired, sum(cancelled) as cancelled,
-                 sum(unknown) as unknown, sum(retried) as retried, sum(bad) as bad
+          select queue_id, campaign_id, message_id, sum(delivered) as delivered, sum(rejected) as rejected,
+                 sum(failed) as failed, sum(suppressed) as suppressed, sum(expired) as expired,
+                 sum(cancelled) as cancelled, sum(unknown) as unknown, sum(retried) as retried, sum(bad) as bad
           from fenced
           where campaign_id is not null
-          group by queue_id, campaign_id),
+          group by queue_id, campaign_id, message_id),
         part as materialized (
-          select s.queue_id, s.campaign_id, t.part
+          select s.queue_id, s.campaign_id, s.message_id, t.part
           from sums s
           left join lateral (
             select part
             from pushq.campaign_tally p
-            where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id
+            where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id and p.message_id = s.message_id
             order by part
             limit 1
             for no key update skip locked) t on true),
@@ -190,15 +190,15 @@ extension Statement {
               cancelled = t.cancelled + s.cancelled, unknown = t.unknown + s.unknown, retried = t.retried + s.retried,
               bad = t.bad + s.bad
           from part p
-          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
+          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id and s.message_id = p.message_id
           where t.queue_id = p.queue_id and t.campaign_id = p.campaign_id and t.part = p.part),
         counted_apart as (
-          insert into pushq.campaign_tally (queue_id, campaign_id, part, delivered, rejected, failed, suppressed,
-                                            expired, cancelled, unknown, retried, bad)
-          select s.queue_id, s.campaign_id, nextval('pushq.id'), s.delivered, s.rejected, s.failed, s.suppressed,
-                 s.expired, s.cancelled, s.unknown, s.retried, s.bad
+          insert into pushq.campaign_tally (queue_id, campaign_id, part, message_id, delivered, rejected, failed,
+                                            suppressed, expired, cancelled, unknown, retried, bad)
+          select s.queue_id, s.campaign_id, nextval('pushq.id'), s.message_id, s.delivered, s.rejected, s.failed,
+                 s.suppressed, s.expired, s.cancelled, s.unknown, s.retried, s.bad
           from part p
-          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id
+          join sums s on s.queue_id = p.queue_id and s.campaign_id = p.campaign_id and s.message_id = p.message_id
           where p.part is null)
         select queue_id, job_id, epoch, true as written from fenced
         union all

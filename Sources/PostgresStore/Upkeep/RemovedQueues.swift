@@ -56,7 +56,8 @@ extension PostgresConnection {
     ) async throws(PostgresError) -> Bool {
         // What would be sent comes first.
         for table in [
-            "job", "lease", "fan_out", "wave", "campaign_tally", "campaign", "device", "profile", "channel",
+            "job", "lease", "fan_out", "wave", "campaign_share", "campaign_tally", "campaign", "device", "profile",
+            "channel",
             "newest_update",
             "feedback_record", "empty_send", "cancelled", "stuck_job",
         ] {

@@ -37,11 +37,12 @@ enum CampaignCommands {
         var named = NamedCampaign()
 
         func run(_ console: Console) async throws {
-            let (campaign, refusals, standstill) = try await named.withCampaign { campaign, store in
+            let (campaign, refusals, standstill, shares) = try await named.withCampaign { campaign, store in
                 let queue = campaign.queue
                 return (
                     campaign, try await store.refusals(ofRoot: campaign.id, inQueue: queue),
-                    campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue)
+                    campaign.isFinished ? nil : try await store.standstill(ofRoot: campaign.id, inQueue: queue),
+                    try await store.shares(ofCampaign: campaign.id, inQueue: queue)
                 )
             }
             var facts: [(name: String, value: Cell)] = [
@@ -56,6 +57,7 @@ enum CampaignCommands {
                     ("left_out", .count(campaign.leftOut)),
                 ]
             }
+            if shares.contains(where: { $0.name == "holdout" }) { facts.append(("held_out", .count(campaign.heldOut))) }
             if let share = campaign.stopAtErrors {
                 facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))
             }
@@ -64,7 +66,17 @@ enum CampaignCommands {
             facts += [("started_at", .time(campaign.createdAt)), ("fanned_out_at", .time(campaign.fannedOutAt))]
             if campaign.isCancelled { facts.append(("not_sent_to", .text(campaign.notSentTo))) }
             if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
-            console.show(facts)
+            console.show(facts, "shares", shares, columns: Self.shareColumns)
+        }
+
+        /// Of a campaign with variants or a holdout.
+        private static var shareColumns: [Column<ShareSummary>] {
+            [
+                Column("share") { .text($0.name) },
+                Column("of_devices") { .text(Share(fraction: $0.fraction).shown) },
+                Column("total") { .count($0.total) },
+                Column("waiting") { .count($0.waiting) },
+            ] + OutcomeColumns.outcomes(\.tally)
         }
     }
 

@@ -30,6 +30,10 @@ struct CampaignCommand: Command {
         reason but a token that is dead, bad or not for the topic. A paused campaign can be resumed; what was answered \
         before counts no more then.
 
+        With --variant a share of the devices gets another payload, and with --holdout a share gets nothing: which one \
+        follows from the key and the device, so that it is the same when the command is repeated. 'pushq-admin campaign \
+        show' has the counts of each share; docs/variants.md says more.
+
         With --local-time each device gets the message when clocks in its own time zone show that time; docs/schedules.md \
         says what happens where they are put forward or back. A device that moves meanwhile gets it once.
         """
@@ -39,6 +43,8 @@ struct CampaignCommand: Command {
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --filter \"tag 'vip'\" --dry-run",
         "campaign acme/com.acme.shop/production --key morning --payload payload.json --audience all --local-time 09:00 "
             + "--default-zone Europe/Vienna",
+        "campaign acme/com.acme.shop/production --key autumn --payload a.json --variant b=b.json:45% --holdout 10% "
+            + "--audience all",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -47,6 +53,7 @@ struct CampaignCommand: Command {
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
         InputFile?
     var audience = AudienceOptions()
+    var shares = ShareOptions()
     var bounds = CampaignBounds()
     @Flag("Only show what would be sent, to how many, how and for how long; send and write nothing.") var dryRun
     var waiting = WaitOptions()
@@ -60,15 +67,17 @@ struct CampaignCommand: Command {
         guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
         try local.check()
         try audience.check(otherwise: ("--tokens FILE", tokens != nil))
-        guard tokens?.path != "-" || payload.path != "-" else {
-            throw UsageError("only one of --payload and --tokens can be standard input")
+        try shares.check()
+        guard [tokens?.path == "-", payload.path == "-", shares.readsStandardInput].count(where: \.self) < 2 else {
+            throw UsageError("only one of --payload, --variant and --tokens can be standard input")
         }
         let message = try options.message(of: Payload(payload), for: queue, at: times, isOfCampaign: true)
+        let shares = try shares.shares(options, for: queue, at: times)
         let file = try tokens?.devices()
         if dryRun {
             return try await DryRun(
                 queue: queue, key: key, message: message, limits: bounds.limits, filter: audience.condition,
-                clock: local.clock, database: database
+                clock: local.clock, shares: shares, database: database
             )
             .run(file, console)
         }
@@ -76,7 +85,7 @@ struct CampaignCommand: Command {
         let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.session { store in
             let id = try await Self.start(
-                message, file, filter, limits, clock, key: key, queue: queue, console, in: store)
+                message, file, filter, limits, clock, shares, key: key, queue: queue, console, in: store)
             guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: store, console: console)
@@ -101,16 +110,18 @@ struct CampaignCommand: Command {
 
     private static func start(
         _ message: MessageDraft, _ file: DeviceFile?, _ filter: String?, _ limits: CampaignLimits,
-        _ clock: CampaignClock, key: String, queue: QueueName, _ console: Console, in store: PostgresConnection
+        _ clock: CampaignClock, _ shares: CampaignShares, key: String, queue: QueueName, _ console: Console,
+        in store: PostgresConnection
     ) async throws -> Int64 {
         guard let file else {
             return try await store.startCampaign(
-                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock)
+                message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock,
+                shares: shares)
         }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
         return try await store.startCampaign(
-            message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock
+            message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
         ) {
             bar.update($0)
         }

@@ -10,23 +10,26 @@ struct DryRun {
     let limits: CampaignLimits
     let filter: String?
     let clock: CampaignClock
+    let shares: CampaignShares
     let database: DatabaseOptions
 
     /// - Parameter file: of the tokens that the campaign is for; nil for all active devices, or those of the filter.
     /// - Throws: ``Unsuccessful`` if something is in the way.
     func run(_ file: DeviceFile?, _ console: Console) async throws {
-        let (queue, key, message, filter, clock) = (queue, key, message, filter, clock)
+        let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
             return try await store.preview(
-                message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue, clock: clock
+                message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue, clock: clock, shares: shares
             ) {
                 bar.update($0)
             }
         }
-        let facts = audience(preview, isList: file != nil) + waves(preview) + sample(preview) + sending(preview)
-        console.show(facts, "versions", preview.versions, columns: Self.versionColumns)
+        let facts =
+            audience(preview, isList: file != nil) + inShares(preview) + waves(preview) + sample(preview)
+            + sending(preview)
+        console.show(facts, "versions", preview.versions, columns: versionColumns)
         for problem in preview.problems { console.remark("in the way: \(problem)") }
         if !preview.problems.isEmpty { throw Unsuccessful() }
     }
@@ -37,6 +40,17 @@ struct DryRun {
             + (isList
                 ? [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
                 : [("inactive_left_out", .count(preview.inactive))])
+    }
+
+    /// How many of the recipients each share would have. Which of them is decided by a hash, so that it is not exact.
+    private func inShares(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        guard !shares.variants.isEmpty || shares.holdout != nil else { return [] }
+        let given = shares.variants.map { ($0.name, $0.fraction) } + (shares.holdout.map { [("holdout", $0)] } ?? [])
+        let rest = given.reduce(1) { $0 - $1.1 }
+        return ([("payload", rest)] + given).map { name, fraction in
+            let count = Int((Double(preview.recipients) * fraction).rounded())
+            return ("share_\(name)", .text("\(Share(fraction: fraction).shown): about \(Cell.count(count).text)"))
+        }
     }
 
     /// When how many are due at the local time, and in which zones.
@@ -70,12 +84,12 @@ struct DryRun {
         return headers + [
             ("payload", .text(message.payload)),
             ("payload_bytes", .text("\(size) of \(message.pushType.maximumPayloadBytes)")),
-        ]
+        ] + shares.variants.map { ("payload_of_\($0.name)", .text($0.payload)) }
     }
 
     /// What the recipients of each version get.
-    private static var versionColumns: [Column<VersionPreview>] {
-        [
+    private var versionColumns: [Column<VersionPreview>] {
+        (shares.variants.isEmpty ? [] : [Column("share") { .text($0.share ?? "payload") }]) + [
             Column("language") { .text($0.language ?? "default") },
             Column("recipients") { .count($0.recipients) },
             Column("lacking") { .count($0.lacking) },
@@ -92,7 +106,8 @@ struct DryRun {
             rate == nil
             ? "unknown: it has no rate, and the queue has no earlier campaign"
             : rate == limit ? "at its rate" : "as fast as the queue's last campaign"
-        let duration = rate.map { Duration.seconds(max(1, (Double(preview.recipients) / $0).rounded(.up))) }
+        let recipients = Double(preview.recipients) * (1 - (shares.holdout ?? 0))
+        let duration = rate.map { Duration.seconds(max(1, (recipients / $0).rounded(.up))) }
         return [
             ("credential", .text(preview.credential)), ("credential_expires_at", .time(preview.credentialExpiresAt)),
             ("per_second", .decimal(rate, places: rate.map { $0 == $0.rounded() } ?? true ? 0 : 1)),

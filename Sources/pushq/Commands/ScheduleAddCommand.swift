@@ -32,6 +32,7 @@ struct ScheduleAddCommand: Command {
     @Option("What becomes of runs that nobody could start at their time.") var afterOutage: AfterOutage = .skip
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     var audience = AudienceOptions()
+    var shares = ShareOptions()
     var bounds = CampaignBounds()
     var options = MessageOptions()
     var local = LocalTimeOptions()
@@ -42,10 +43,14 @@ struct ScheduleAddCommand: Command {
     func run(_ console: Console) async throws {
         try local.check()
         try audience.check()
+        try shares.check()
+        guard payload.path != "-" || !shares.readsStandardInput else {
+            throw UsageError("only one of --payload and --variant can be standard input")
+        }
         let message = try options.message(of: Payload(payload), for: named.queue, isOfCampaign: true)
         let draft = ScheduleDraft(
             cron: cron, timeZone: timeZone, afterOutage: afterOutage, payload: message.payload,
-            options: campaignOptions(message).text)
+            options: try campaignOptions(message))
         let (queue, name, replace) = (named.queue, named.name, replace)
         try await named.show(
             console,
@@ -55,7 +60,7 @@ struct ScheduleAddCommand: Command {
     }
 
     /// What was given, by the names of the arguments of `pushq.start_campaign`.
-    private func campaignOptions(_ message: MessageDraft) -> JSON {
+    private func campaignOptions(_ message: MessageDraft) throws -> String {
         let given: [(String, JSON?)] = [
             ("filter", audience.condition.map(JSON.string)),
             ("push_type", message.pushType == .alert ? nil : .string(message.pushType.rawValue)),
@@ -70,8 +75,12 @@ struct ScheduleAddCommand: Command {
             ("catch_up", local.catchUp.map { .string($0.shown) }),
             ("default_zone", local.defaultZone.map(JSON.string)),
             ("send_by", sendWithin.map { .string($0.shown) }),
+            ("holdout", shares.holdout.map { .string("\($0.fraction)") }),
         ]
-        return .object(given.compactMap { name, value in value.map { (name, $0) } })
+        let options = JSON.object(given.compactMap { name, value in value.map { (name, $0) } }).text
+        guard let variants = try shares.shares(self.options, for: named.queue).json else { return options }
+        // They have payloads in them, which are JSON already.
+        return options.dropLast() + (options == "{}" ? "" : ",") + #""variants":\#(variants)}"#
     }
 }
 

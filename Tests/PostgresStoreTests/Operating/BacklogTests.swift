@@ -35,7 +35,7 @@ import Transport
                 from generate_series(1, 30000) i;
                 insert into pushq.campaign (queue_id, id, key, digest, message_id)
                 select \(queue.id), i, i::text, '', 0 from generate_series(1, 10000) i;
-                insert into pushq.campaign_tally (queue_id, campaign_id) select \(queue.id), i from generate_series(1, 10000) i;
+                insert into pushq.campaign_tally (queue_id, campaign_id, message_id) select \(queue.id), i, 0 from generate_series(1, 10000) i;
                 insert into pushq.fan_out (queue_id, campaign_id, message_id, start_at, send_by, at_most_once, lane,
                                            last_device_id)
                 select \(queue.id), i, 0, now(), now() + interval '1 day', false, 2, 0 from generate_series(1, 10000) i;

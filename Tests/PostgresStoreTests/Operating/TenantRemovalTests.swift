@@ -40,7 +40,7 @@ import Transport
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');
         select pushq.add_schedule('\(queue)', 'weekly', '@weekly', \(payload));
         select pushq.register_device('\(queue)', 'aa', 'ann', locale => 'de');
-        select pushq.start_campaign('\(queue)', 'all', \(payload));
+        select pushq.start_campaign('\(queue)', 'all', \(payload), holdout => 0.1);
         select pushq.add_to_list('\(queue)', pushq.new_list('\(queue)'), array['aa', 'bb']);
         select pushq.send('\(queue)', \(payload), user_key => 'nobody');
         select pushq.cancel('\(queue)', pushq.send('\(queue)', \(payload), tokens => array['aa'], key => 'order-1'));
@@ -153,7 +153,7 @@ import Transport
             var steps = 0
             _ = try await neighbours.store.clearRemovedQueues(of: "acme") { () async throws(PostgresError) in
                 steps += 1
-                return steps < 14
+                return steps < 16
             }
             let left = try await queue.number("select count(*) from pushq.device")
             #expect(left > 5 && left < 12_002, "it was told to stop among the devices")

@@ -53,7 +53,7 @@ struct `A login of one tenant` {
             let list = try #require(try await text(admin, "pushq.new_list(\(queue))"))
             try await admin.runScript(
                 """
-                select pushq.start_campaign(\(queue), 'sale', \(Self.payload));
+                select pushq.start_campaign(\(queue), 'sale', \(Self.payload), holdout => 0.1);
                 select pushq.register_device(\(queue), '\(Self.token)', 'anna');
                 select pushq.register_channel(\(queue), 'dGhlaXJz', 0);
                 select pushq.save_audience(\(queue), 'vips', 'tag ''vip''');
@@ -226,6 +226,12 @@ struct `A login of one tenant` {
             Probe(
                 function: "start_campaign",
                 query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), local_time => '09:00')"),
+            Probe(
+                function: "start_campaign",
+                query:
+                    #"pushq.start_campaign('QUEUE', '\#(key)', \#(payload), holdout => 0.1, variants => '[{"name":"b","share":0.5,"payload":{"aps":{"alert":"b"}}}]')"#
+            ),
+            shown("show_shares", "'QUEUE', \(campaign)"),
             Probe(function: "save_audience", query: "pushq.save_audience('QUEUE', '\(audience)', 'tag ''vip''')"),
             Probe(function: "remove_audience", query: "pushq.remove_audience('QUEUE', '\(audience)')"),
             Probe(

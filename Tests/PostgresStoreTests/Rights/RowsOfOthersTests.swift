@@ -43,7 +43,8 @@ import Transport
             select pushq.add_schedule('QUEUE', 'TENANT-weekly', '@weekly', '{"aps":{"alert":"TENANT"}}');
             select pushq.send('QUEUE', '{"aps":{"alert":"TENANT"}}', tokens => array['DEVICE'], key => 'TENANT-order');
             select pushq.send('QUEUE', '{"aps":{"alert":"TENANT"}}', user_key => 'TENANT-nobody');
-            select pushq.start_campaign('QUEUE', 'TENANT-sale', '{"aps":{"alert":"TENANT"}}', max_rate => 50);
+            select pushq.start_campaign('QUEUE', 'TENANT-sale', '{"aps":{"alert":"TENANT"}}', max_rate => 50,
+              variants => '[{"name":"TENANT-b","share":0.5,"payload":{"aps":{"alert":"TENANT b"}}}]');
             select pushq.start_campaign(
               'QUEUE', 'TENANT-list', '{"aps":{"alert":"TENANT"}}', tokens => array['DEVICE', 'DEVICE01']);
             select pushq.broadcast(
@@ -52,8 +53,8 @@ import Transport
             insert into pushq.tenant_usage (tenant_id, bytes, bytes_to)
             select id, 123456789, nextval('pushq.id') from pushq.tenant where name = 'TENANT';
 
-            insert into pushq.campaign_tally (queue_id, campaign_id, delivered)
-            select queue_id, id, 123456 from pushq.campaign where queue_id = pushq.queue_id('QUEUE')
+            insert into pushq.campaign_tally (queue_id, campaign_id, message_id, delivered)
+            select queue_id, id, message_id, 123456 from pushq.campaign where queue_id = pushq.queue_id('QUEUE')
             on conflict (queue_id, campaign_id, part) do update set delivered = excluded.delivered;
             insert into pushq.worker (id, name, version, queues, unreachable, in_outage)
             values (nextval('pushq.id'), 'TENANT-host', '1', 'TENANT/*', array[pushq.queue_id('QUEUE')],
@@ -274,7 +275,7 @@ import Transport
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
                 let isCounts = [
                     "show_refusals", "show_timeline", "show_last_end", "show_send", "show_job", "preview_campaign",
-                    "preview_message", "preview_waves",
+                    "preview_message", "preview_waves", "show_shares",
                 ]
                 .contains(function)
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")

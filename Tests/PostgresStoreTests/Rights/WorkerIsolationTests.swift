@@ -11,6 +11,7 @@ import Transport
     private static let tables = """
         body: delete insert select
         campaign: select(cancelled_at filter_tree id paused_at queue_id stop_at_errors) update(paused_at)
+        campaign_share: select(campaign_id made message_id place queue_id) update(made)
         campaign_tally: insert select update
         cancelled: insert select
         channel: select(channel id queue_id retired_at) update(retired_at retired_reason throttled_until)
@@ -53,15 +54,16 @@ import Transport
         call: called_at tenant_id
         campaign: created_at digest filter forgiven forgiven_at forgiven_bad key message_id paused_reason
         campaign_progress: campaign_id cancelled cancelled_at created_at delivered expired failed fanned_out_at \
-        filter finished key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total \
+        filter finished held_out key max_rate paused_at paused_reason queue_id rejected retried stop_at_errors suppressed total \
         unknown waiting
+        campaign_share: fraction name
         channel: created_at policy retired_reason throttled_until
         device: inactive_since
         empty_send: created_at queue_id root_id why
         lineage: back_to found_at id is_restore name old_id
         list: abandoned campaign_id digest kind loaded_at token_count
         migration: applied_at
-        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished key \
+        my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         profile: activity activity_type installation
@@ -76,15 +78,18 @@ import Transport
         """
 
     private static let functions: Set = [
-        "act_on_feedback", "bad_tokens_problem", "bring_message", "clear_day", "clear_queue", "clear_send_keys",
+        "act_on_feedback", "bad_tokens_problem", "bring_message", "bring_shares", "clear_day", "clear_queue",
+        "clear_send_keys",
         "count_usage", "days_of_history", "days_to_clear", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",
-        "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients", "fit_plans",
+        "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
+        "fit_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
         "job_size", "judge_campaigns", "lists_to_forget", "local_times", "longest_retention", "make_jobs",
+        "make_share_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
-        "recipient_values", "run_due_schedule", "sort_into_waves", "supersede", "take_permits", "tell",
+        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_permits", "tell",
         "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_of", "waves_of",
         "why_nobody",
     ]

@@ -226,7 +226,7 @@ import Transport
             var steps = 0
             try await queue.connection.forget { () async throws(PostgresError) in
                 steps += 1
-                return steps < 13
+                return steps < 14
             }
             #expect(try await queue.number("select count(*) from pushq.job") == 0)
             #expect(try await queue.number("select count(*) from pushq.lease") == 0)

@@ -4,14 +4,26 @@ import QueueCore
 
 /// What was to be sent to whom: an `apns-id` names a root and a device, and these are the root's payload and the
 /// device's token, by their digests in the simulator's record. Books may be right about every `apns-id` and pushes
-/// still go to strangers.
+/// still go to strangers. Of a campaign in shares, the payload is that of the share whose jobs the device was in.
 package struct SentMessages {
     /// By root.
     private let payloads: [Int64: String]
+    /// Of roots with several messages, by device.
+    private var payloadsInShares: [Int64: [Int64: String]] = [:]
     /// By device.
     private let tokens: [Int64: String]
 
     private static let messages = Statement("sent_messages", "select root_id, payload::text from pushq.message")
+    private static let shares = Statement(
+        "sent_shares",
+        #"""
+        select b.root_id, recipient as device_id, m.payload::text
+        from pushq.campaign_share s
+        join pushq.result r on r.queue_id = s.queue_id and r.root_id = s.campaign_id and r.message_id = s.message_id
+        join pushq.body b on b.queue_id = r.queue_id and b.job_id = r.job_id
+        join pushq.message m on m.day = b.day and m.queue_id = b.queue_id and m.id = s.message_id
+        cross join unnest(b.device_ids) recipient
+        """#)
     private static let devices = Statement("sent_devices", "select id, token from pushq.device")
 
     /// What a test makes up.
@@ -27,12 +39,17 @@ package struct SentMessages {
         self.init(
             payloads: Dictionary(messages.map { ($0.int8("root_id"), Array($0.text("payload").utf8)) }) { $1 },
             tokens: Dictionary(devices.map { ($0.int8("id"), $0.bytes("token")) }) { $1 })
+        for row in try await store.execute(Self.shares, within: .seconds(60)) {
+            payloadsInShares[row.int8("root_id"), default: [:]][row.int8("device_id")] =
+                RecordDigest.ofPayload(Array(row.text("payload").utf8))
+        }
     }
 
     /// What is wrong with an arrival under this `apns-id`; nil if nothing is. A broadcast has no token.
     func problem(of arrival: PushRecord.Arrival, under id: APNsID) -> String? {
         if let token = arrival.token, token != tokens[id.key] { return "sent to another device than its own" }
-        if let payload = arrival.payload, payload != payloads[id.root] { return "sent with another payload" }
+        let own = payloadsInShares[id.root].map { $0[id.key] } ?? payloads[id.root]
+        if let payload = arrival.payload, payload != own { return "sent with another payload" }
         return nil
     }
 }

@@ -1,0 +1,261 @@
+-- Shares of a campaign: variants of its message, of which each device gets one, and a holdout, which gets nothing.
+-- docs/variants.md explains them.
+--
+-- Which share a device is in follows from the campaign's key and the device's number alone, so that it is the same in
+-- every step, wave, retry and repetition, and anybody can compute it. Shares are numbered: 0 is the holdout, 1 the
+-- payload itself, and from 2 on the variants in their order. `fan_out.shares` has what a step needs:
+--   {"key": "spring-sale", "bounds": [429496730, 2362232012]}
+-- `bounds` are where the shares from 1 on begin, on a line that is 2^32 long.
+
+-- Reads the arguments of a campaign. `names`, `fractions` and `payloads` are those of the variants; `rest` is what is
+-- left to the payload. `content` identifies it all, and is null for a campaign without shares.
+create or replace function pushq.read_shares(
+  variants json, holdout float8, out names text[], out fractions numeric[], out payloads json[], out rest numeric,
+  out bounds bigint[], out content text
+)
+language plpgsql stable as $$
+declare
+  v      record;
+  held   numeric := coalesce(holdout, 0)::numeric;
+  wrong  text;
+  remedy text;
+  given  numeric;
+begin
+  if not coalesce(holdout >= 0 and holdout < 1, true) then
+    raise exception using errcode = 'PQ400', message = format('holdout %s is not a share of the devices', holdout),
+      hint = 'it is 0 or more and less than 1, such as 0.1';
+  elsif variants is not null and json_typeof(variants) <> 'array' then
+    raise exception using errcode = 'PQ400', message = 'the variants are not a JSON array',
+      hint = 'write [{"name": "b", "share": 0.5, "payload": {"aps": …}}]';
+  elsif json_array_length(coalesce(variants, '[]')) > 9 then
+    raise exception using errcode = 'PQ400',
+      message = format('the campaign has %s variants: use at most 9', json_array_length(variants));
+  end if;
+  names := '{}';
+  fractions := '{}';
+  payloads := '{}';
+  for v in select value, n from json_array_elements(coalesce(variants, '[]')) with ordinality e(value, n) loop
+    wrong := null;
+    remedy := 'write {"name": "b", "share": 0.5, "payload": {"aps": …}}';
+    if json_typeof(v.value) <> 'object' then
+      wrong := 'is not a JSON object';
+    elsif pushq.repetition(v.value, 'the variant') is not null then
+      wrong := 'names a member twice';
+    elsif exists (select from json_object_keys(v.value) k where k not in ('name', 'share', 'payload')) then
+      wrong := format('has “%s”', (
+        select left(k, 40) from json_object_keys(v.value) k where k not in ('name', 'share', 'payload') limit 1));
+      remedy := 'a variant has a name, a share and a payload';
+    elsif json_typeof(v.value -> 'name') is distinct from 'string'
+      or v.value ->> 'name' !~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$' or v.value ->> 'name' in ('payload', 'holdout') then
+      wrong := format('cannot be called “%s”', left(coalesce(v.value ->> 'name', ''), 70));
+      remedy := 'use 1 to 63 letters, digits, dots, underscores and hyphens; payload and holdout are taken';
+    elsif v.value ->> 'name' = any (names) then
+      wrong := format('is called “%s”, as another one is', v.value ->> 'name');
+      remedy := 'give each variant a name of its own';
+    elsif json_typeof(v.value -> 'share') is distinct from 'number' then
+      wrong := 'has no share';
+    elsif coalesce(json_typeof(v.value -> 'payload'), 'null') = 'null' then
+      wrong := 'has no payload';
+    else
+      given := trim_scale((v.value ->> 'share')::numeric);
+      if given <= 0 or given >= 1 then
+        wrong := format('has the share %s', v.value ->> 'share');
+        remedy := 'a share is more than 0 and less than 1, such as 0.5';
+      end if;
+    end if;
+    if wrong is not null then
+      raise exception using errcode = 'PQ400', message = format('variant %s %s', v.n, wrong), hint = remedy;
+    end if;
+    names := names || (v.value ->> 'name');
+    fractions := fractions || given;
+    payloads := payloads || (v.value -> 'payload');
+  end loop;
+  rest := 1 - held - (select coalesce(sum(f), 0) from unnest(fractions) f);
+  if rest <= 0 then
+    raise exception using errcode = 'PQ400',
+      message = format('the variants and the holdout take %s %% together, and leave nobody for the payload',
+                       trim_scale((1 - rest) * 100)),
+      hint = 'the payload is a variant, too: it goes to everybody who is in no other share';
+  elsif held = 0 and names = '{}' then
+    return;
+  end if;
+  bounds := array(
+    select round(4294967296 * (held + sum(f) over (order by n) - f))::bigint
+    from unnest(rest || fractions) with ordinality u(f, n)
+    order by n);
+  content := row(held, names, fractions, array(select pushq.content(p) from unnest(payloads) p))::text;
+end $$;
+
+-- The share that each of some devices is in: the first four bytes of the SHA-256 of the key, a zero byte and the
+-- device's number (8 bytes, the highest first) are its place on the line. One µs for each device.
+create or replace function pushq.shares_of(shares jsonb, ids bigint[]) returns table (device_id bigint, share int)
+language plpgsql stable as $$
+#variable_conflict use_column
+declare
+  prefix bytea    := convert_to(shares ->> 'key', 'UTF8') || '\x00';
+  bounds bigint[] := array(select b::bigint from jsonb_array_elements_text(shares -> 'bounds') b);
+begin
+  return query
+  select i, width_bucket(
+           (get_byte(h, 0)::bigint << 24) | (get_byte(h, 1) << 16) | (get_byte(h, 2) << 8) | get_byte(h, 3), bounds)
+  -- The hash is computed once, and not for each of its bytes.
+  from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
+end $$;
+
+-- Stores the shares of a campaign, with a message for each of its variants, which are all of the payload's kind.
+create or replace function pushq.add_shares(
+  q int, root bigint, key text, shares record, message bigint, payload json, push_type text, priority int,
+  expiration bigint, collapse_id text, at_most_once boolean
+) returns void
+language plpgsql as $$
+declare
+  aim     text := pushq.message_kind(push_type, (pushq.read_message(payload)).plain[1]::json);
+  version bigint;
+begin
+  insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
+  values (q, root, 1, 'payload', shares.rest, message);
+  for n in 1 .. cardinality(shares.names) loop
+    begin
+      version := pushq.new_campaign_message(
+        q, root, shares.payloads[n], push_type, priority, expiration, collapse_id, at_most_once);
+      if pushq.message_kind(push_type, (pushq.read_message(shares.payloads[n])).plain[1]::json) <> aim then
+        raise exception using errcode = 'PQ400',
+          message = 'its event is for tokens of another kind: use that of the payload';
+      end if;
+    exception when sqlstate 'PQ400' then
+      raise exception using errcode = 'PQ400', message = format('variant “%s”: %s', shares.names[n], sqlerrm);
+    end;
+    insert into pushq.campaign_share (queue_id, campaign_id, place, name, fraction, message_id)
+    values (q, root, n + 1, shares.names[n], shares.fractions[n], version);
+  end loop;
+  update pushq.fan_out f
+  set shares = jsonb_build_object('key', add_shares.key, 'bounds', shares.bounds)
+  where f.queue_id = q and f.campaign_id = root;
+end $$;
+
+-- Copies the messages of a campaign's shares to a day, as `pushq.bring_message` does with one.
+create or replace function pushq.bring_shares(
+  q int, campaign bigint, from_day date, to_day date default pushq.today()
+) returns void
+language plpgsql as $$
+begin
+  if from_day < to_day then
+    perform pushq.bring_message(s.queue_id, s.message_id, from_day, to_day)
+    from pushq.campaign_share s
+    where s.queue_id = q and s.campaign_id = campaign;
+  end if;
+end $$;
+
+-- Makes jobs for devices of a campaign with shares, ascending: each of its shares has jobs of its own, with the share's
+-- message. `rest` are those that are not enough for a whole job, ascending, unless `all_of_them`; `held` is how many
+-- are in the holdout, and `taken` how many in jobs. `uncertain`: as for `pushq.make_jobs`.
+create or replace function pushq.make_share_jobs(
+  f pushq.fan_out, ids bigint[], send_by timestamptz, per_job int, all_of_them boolean, uncertain boolean,
+  out jobs int, out taken bigint, out held bigint, out rest bigint[]
+)
+language plpgsql as $$
+declare
+  s     record;
+  count int;                                              -- jobs of this share
+  part  bigint[];                                         -- the devices in them
+begin
+  jobs := 0;
+  taken := 0;
+  held := 0;
+  rest := '{}';
+  for s in
+    select d.share, d.ids, c.message_id
+    from (
+      select x.share, array_agg(x.device_id order by x.device_id) as ids
+      from pushq.shares_of(f.shares, ids) x
+      group by x.share) d
+    left join pushq.campaign_share c
+      on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = d.share
+    order by d.share
+  loop
+    if s.share = 0 then
+      held := cardinality(s.ids);
+      continue;
+    end if;
+    count := case when all_of_them then ceil(cardinality(s.ids)::numeric / per_job)
+                  else cardinality(s.ids) / per_job end;
+    part := s.ids[1 : count * per_job];
+    if count > 0 then
+      perform pushq.make_jobs(
+        f.queue_id, f.campaign_id, s.message_id, part, f.lane, now(), send_by, f.at_most_once, per_job, f.campaign_id,
+        uncertain => make_share_jobs.uncertain);
+      update pushq.campaign_share c
+      set made = c.made + cardinality(part)
+      where c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = s.share;
+    end if;
+    jobs := jobs + count;
+    taken := taken + cardinality(part);
+    rest := rest || s.ids[count * per_job + 1 :];
+  end loop;
+  rest := array(select i from unnest(rest) i order by i);
+end $$;
+
+-- A step of fan-out of a campaign with shares (`pushq.fan_out_step`): `ids` begins with what the last step left over,
+-- and `upto` is the last device that was looked at; null at the end. Returns how many jobs it made: at most
+-- `job_limit`, and one for each share.
+create or replace function pushq.fan_out_shares(
+  f pushq.fan_out, ids bigint[], upto bigint, per_job int, job_limit int
+) returns int
+language plpgsql as $$
+declare
+  most int := cardinality(f.rest) + job_limit * per_job;
+  made record;
+begin
+  -- What was seen beyond a full step is seen again by the next one.
+  if upto is not null and cardinality(ids) > most then
+    ids := ids[1 : most];
+    upto := ids[most];
+  end if;
+  select * into made
+  from pushq.make_share_jobs(f, ids, f.send_by, per_job, upto is null, f.uncertain_to is not null);
+  update pushq.fan_out o
+  set made = o.made + made.taken,
+      held_out = o.held_out + made.held,
+      message_day = greatest(o.message_day, pushq.today()),
+      last_device_id = f.last_device_id,
+      done = upto is null,
+      done_at = case when upto is null then clock_timestamp() end,
+      cursor_device_id = coalesce(upto, o.cursor_device_id),
+      rest = made.rest
+  where o.queue_id = f.queue_id and o.campaign_id = f.campaign_id;
+  return made.jobs;
+end $$;
+
+-- The shares of a campaign of one queue, the payload first, with what has become of their recipients; the holdout has
+-- nothing but its devices as `total`. No row for a campaign without shares.
+create or replace function pushq.show_shares(queue text, root bigint)
+returns table (share text, fraction float8, total bigint, waiting bigint, delivered bigint, rejected bigint,
+               failed bigint, suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  ids int[] := pushq.readable_queues(queue);
+begin
+  return query
+  select s.name, s.fraction::float8, s.made,
+         s.made - (t.delivered + t.rejected + t.failed + t.suppressed + t.expired + t.cancelled + t.unknown),
+         t.delivered, t.rejected, t.failed, t.suppressed, t.expired, t.cancelled, t.unknown, t.retried
+  from pushq.campaign_share s
+  cross join lateral (
+    select coalesce(sum(p.delivered), 0)::bigint as delivered, coalesce(sum(p.rejected), 0)::bigint as rejected,
+           coalesce(sum(p.failed), 0)::bigint as failed, coalesce(sum(p.suppressed), 0)::bigint as suppressed,
+           coalesce(sum(p.expired), 0)::bigint as expired, coalesce(sum(p.cancelled), 0)::bigint as cancelled,
+           coalesce(sum(p.unknown), 0)::bigint as unknown, coalesce(sum(p.retried), 0)::bigint as retried
+    from pushq.campaign_tally p
+    where p.queue_id = s.queue_id and p.campaign_id = s.campaign_id and p.message_id = s.message_id) t
+  where s.queue_id = ids[1] and s.campaign_id = root
+  order by s.place;
+  return query
+  select 'holdout',
+         (select 1 - sum(s.fraction)
+          from pushq.campaign_share s
+          where s.queue_id = ids[1] and s.campaign_id = root)::float8, f.held_out, 0::bigint, 0::bigint, 0::bigint,
+         0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint
+  from pushq.fan_out f
+  where f.queue_id = ids[1] and f.campaign_id = root and (f.shares #>> '{bounds,0}')::bigint > 0;
+end $$;
