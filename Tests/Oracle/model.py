@@ -262,7 +262,7 @@ class Model:
         """Gives the arrivals of a personal message its payload as the producer gave it, by the number that each of its
         texts carries; what arrived is kept as `text`."""
         personal = {o.message.number: self.payload_of(o) for o in self.episode.messages if o.message.personal}
-        plain = {self.payload_of(o) for o in self.episode.messages}
+        plain = {self.payload_of(o) for o in self.episode.messages if not o.message.personal}
         for arrival in self.record.arrivals if personal else ():
             if arrival.body not in plain:
                 arrival.text, arrival.body = arrival.body, personal.get(number_of(arrival.body), arrival.body)

@@ -29,12 +29,14 @@ extension Statement {
         where $tenant::text is null or t.name = $tenant
         order by t.name, l.login
         """#)
-    /// The statement that makes a login a producer or reader; no row if there is no such role.
+    /// The statement that makes a login a producer or reader; no row if there is no such role. Another session may do
+    /// the same at this moment, for another tenant.
     fileprivate static let grantRole = Statement(
         "grant_role",
         #"""
         select format(
-                 'grant %I to %I', case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname
+                 'do $do$ begin grant %I to %I; exception when unique_violation then null; end $do$',
+                 case when $read_only::boolean then 'pushq_reader' else 'pushq_producer' end, rolname
                ) as statement
         from pg_roles
         where rolname = $login

@@ -1,10 +1,12 @@
 extension Statement {
-    /// The statement that makes a login a worker, or ends that; no row if there is no such login.
+    /// The statement that makes a login a worker, or ends that; no row if there is no such login. Another session may
+    /// do the same at this moment, for another database of the server.
     fileprivate static let changeWorkerLogin = Statement(
         "change_worker_login",
         #"""
         select format(
-                 case when $is_granted::boolean then 'grant pushq_worker to %I'
+                 case when $is_granted::boolean
+                      then 'do $do$ begin grant pushq_worker to %I; exception when unique_violation then null; end $do$'
                       else 'revoke pushq_worker from %I' end, r.rolname) as statement,
                exists (
                  select

@@ -1,0 +1,37 @@
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+@Suite(.timeLimit(.minutes(10))) struct `Granting a tenant to a login` {
+    /// As a script does that sets up a customer's tenants.
+    @Test func `goes well for several tenants at once, since a login is made a producer but once`() async throws {
+        try await withDatabase { actor, database in
+            let admin = try await database.connect()
+            let login = "agency_\(database.name)"
+            try await admin.runScript(
+                """
+                create role \(login) login;
+                insert into pushq.tenant (name) select 'tenant' || n from generate_series(1, 8) n;
+                """)
+            var connections: [PostgresConnection] = []
+            for _ in 1...8 { connections.append(try await database.connect()) }
+            var outcomes: [String] = []
+            for (number, connection) in connections.enumerated() {
+                actor.loop.startTask {
+                    do {
+                        try await connection.grantTenant("tenant\(number + 1)", to: login, isReadOnly: false)
+                        outcomes.append("granted")
+                    } catch {
+                        outcomes.append("\(error)")
+                    }
+                }
+            }
+            try await eventually("eight answers", { outcomes.count }, until: { $0 == 8 })
+            #expect(outcomes == Array(repeating: "granted", count: 8))
+            #expect(try await admin.tenantLogins(of: nil).count == 8)
+            try await admin.runScript("drop owned by \(login); drop role \(login)")
+        }
+    }
+}
