@@ -34,6 +34,7 @@ def run_episode(make_stack, seed, size):
         stack.query(TRIGGER)
         driver = Driver(stack, episode)
         history = driver.run()
+        stack.keep_database()
         books = read_books(stack, episode)
         record = stack.read_record()
     finally:

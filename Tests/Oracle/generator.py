@@ -97,6 +97,7 @@ class Generator:
         self.paused_campaigns = set()
         self.sent_keys = []  # sends and campaigns that were made under a key
         self.suspended = set()
+        self.crowded = set()  # queues with very many devices
 
     # MARK: The whole
 
@@ -221,6 +222,7 @@ class Generator:
         self.operations.append(self.campaign(queue, tuple(chosen)))
         queue.rate = queue.burst = None
         self.tokens[queue.name] = tokens[:100]
+        self.crowded.add(queue.name)
         return None
 
     def some(self, tokens, share):
@@ -452,7 +454,8 @@ class Generator:
             self.campaigns.append((queue.name, key))
 
     def campaign_to_all(self, queue):
-        return self.campaign(queue, None)
+        # Where there are very many, each would take minutes.
+        return self.list_campaign(queue) if queue.name in self.crowded else self.campaign(queue, None)
 
     def filter(self, tokens):
         """Of every second campaign that is not for a list."""

@@ -298,6 +298,11 @@ class Stack:
             cursor.execute(sql, parameters)
             return cursor.fetchall() if cursor.description else []
 
+    def keep_database(self):
+        """Puts a dump beside the logs: what was wrong has to be looked into when the server is gone."""
+        dump = f"{self.folder}/database.dump"
+        self.command(f"{self.postgres.binaries}/pg_dump", "-Fc", "-f", dump, self.postgres.address(self.database))
+
     # MARK: Commands
 
     def command(self, program, *arguments, stdin=None, may_fail=False):
