@@ -1,7 +1,7 @@
 -- Who sends: tenants, their apps, the credentials that APNs knows them by, and the queues.
 --
 -- Small tables that an operator changes by hand. Every row that a tenant owns carries the tenant's or the queue's key
--- first, so that the tables can be distributed by tenant once one server is outgrown.
+-- first, so that tenants can be shared out among databases once one server is outgrown (docs/scaling.md).
 
 -- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a
 -- log. apns-id has 60 bits for it.
