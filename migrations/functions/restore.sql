@@ -152,16 +152,18 @@ begin
   return true;
 end $$;
 
--- What a campaign has in no job yet, of those that were due when the restore was found.
+-- What a campaign has in no job yet, of those that were due when the restore was found. Without the holdout, which gets
+-- nothing (functions/shares.sql).
 create or replace function pushq.fan_out_left(f pushq.fan_out, found_at timestamptz) returns bigint
 language plpgsql stable as $$
 declare
   total bigint := cardinality(f.rest);
   after bigint := f.cursor_device_id;
   last  bigint := coalesce(f.last_device_id, 9223372036854775807);
-  tree  jsonb;
-  aim   text;
-  step  record;
+  tree  jsonb;                                            -- of the campaign's filter
+  aim   text;                                             -- the kind of device that the message is for
+  ids   bigint[];
+  upto  bigint;
 begin
   total := total + coalesce((
     select sum(cardinality(w.device_ids))
@@ -169,28 +171,38 @@ begin
     where w.queue_id = f.queue_id and w.campaign_id = f.campaign_id and w.due_at <= fan_out_left.found_at), 0);
   if f.sorted then
     return total;
-  elsif f.list_id is not null then
-    return total + (
-      select count(*)
-      from pushq.list_member m
-      where m.queue_id = f.queue_id and m.list_id = f.list_id and m.device_id > after);
   end if;
   select pushq.message_kind(m.push_type, m.payload) into aim
   from pushq.message m
   where m.day = f.message_day and m.queue_id = f.queue_id and m.id = f.message_id;
   select k.filter_tree into tree from pushq.campaign k where k.queue_id = f.queue_id and k.id = f.campaign_id;
-  if tree is null then
-    return total + (
-      select count(*)
-      from pushq.device d
-      where d.queue_id = f.queue_id and d.id > after and d.id <= last and d.active and coalesce(d.kind, 'alert') = aim);
-  end if;
+  -- As a step of fan-out looks at them.
   loop
-    select d.ids, d.upto into step
-    from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, after, last, 50000, 50000) d;
-    exit when step.upto is null;
-    total := total + cardinality(step.ids);
-    after := step.upto;
+    if tree is not null then
+      select d.ids, d.upto into ids, upto
+      from pushq.filtered_devices(f.queue_id, aim, tree, f.start_at, after, last, 50000, 50000) d;
+    elsif f.list_id is not null then
+      select coalesce(array_agg(m.device_id), '{}'), max(m.device_id) into ids, upto
+      from (
+        select device_id
+        from pushq.list_member
+        where queue_id = f.queue_id and list_id = f.list_id and device_id > after
+        order by device_id
+        limit 50000) m;
+    else
+      select coalesce(array_agg(d.id) filter (where d.active and coalesce(d.kind, 'alert') = aim), '{}'), max(d.id)
+      into ids, upto
+      from (
+        select id, active, kind
+        from pushq.device
+        where queue_id = f.queue_id and id > after and id <= last
+        order by id
+        limit 50000) d;
+    end if;
+    exit when upto is null;
+    total := total + case when f.shares is null then cardinality(ids)
+                          else (select count(*) from pushq.shares_of(f.shares, ids) s where s.share > 0) end;
+    after := upto;
   end loop;
   return total;
 end $$;

@@ -146,6 +146,24 @@ import Transport
         }
     }
 
+    @Test(arguments: [false, true])
+    func `the holdout of a campaign is not counted, as it gets nothing`(hasBegun: Bool) async throws {
+        try await withQueue(devices: 200) { _, queue in
+            let campaign = try await queue.startCampaign(options: ", holdout => 0.5")
+            let step = "select pushq.fan_out_step(f.queue_id, f.lane, f.campaign_id, 10, 3, 60) from pushq.fan_out f"
+            if hasBegun { try await queue.run(step) }
+            try await restore(queue)
+            try await found(queue)
+            let waits = try #require(try await queue.connection.restoredQueues().first)
+            _ = try await queue.connection.resumeRestored(QueueFixture.name, sends: false)
+            try await queue.fanOut(campaign)
+            let made = try await queue.number("select sum(recipient_count) from pushq.job")
+            #expect(waits.recipients == made)
+            #expect(made > 50 && made < 150)
+            #expect(try await queue.number("select count(*) from pushq.job where watermark < recipient_count") == 0)
+        }
+    }
+
     @Test func `a job that a worker holds is taken from it`() async throws {
         try await withQueue { _, queue in
             try await queue.fanOut(try await queue.startCampaign())
