@@ -8,7 +8,7 @@ struct EmbedFiles: BuildToolPlugin {
     /// What is embedded into which target: the folder, the endings of its files, and the type that has them.
     private static let contents: [String: (folder: String, endings: [String], type: String)] = [
         "PostgresStore": ("migrations", [".sql"], "EmbeddedMigrations"),
-        "OperatorViews": ("dashboard", [".html", ".css", ".js"], "EmbeddedDashboard"),
+        "OperatorViews": ("dashboard", [".html", ".css", ".js", ".svg"], "EmbeddedDashboard"),
     ]
 
     func createBuildCommands(context: PluginContext, target: Target) throws -> [Command] {

@@ -10,6 +10,7 @@ enum Main {
                 "A push-notification queue for APNs on PostgreSQL: sends, and lets campaigns and workers be tried.",
             commands: [
                 .command(DemoCommand.self),
+                .command(DevCommand.self),
                 .command(WorkCommand.self),
                 .command(SendCommand.self),
                 .command(CampaignCommand.self),

@@ -4,7 +4,7 @@ import HTTP1
 enum DashboardFiles {
     private static let types = [
         ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-        ".js": "text/javascript; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
     ]
 
     /// With each answer. The page loads nothing from elsewhere, has no code and no style within its text, sends nothing
@@ -26,6 +26,8 @@ enum DashboardFiles {
             return (path, Response(contentType: type, body: Array(file.text.utf8)))
         })
 
-    /// The file at a path; nil if there is none.
-    static func response(for path: String) -> Response? { responses[path] }
+    /// The file at a path; nil if there is none. Browsers ask for an icon at a path of their own, too.
+    static func response(for path: String) -> Response? {
+        responses[path == "/favicon.ico" ? "/favicon.svg" : path]
+    }
 }

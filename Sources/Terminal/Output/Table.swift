@@ -65,7 +65,7 @@ package struct Table {
     }
 
     /// Names and values in two columns.
-    static func facts(_ facts: [(name: String, value: Cell)]) -> String {
+    package static func facts(_ facts: [(name: String, value: Cell)]) -> String {
         let texts = facts.map { (Column<Void>.title(of: $0.name), $0.value.text) }
         let width = texts.map(\.0.count).max() ?? 0
         return texts.map { "\($0.0.padding(to: width))\(gap)\($0.1)" }.joined(separator: "\n")

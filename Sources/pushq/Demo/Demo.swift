@@ -42,7 +42,7 @@ struct Demo: Sendable {
     }
 
     private func perform() async throws -> DemoReport {
-        let stack = try await DemoStack.start(minder: minder)
+        let stack = try await Stack.start(minder: minder)
         tell("PostgreSQL started in \(stack.socketFolder), for this demo alone")
         let simulator = try await stack.startSimulator(rules: material.rules)
         tell("a local APNs answers at \(simulator.ready.address)")
@@ -74,7 +74,7 @@ struct Demo: Sendable {
 
     /// What an operator does by hand with `pushq-admin`.
     private func setUp(
-        _ store: PostgresConnection, _ stack: DemoStack, _ simulator: SimulatorReady
+        _ store: PostgresConnection, _ stack: Stack, _ simulator: SimulatorReady
     ) async throws -> (DemoImport, DemoServerSettings) {
         let queue = Self.queue
         _ = try await Migrator(store).run()

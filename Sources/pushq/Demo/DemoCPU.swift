@@ -30,9 +30,9 @@ struct DemoCPU: Sendable {
     }
 }
 
-extension DemoStack {
+extension Stack {
     /// CPU time so far of the server, the workers and the simulator.
-    func cpu(of workers: [ChildProcess], _ simulator: DemoSimulator) -> DemoCPU {
+    func cpu(of workers: [ChildProcess], _ simulator: StackSimulator) -> DemoCPU {
         DemoCPU(
             postgres: postgres.backendCPU().seconds,
             workers: workers.reduce(0) { $0 + Self.cpu(of: $1.processID) },

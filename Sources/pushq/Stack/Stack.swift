@@ -4,32 +4,33 @@ import LocalStack
 import PostgresStore
 import Terminal
 
-/// The processes that the demo starts, and the folder in which they keep what they write.
-struct DemoStack: Sendable {
+/// The processes of an installation on this machine, for the demo and for development, and the folder in which they
+/// keep what they write.
+struct Stack: Sendable {
     private let minder: Minder
-    private let folder: String
-    private let masterKeys: MasterKeys
+    let folder: String
+    let masterKeys: MasterKeys
     let postgres: PrivatePostgres
 
     /// Starts PostgreSQL, the first of them, with an empty database.
-    static func start(minder: Minder) async throws -> DemoStack {
+    static func start(minder: Minder) async throws -> Stack {
         let postgres = try await PrivatePostgres.start(minder: minder)
         try await postgres.createDatabase(database)
-        return try DemoStack(minder: minder, postgres: postgres)
+        return try Stack(minder: minder, postgres: postgres)
     }
 
     private init(minder: Minder, postgres: PrivatePostgres) throws {
         self.postgres = postgres
         self.minder = minder
         folder =
-            FileManager.default.temporaryDirectory.appending(path: "pushq-demo-\(UUID().uuidString.prefix(8))").path
+            FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString.prefix(8))").path
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         minder.mind(folder: folder)
         masterKeys = try MasterKeys.random()
     }
 
-    private static let database = "demo"
+    private static let database = "push"
 
     private static let workerLogin = "worker"
 
@@ -42,14 +43,14 @@ struct DemoStack: Sendable {
 
     // MARK: The simulator
 
-    func startSimulator(rules: String) async throws -> DemoSimulator {
+    func startSimulator(rules: String) async throws -> StackSimulator {
         let rulesFile = "\(folder)/rules.json"
         let output = "\(folder)/simulator.out"
         try Data(rules.utf8).write(to: URL(fileURLWithPath: rulesFile))
         let process = try start(
             ["simulate", "--json", "--port", "0", "--folder", "\(folder)/apns", "--rules", rulesFile],
             output: .file(output), errors: .file("\(folder)/simulator.log"))
-        return try await DemoSimulator(process: process, output: output, log: "\(folder)/simulator.log")
+        return try await StackSimulator(process: process, output: output, log: "\(folder)/simulator.log")
     }
 
     /// The simulator's signing key, given to the tenant as `pushq-admin credential add` does.
@@ -87,7 +88,7 @@ struct DemoStack: Sendable {
     /// Waits for a worker that ends without being told to, and throws what it said.
     func lost(_ worker: ChildProcess) async throws -> Never {
         guard let exit = await worker.waitForExit() else { throw CancellationError() }
-        throw Failure("a worker \(exit) before the campaign was over; \(DemoLog.end(of: workerLog))")
+        throw Failure("a worker \(exit) by itself; \(StackLog.end(of: workerLog))")
     }
 
     /// Tells workers to drain, and waits until they have. Returns what was wrong with those that failed.
@@ -98,7 +99,7 @@ struct DemoStack: Sendable {
             let exit = await worker.waitForExit(within: .seconds(30))
             if exit != .code(0) {
                 let how = exit.map { "\($0)" } ?? "did not end"
-                failures.append("a worker \(how) when it was told to drain; \(DemoLog.end(of: workerLog))")
+                failures.append("a worker \(how) when it was told to drain; \(StackLog.end(of: workerLog))")
             }
         }
         return failures
@@ -106,23 +107,35 @@ struct DemoStack: Sendable {
 
     // MARK: Processes
 
-    /// This very program, with other arguments. It is killed when the demo is: what it holds goes with the database.
+    /// The executable of this very program.
+    static func ownExecutable() throws -> String {
+        try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+    }
+
+    /// This very program, with other arguments. It is killed when the one that started it ends: what it holds goes with
+    /// the database.
     private func start(
         _ arguments: [String], output: ProcessCommand.Output, errors: ProcessCommand.Output
     ) throws -> ChildProcess {
-        let executable = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        var environment = ProcessCommand.inheritedEnvironment
-        environment["PUSHQ_DATABASE_URL"] = workerURL
-        environment["PUSHQ_MASTER_KEY"] = masterKeys.first.hexadecimal
-        var command = ProcessCommand(executable, arguments, environment: environment)
+        var command = ProcessCommand(
+            try Self.ownExecutable(), arguments, environment: environment(databaseURL: workerURL))
         command.output = output
         command.errors = errors
         return try minder.start(command)
     }
+
+    /// What a process of this installation finds in its environment.
+    /// - Parameter databaseURL: ``databaseURL`` for operators.
+    func environment(databaseURL: String) -> [String: String] {
+        var environment = ProcessCommand.inheritedEnvironment
+        environment["PUSHQ_DATABASE_URL"] = databaseURL
+        environment["PUSHQ_MASTER_KEY"] = masterKeys.first.hexadecimal
+        return environment
+    }
 }
 
 /// The end of what a process has written, for an error's text.
-enum DemoLog {
+enum StackLog {
     static func end(of path: String) -> String {
         let text = (try? String(contentsOfFile: path, encoding: .utf8)) ?? ""
         return text.split(whereSeparator: \.isNewline).suffix(3).joined(separator: " · ")

@@ -18,7 +18,7 @@ struct SimulatorReady: Decodable, Sendable {
     }
 }
 
-/// What it says when it is stopped, as far as the demo looks at it.
+/// What it says when it is stopped, as far as anybody looks at it.
 struct SimulatorCounted: Decodable, Sendable {
     /// Requests received.
     let arrived: Int
@@ -38,7 +38,7 @@ struct SimulatorCounted: Decodable, Sendable {
 }
 
 /// A simulator in a process of its own.
-struct DemoSimulator: Sendable {
+struct StackSimulator: Sendable {
     let ready: SimulatorReady
     private let process: ChildProcess
     private let output: String
@@ -75,6 +75,6 @@ struct DemoSimulator: Sendable {
             if hasEnded { break }
             try await Task.sleep(for: .milliseconds(10))
         }
-        throw Failure("the simulator does not answer; \(DemoLog.end(of: log))")
+        throw Failure("the simulator does not answer; \(StackLog.end(of: log))")
     }
 }

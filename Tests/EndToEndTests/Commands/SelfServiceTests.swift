@@ -14,7 +14,8 @@ import Testing
 
     /// Every command with arguments that do something. `QUEUE` is the tenant's; `JOB`, `SEND` and files are there.
     private static let commands: [String: (users: Users, arguments: String)] = [
-        "pushq demo": (.anybody, ""), "pushq simulate": (.anybody, ""), "pushq lint": (.anybody, "FILE"),
+        "pushq demo": (.anybody, ""), "pushq dev": (.anybody, ""), "pushq simulate": (.anybody, ""),
+        "pushq lint": (.anybody, "FILE"),
         "pushq work": (.workers, ""),
         "pushq send": (.tenants, "QUEUE --token \(token) --alert hello --wait --timeout 100ms"),
         "pushq campaign": (.tenants, "QUEUE --key spring --payload FILE --tokens TOKENS --wait --timeout 100ms"),
@@ -183,8 +184,8 @@ import Testing
             for (name, (users, arguments)) in Self.commands.sorted(by: {
                 (order($0.key), $0.key) < (order($1.key), $1.key)
             }) {
-                // These run on. The first two connect to nothing, and `DashboardPageTests` tries the third.
-                if ["pushq demo", "pushq simulate", "pushq-admin dashboard"].contains(name) { continue }
+                // These run on. The first three connect to nothing, and `DashboardPageTests` tries the fourth.
+                if ["pushq demo", "pushq dev", "pushq simulate", "pushq-admin dashboard"].contains(name) { continue }
                 let producer = try await office.run(name, arguments, as: office.logins.producer)
                 let reader = try await office.run(name, arguments, as: office.logins.reader)
                 let stranger = try await office.run(name, arguments, as: office.logins.stranger)

@@ -1,0 +1,55 @@
+import Foundation
+import LocalStack
+import Terminal
+
+/// `pushq-admin dashboard` in a process of its own.
+struct DevDashboard: Sendable {
+    /// What it says when it is ready.
+    struct Ready: Decodable, Sendable {
+        let address: String
+        let tokenToRead: String
+        let tokenToChange: String
+
+        enum CodingKeys: String, CodingKey {
+            case address
+            case tokenToRead = "token_to_read"
+            case tokenToChange = "token_to_change"
+        }
+    }
+
+    let ready: Ready
+    private let process: ChildProcess
+    private let log: String
+
+    /// Starts it, and waits until it answers.
+    /// - Parameter port: of the loopback interface; 0: a free one.
+    init(in stack: Stack, admin: String, port: UInt16, minder: Minder) async throws {
+        let output = "\(stack.folder)/dashboard.out"
+        log = "\(stack.folder)/dashboard.log"
+        var command = ProcessCommand(
+            admin, ["dashboard", "--listen", "127.0.0.1:\(port)", "--json"],
+            environment: stack.environment(databaseURL: stack.databaseURL))
+        command.output = .file(output)
+        command.errors = .file(log)
+        process = try minder.start(command)
+        ready = try await Self.ready(process, output: output, log: log)
+    }
+
+    private static func ready(_ process: ChildProcess, output: String, log: String) async throws -> Ready {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while ContinuousClock.now < deadline {
+            let hasEnded = process.exit != nil
+            let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+            if text.hasSuffix("\n") { return try JSONDecoder().decode(Ready.self, from: Data(text.utf8)) }
+            if hasEnded { break }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        throw Failure("the dashboard does not start; \(StackLog.end(of: log))")
+    }
+
+    /// Waits until it ends without being told to, and throws what it said.
+    func lost() async throws -> Never {
+        guard let exit = await process.waitForExit() else { throw CancellationError() }
+        throw Failure("the dashboard \(exit) by itself; \(StackLog.end(of: log))")
+    }
+}

@@ -1,0 +1,72 @@
+import Foundation
+import LocalStack
+import QueueCore
+import Terminal
+
+/// What a developer finds there: devices of users, a campaign that has ended, one that goes on, and a schedule.
+struct DevSample: Sendable {
+    static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
+    static let endedCampaign = "spring-sale"
+    /// The user who did not get it: the app was deleted from the device.
+    static let unluckyUser = "42"
+
+    /// Devices whose token begins so were given up by their users.
+    private static let deadPrefix = "dead"
+
+    /// As `pushq simulate --rules` reads them.
+    static let rules = """
+        {"latency_ms": [5, 40], "outcomes": [
+            {"token_prefix": "\(deadPrefix)", "reason": "Unregistered"},
+            {"share": 0.01, "reason": "BadDeviceToken"},
+            {"probability": 0.02, "reason": "TooManyRequests"}
+        ]}
+        """
+
+    let stack: Stack
+    /// The executable of operators' commands.
+    let admin: String
+    let minder: Minder
+
+    /// Makes all of it, as users do: with the commands. Returns when the first campaign has ended.
+    func make() async throws {
+        let devices = try write(Self.devices, to: "devices.csv")
+        let payload = try write(
+            #"{"aps": {"alert": {"title": "Spring sale", "body": "Everything at half price"}}}"#, to: "payload.json")
+        let (pushq, queue) = (try Stack.ownExecutable(), "\(Self.queue)")
+        try await run(admin, ["device", "import", queue, devices])
+        let campaign = ["campaign", queue, "--payload", payload, "--audience", "all", "--key"]
+        try await run(pushq, campaign + [Self.endedCampaign, "--wait", "--timeout", "2m"])
+        // So slow that there is something to look at for an hour.
+        try await run(pushq, campaign + ["summer-preview", "--max-rate", "0.5"])
+        try await run(
+            pushq,
+            [
+                "schedule", "add", queue, "weekly-offer", "--cron", "0 9 * * mon", "--time-zone", "Europe/Vienna",
+                "--payload", payload, "--filter", "locale = 'de'",
+            ])
+    }
+
+    private func run(_ executable: String, _ arguments: [String]) async throws {
+        let environment = stack.environment(databaseURL: stack.databaseURL)
+        try await ProcessCommand(executable, arguments, environment: environment).run(mindedBy: minder)
+    }
+
+    private func write(_ text: String, to name: String) throws -> String {
+        let path = "\(stack.folder)/\(name)"
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+        return path
+    }
+
+    /// Two thousand devices of as many users.
+    private static var devices: String {
+        let locales = ["en", "de", "fr", "ja"]
+        let zones = ["America/New_York", "Europe/Vienna", "Europe/Paris", "Asia/Tokyo"]
+        return (1...2000).reduce(into: "token,user_key,locale,time_zone,tags\n") { text, user in
+            let prefix = "\(user)" == unluckyUser || user.isMultiple(of: 97) ? deadPrefix : "beef"
+            let number = String(user, radix: 16)
+            let token = prefix + String(repeating: "0", count: 60 - number.count) + number
+            let place = user % locales.count
+            text += "\(token),\(user),\(locales[place]),\(zones[place]),\(user.isMultiple(of: 10) ? "vip" : "")\n"
+        }
+    }
+}
