@@ -69,7 +69,7 @@ const doubtful = new Set(["paused", "suspended", "draining", "waiting"]);
 function shown(name, value) {
   if (value === null || value === undefined || value === "") return { text: "–", isEmpty: true };
   if (durations.has(name)) return { text: duration(value), isNumber: true };
-  if (name.endsWith("_at") || name === "at") return { text: moment(value) };
+  if (name.endsWith("_at") || name.endsWith("_run") || name === "at") return { text: moment(value) };
   if (typeof value === "number") return { text: count(value), isNumber: true };
   if (typeof value === "boolean") return { text: value ? "yes" : "no" };
   const style = name !== "state" ? null : bad.has(value) ? "bad" : doubtful.has(value) ? "doubtful" : null;
@@ -256,8 +256,9 @@ async function overview() {
 }
 
 async function queue(name) {
-  const [load, campaigns, failed] = await Promise.all([
+  const [load, campaigns, failed, schedules] = await Promise.all([
     ask("/api/overview", { matching: name }), ask("/api/campaigns", { queue: name }), ask("/api/failed", { queue: name }),
+    ask("/api/schedules", { queue: name }),
   ]);
   const row = load.queues.find((row) => row.queue === name);
   if (!row) throw new Error(`there is no queue ${name}`);
@@ -276,8 +277,23 @@ async function queue(name) {
     element("div", { class: "actions" }, isPaused
       ? action("Resume the queue", `Resume ${name}?`, { action: "queue-resume", queue: name })
       : action("Pause the queue", `Pause ${name}? What waits keeps waiting.`, { action: "queue-pause", queue: name })),
-    element("h3", {}, "Campaigns"), campaignTable(campaigns), element("h3", {}, "Failed jobs"), failedTable(failed),
+    element("h3", {}, "Campaigns"), campaignTable(campaigns), element("h3", {}, "Schedules"), scheduleTable(name, schedules),
+    element("h3", {}, "Failed jobs"), failedTable(failed),
   ];
+}
+
+function scheduleTable(queue, rows) {
+  const order = (action, row) => ({ action, queue, key: row.name });
+  return table("Schedules, by name", rows, {
+    links: { campaign: (row) => link(path("campaign", queue, row.campaign), row.campaign) },
+    more: me.may_change ? [
+      (row) => row.state === "paused"
+        ? action(`Resume ${row.name}`, `Resume schedule ${row.name}?`, order("schedule-resume", row))
+        : action(`Pause ${row.name}`, `Pause schedule ${row.name}? Campaigns that it has started go on.`, order("schedule-pause", row)),
+      (row) => action(`Run ${row.name} now`, `Start the campaign of schedule ${row.name} now?`, order("schedule-run", row)),
+    ] : [],
+    empty: "There are no schedules.",
+  });
 }
 
 function campaignTable(rows) {
@@ -302,6 +318,9 @@ async function campaign(name, key) {
     ? [element("h3", {}, "Outcomes over time"), legend(), timelinePlot(row.timeline, row.timeline_seconds)] : [];
   const reasons = row.reasons.length
     ? [element("h3", {}, "Refusals by reason"), reasonPlot(row.reasons)] : [];
+  // Each device gets it at a local time: so far as its zone has come, and is on the way to.
+  const waves = row.local_time ? sums([["local time", row.local_time], ["next wave", moment(row.next_wave_at)],
+    ["in no wave", count(row.left_out)]]) : [];
   const partial = row.timeline_is_partial
     ? element("p", { class: "weak" }, "Of the jobs that ended last: the campaign has more than are looked at.") : null;
   return [
@@ -321,7 +340,7 @@ async function campaign(name, key) {
     row.failed > 0
       ? action("Send again to the failed", `Send once more to the ${count(row.failed)} failed recipients of campaign ${key}?`,
         order("campaign-retry-failed")) : null),
-    plots, reasons, partial,
+    waves, plots, reasons, partial,
   ];
 }
 

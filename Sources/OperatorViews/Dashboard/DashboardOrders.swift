@@ -19,6 +19,10 @@ enum DashboardOrders {
         case "campaign-pause": return try await order(.pause, "paused", request, store)
         case "campaign-resume": return try await order(.resume(sendBy: nil), "resumed", request, store)
         case "campaign-cancel": return try await order(.cancel, "cancelled", request, store)
+        case "schedule-pause", "schedule-resume": return try await orderSchedule(request, store)
+        case "schedule-run":
+            let (queue, name) = (try request.theQueue(), try request.theKey())
+            return "started campaign \(try await store.runSchedule(name, ofQueue: queue))"
         case "campaign-retry-failed":
             let (queue, key) = (try request.theQueue(), try request.theKey())
             let count = try await store.retryFailed(ofCampaign: key, inQueue: queue)
@@ -40,5 +44,15 @@ enum DashboardOrders {
                 status: 409, text: "campaign \(key) is not there, or is not in a state in which this can be done")
         }
         return "\(done) campaign \(key)"
+    }
+
+    private static func orderSchedule(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
+        let (queue, name) = (try request.theQueue(), try request.theKey())
+        let isPause = request.action == "schedule-pause"
+        guard try await store.order(isPause ? .pause : .resume, schedule: name, ofQueue: queue) else {
+            throw DashboardAccess.Refusal(
+                status: 409, text: "schedule \(name) is \(isPause ? "already paused" : "not paused")")
+        }
+        return "\(isPause ? "paused" : "resumed") schedule \(name)"
     }
 }

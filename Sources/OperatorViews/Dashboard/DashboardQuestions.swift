@@ -10,7 +10,8 @@ enum DashboardQuestions {
 
     /// The paths of the questions that are asked with GET; their answers are shared.
     static let shared: Set = [
-        "/api/overview", "/api/campaigns", "/api/campaign", "/api/failed", "/api/credentials", "/api/audit",
+        "/api/overview", "/api/campaigns", "/api/campaign", "/api/schedules", "/api/failed", "/api/credentials",
+        "/api/audit",
     ]
     /// Those that are asked with POST: what they name does not belong into an address.
     static let unshared: Set = ["/api/devices", "/api/trace"]
@@ -28,6 +29,9 @@ enum DashboardQuestions {
             return Listing("campaigns", found, columns: CampaignColumns.all).json
         case "/api/campaign":
             return try await campaign(request.theKey(), of: request.theQueue(), store)
+        case "/api/schedules":
+            let found = try await store.schedules(ofQueue: try request.theQueue())
+            return Listing("schedules", found, columns: ScheduleColumns.all).json
         case "/api/failed":
             let found = try await store.failedJobs(ofQueue: try request.optionalQueue(), limit: maximumRows)
             return Listing("jobs", found, columns: JobColumns.failed).json
@@ -53,6 +57,8 @@ enum DashboardQuestions {
         let members = CampaignColumns.all.map { ($0.name, $0.cell(campaign).json) }
         return .object(
             members + [
+                ("local_time", campaign.localTime.map { .string($0) } ?? .null),
+                ("next_wave_at", Cell.time(campaign.nextWaveAt).json), ("left_out", Cell.count(campaign.leftOut).json),
                 ("stands_because", standstill.map { .string("\($0)") } ?? .null),
                 ("reasons", Listing("reasons", timeline.reasons, columns: CampaignColumns.reasons).json),
                 ("timeline", Listing("timeline", timeline.intervals, columns: CampaignColumns.timeline).json),

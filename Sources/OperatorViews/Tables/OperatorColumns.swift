@@ -28,6 +28,22 @@ package enum CampaignColumns {
     }
 }
 
+/// Schedules as the page lists them.
+package enum ScheduleColumns {
+    package static var all: [Column<ScheduleSummary>] {
+        [
+            Column("name") { .text($0.name) },
+            Column("cron") { .text($0.draft.cron) },
+            Column("time_zone") { .text($0.draft.timeZone) },
+            Column("state") { .text($0.state) },
+            Column("next_run") { .time($0.isPaused ? nil : $0.nextRuns.first) },
+            Column("last_run") { .time($0.lastRun?.time) },
+            Column("campaign") { .text($0.lastRun?.campaign) },
+            Column("problems") { .text($0.problems.joined(separator: "; ")) },
+        ]
+    }
+}
+
 /// Jobs with failed recipients.
 package enum JobColumns {
     package static var failed: [Column<FailedJob>] {

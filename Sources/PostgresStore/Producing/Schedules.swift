@@ -67,6 +67,9 @@ package struct ScheduleSummary: Sendable {
     /// Why nothing is started, or sent, at present, in words.
     package let problems: [String]
 
+    /// In a word: `paused`, `held up` or `active`.
+    package var state: String { isPaused ? "paused" : problems.isEmpty ? "active" : "held up" }
+
     fileprivate init(_ row: Row) {
         name = row.text("schedule")
         draft = ScheduleDraft(

@@ -52,8 +52,3 @@ struct NamedSchedule: ParameterGroup {
             json: ["queue": .string("\(queue)"), "schedule": .string(name), "changed": .bool(wasDone)])
     }
 }
-
-extension ScheduleSummary {
-    /// In a word: `paused`, `held up` or `active`.
-    var state: String { isPaused ? "paused" : problems.isEmpty ? "active" : "held up" }
-}

@@ -3,7 +3,8 @@ import LocalStack
 import QueueCore
 import Terminal
 
-/// What a developer finds there: devices of users, a campaign that has ended, one that goes on, and a schedule.
+/// What a developer finds there: devices of users, campaigns that have ended, go on and wait for a
+/// local time, and a schedule.
 struct DevSample: Sendable {
     static let queue = QueueName(tenant: "acme", app: "com.acme.shop", environment: .production)
     static let endedCampaign = "spring-sale"
@@ -38,6 +39,8 @@ struct DevSample: Sendable {
         try await run(pushq, campaign + [Self.endedCampaign, "--wait", "--timeout", "2m"])
         // So slow that there is something to look at for an hour.
         try await run(pushq, campaign + ["summer-preview", "--max-rate", "0.5"])
+        // In waves, as the day comes to each time zone.
+        try await run(pushq, campaign + ["good-morning", "--local-time", "07:30"])
         try await run(
             pushq,
             [
