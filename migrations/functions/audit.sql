@@ -98,6 +98,20 @@ begin
   end if;
 end $$;
 
+-- Writes that failed recipients are sent to again, which no trigger sees: the jobs are like any others. `key` is that
+-- of a campaign, `job` the only one whose recipients these are.
+create or replace function pushq.note_retry(q int, root bigint, key text, job bigint, count bigint) returns void
+language plpgsql as $$
+begin
+  perform pushq.note_change(
+    n.tenant, case when note_retry.key is null then 'send' else 'campaign' end,
+    concat_ws(' ', n.name, coalesce(note_retry.key, root::text)), 'sent again',
+    jsonb_build_object('recipients', jsonb_build_object('to', count))
+      || case when job is null then '{}' else jsonb_build_object('job', jsonb_build_object('to', job)) end)
+  from pushq.queue_name n
+  where n.queue_id = q;
+end $$;
+
 -- Refuses to change an entry, and to delete one before its time. Nobody is excepted: who may delete is decided by the
 -- entry's age alone.
 create or replace function pushq.guard_audit() returns trigger

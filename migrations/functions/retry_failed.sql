@@ -80,6 +80,9 @@ begin
     where c.queue_id = q and c.id = campaign.id;
   end if;
   perform pushq.check_quota(q, recipients => again);
+  if again > 0 then
+    perform pushq.note_retry(q, root, campaign.key, only_job, again);
+  end if;
   perform pushq.wake(q);
   return again;
 end $$;

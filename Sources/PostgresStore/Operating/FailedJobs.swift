@@ -9,12 +9,27 @@ extension Statement {
         #"""
         select tenant, app, environment, job_id, root_id, campaign_key as key, attempt, ended_at, failed, codes, counts
         from pushq.show_failed_jobs(
-          $queue, $limit, \#(Outcome.failures.lowerBound), \#(Outcome.failures.upperBound))
+          $queue, $limit, \#(Outcome.failures.lowerBound), \#(Outcome.failures.upperBound), of_campaign => $campaign,
+          reason => $reason::int, since => $since, until => $until, before => $before)
         """#)
 
     static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($queue, $job)")
     static let retryFailedCampaign = Statement(
         "retry_failed_campaign", "select pushq.retry_failed_campaign($queue, $key)")
+}
+
+/// Which jobs with failed recipients are meant; nil stands for all.
+package struct FailedJobFilter: Sendable {
+    /// The key of their campaign.
+    package var campaign: String?
+    /// Somebody in them failed for this reason.
+    package var reason: Reason?
+    /// When they ended.
+    package var since: Date?
+    package var until: Date?
+
+    /// All of them.
+    package init() {}
 }
 
 /// A job that ended with recipients whose attempts were used up.
@@ -33,9 +48,16 @@ package struct FailedJob: Sendable {
 
 extension PostgresConnection {
     /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
-    package func failedJobs(ofQueue queue: QueueName?, limit: Int) async throws(PostgresError) -> [FailedJob] {
-        try await execute(.failedJobs, ["queue": .queue(queue), "limit": .int8(Int64(limit))]).compactMap(
-            FailedJob.init)
+    /// - Parameter earlier: only those whose number is smaller, to go on after the last of a list.
+    package func failedJobs(
+        ofQueue queue: QueueName?, _ filter: FailedJobFilter = FailedJobFilter(), earlier: Int64? = nil, limit: Int
+    ) async throws(PostgresError) -> [FailedJob] {
+        let parameters: Parameters = [
+            "queue": .queue(queue), "limit": .int8(Int64(limit)), "campaign": .text(filter.campaign),
+            "reason": .int4((filter.reason?.code).map(Int32.init)), "since": .time(filter.since),
+            "until": .time(filter.until), "before": .int8(earlier),
+        ]
+        return try await execute(.failedJobs, parameters).compactMap(FailedJob.init)
     }
 
     /// Sends again to the failed recipients of a job, each once. Returns how many there were.

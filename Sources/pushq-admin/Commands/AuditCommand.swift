@@ -8,7 +8,7 @@ struct AuditCommand: Command {
     static let summary = "Shows who changed what when, the latest first."
     static let discussion = """
         Every change of a tenant, its logins, quotas, apps, credentials, queues and rates is there, no matter whether it \
-        was made by a command or by SQL, and so is the pausing, resuming and cancelling of campaigns. Of devices, what \
+        was made by a command or by SQL, and so is the pausing, resuming and cancelling of campaigns, and sending again to failed recipients. Of devices, what \
         was done by hand is there: deactivated, reactivated, forgotten, imported. Secrets and tokens are never shown.
 
         Nobody can change an entry. It is kept for 365 days, or as long as 'tenant set --audit-days' says.

@@ -5,7 +5,8 @@ import Terminal
 
 enum JobCommands {
     static let all: [CommandTree] = [
-        .command(List.self), .command(Show.self), .command(Retry.self), .command(Resume.self), .command(Cancel.self),
+        .command(List.self), .command(Show.self), .command(JobRetryCommand.self), .command(Resume.self),
+        .command(Cancel.self),
     ]
 
     struct List: Command {
@@ -22,12 +23,17 @@ enum JobCommands {
             """
         static let examples = [
             "job list", "job list acme/com.acme.shop/production --limit 100",
-            "job list acme/com.acme.shop/production --failed", "job list --set-aside",
+            "job list acme/com.acme.shop/production --failed",
+            "job list acme/com.acme.shop/production --failed --reason InternalServerError", "job list --set-aside",
         ]
 
         @Positional("Only those of this queue.") var queue: QueueName?
         @Flag("List jobs that ended with failed recipients.") var failed
         @Flag("List jobs that are set aside, because PostgreSQL refuses their end.") var setAside
+        @Option("Of failed jobs, those of this campaign.", "KEY") var campaign: String?
+        @Option("Of failed jobs, those in which somebody failed for this reason.", "REASON") var reason: ReasonName?
+        @Option("Of failed jobs, those that ended from this time on.") var since: Moment?
+        @Option("Of failed jobs, those that ended up to this time.") var until: Moment?
         @Option("Maximum number of rows.") var limit: Count = 50
         var database = DatabaseOptions()
 
@@ -36,6 +42,9 @@ enum JobCommands {
             guard !(failed && setAside) else { throw UsageError("--failed and --set-aside cannot be used together") }
             guard !setAside else { return try await showSetAside(of: queue, limit: limit, console) }
             guard !failed else { return try await showFailed(of: queue, limit: limit, console) }
+            guard campaign == nil, reason == nil, since == nil, until == nil else {
+                throw UsageError("--campaign, --reason, --since and --until need --failed")
+            }
             console.show(
                 try await database.session { store in try await store.jobs(ofQueue: queue, limit: limit) },
                 columns: [
@@ -51,27 +60,6 @@ enum JobCommands {
                     Column("root") { .text("\($0.rootID)") },
                     Column("worker") { .text($0.worker) },
                 ])
-        }
-    }
-
-    struct Retry: Command {
-        static let name = "retry"
-        static let users = CommandUsers.tenants
-        static let summary = "Sends again, once, to the recipients of a job that have failed."
-        static let discussion = """
-            The failed recipients go into a new job, which is sent within 24 hours with a new count of attempts. They \
-            keep their apns-id. If you repeat the command, it sends nothing twice.
-            """
-        static let examples = ["job retry acme/com.acme.shop/production 12345"]
-
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The job's number.") var job: Int
-        var database = DatabaseOptions()
-
-        func run(_ console: Console) async throws {
-            let (queue, id) = (queue, Int64(job))
-            let count = try await database.session { store in try await store.retryFailed(ofJob: id, inQueue: queue) }
-            console.show([("queue", .text("\(queue)")), ("job", .text("\(id)")), ("sent_again", .count(count))])
         }
     }
 
@@ -172,8 +160,9 @@ extension JobCommands.List {
     }
 
     private func showFailed(of queue: QueueName?, limit: Int, _ console: Console) async throws {
+        let filter = try FailedJobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
         console.show(
-            try await database.session { store in try await store.failedJobs(ofQueue: queue, limit: limit) },
+            try await database.session { store in try await store.failedJobs(ofQueue: queue, filter, limit: limit) },
             columns: JobColumns.failed)
     }
 }

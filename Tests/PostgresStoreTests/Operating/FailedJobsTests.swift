@@ -1,3 +1,4 @@
+import Foundation
 import PostgresStore
 import QueueCore
 import TestSupport
@@ -47,6 +48,48 @@ import Transport
             #expect(listed.failedCount == 3)
             #expect(listed.reasons.map(\.reason) == [Self.unavailable, Self.tooMany])
             #expect(listed.reasons.map(\.count) == [2, 1])
+        }
+    }
+
+    @Test func `are found by campaign, reason and time, and page by page`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (_, job) = try await fail(in: queue)
+            let list = { (adjust: (inout FailedJobFilter) -> Void, earlier: Int64?) in
+                var filter = FailedJobFilter()
+                adjust(&filter)
+                return try await queue.connection.failedJobs(
+                    ofQueue: QueueFixture.name, filter, earlier: earlier, limit: 10
+                ).map(\.id)
+            }
+            let ended = try #require(
+                try await queue.connection.failedJobs(ofQueue: QueueFixture.name, limit: 1).first?.endedAt)
+            let id = job.key.jobID
+            #expect(try await list({ $0.campaign = "k" }, nil) == [id])
+            #expect(try await list({ $0.campaign = "other" }, nil).isEmpty)
+            #expect(try await list({ $0.reason = Self.tooMany }, nil) == [id])
+            // Somebody was rejected for it, and nobody failed.
+            #expect(try await list({ $0.reason = .unregistered }, nil).isEmpty)
+            #expect(try await list({ $0.since = ended.addingTimeInterval(-1) }, nil) == [id])
+            #expect(try await list({ $0.since = ended.addingTimeInterval(1) }, nil).isEmpty)
+            #expect(try await list({ $0.until = ended.addingTimeInterval(1) }, nil) == [id])
+            #expect(try await list({ $0.until = ended.addingTimeInterval(-1) }, nil).isEmpty)
+            #expect(try await list({ _ in }, id + 1) == [id])
+            #expect(try await list({ _ in }, id).isEmpty)
+        }
+    }
+
+    @Test func `that are sent to again by hand are in the audit`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 20)
+            let (_, job) = try await fail(in: queue)
+            #expect(try await queue.connection.retryFailed(ofJob: job.key.jobID, inQueue: QueueFixture.name) == 3)
+            #expect(try await queue.connection.retryFailed(ofCampaign: "k", inQueue: QueueFixture.name) == 0)
+            let entries = try await queue.connection.auditEntries(of: "acme", since: nil, limit: 100)
+                .filter { $0.action == "sent again" }
+            #expect(entries.map(\.object) == ["campaign"], "once, since nothing was left the second time")
+            #expect(entries.first?.name == "\(QueueFixture.name) k")
+            #expect(entries.first?.changes == "job: - → \(job.key.jobID), recipients: - → 3")
         }
     }
 

@@ -1,0 +1,33 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import Terminal
+
+/// A reason by the name that APNs, or pushq, gives it, as an argument.
+struct ReasonName: ArgumentValue, Sendable {
+    let reason: Reason
+
+    static let placeholder = "REASON"
+
+    static func parse(_ text: String) throws(InvalidValue) -> ReasonName {
+        guard let reason = Reason.all.first(where: { $0.text == text }) else {
+            throw InvalidValue("is no reason such as InternalServerError; docs/apns.md lists them")
+        }
+        return ReasonName(reason: reason)
+    }
+}
+
+extension FailedJobFilter {
+    /// Of options that were parsed. Throws if there is no time between the two.
+    static func of(
+        campaign: String?, reason: ReasonName?, since: Moment?, until: Moment?
+    ) throws -> FailedJobFilter {
+        if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
+        var filter = FailedJobFilter()
+        filter.campaign = campaign
+        filter.reason = reason?.reason
+        filter.since = since?.date
+        filter.until = until?.date
+        return filter
+    }
+}
