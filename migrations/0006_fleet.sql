@@ -57,5 +57,5 @@ create table pushq.duty (
 ) with (fillfactor = 50);
 
 -- A schema that was restored without its data has no rows: a worker that looks for duties adds those that are missing.
-insert into pushq.duty (name) values ('upkeep'), ('suspects'), ('quotas'), ('credentials'), ('feedback'),
+insert into pushq.duty (name) values ('upkeep'), ('suspects'), ('quotas'), ('credentials'), ('feedback'), ('reports'),
                                      ('figures'), ('schedules');

@@ -38,10 +38,10 @@ extension `Real processes` {
                 $0.isBinary = true
                 $0.rules = #"{"outcomes": [{"share": 0.1, "reason": "Unregistered"}]}"#
             } _: { rig in
-                // A worker that starts has the list to read, and no other duty first.
+                // A worker that starts has the list to read and to act on, and no other duty first.
                 let onlyFeedback = """
                     update pushq.duty set worker_id = null, deadline = null,
-                      next_at = now() + case name when 'feedback' then interval '0' else interval '1 hour' end
+                      next_at = now() + case when name in ('feedback', 'reports') then interval '0' else interval '1 hour' end
                     """
                 try await rig.run("update pushq.duty set next_at = now() + interval '1 hour'")
                 let sender = try rig.startWorker()

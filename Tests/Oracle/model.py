@@ -30,6 +30,8 @@ SUFFIXES = {
 PASSING = {429, 500, 503}
 # How long after its claim a push may still be on its way. A worker holds little at a time; a busy machine is slow.
 HOLD = 20.0
+# A step that finds a campaign's recipients may see what was done so long after the time that it notes for itself.
+SNAPSHOT = 1.0
 # After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
 HEEDING = 8.0
 # How long a request may take from its sender until it is read, on a busy machine; and how far the time of sending may be
@@ -513,7 +515,7 @@ class Model:
                 # Its recipients are looked up from its start on, until all are found. What is done meanwhile counts or
                 # not.
                 since = max(sending.begins, event.began)
-                until = max(self.fanned_out.get((operation.queue, operation.key), since), since)
+                until = max(self.fanned_out.get((operation.queue, operation.key), since) + SNAPSHOT, since)
             if event.run_at is not None:
                 # What is for later is for the devices that exist then.
                 since, known_by = sending.begins - 0.1, until

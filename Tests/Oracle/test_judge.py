@@ -98,6 +98,7 @@ class Play:
         self.some = self.do(s.Campaign(TEST.name, "some", message(14), filter=wanted))
         self.answer(self.some, B, 200)
         # A text for each, and none for one who lacks what it asks for.
+        self.now += 2
         self.do(s.Register(TEST.name, B, profile=Profile("en", None, (), (("nick", 'Ann "A"'),))))
         self.do(s.Register(TEST.name, C, profile=Profile("de-AT", None, (), (("nick", "{{x}}"),))))
         self.now += 1

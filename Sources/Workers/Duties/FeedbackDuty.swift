@@ -4,11 +4,8 @@ import PostgresStore
 import QueueCore
 import Transport
 
-/// Queries the feedback service for the queues that use the binary interface, and acts on its lists; and on the answers
-/// of APNs that were left for later because another transaction was writing the row of the device.
-///
-/// The service clears a list when it is read, so a list is stored before the worker acts on it. If the worker is lost
-/// in between, the next holder of the duty acts on what was stored.
+/// Queries the feedback service for the queues that use the binary interface, and stores its lists, since the service
+/// clears a list when it is read. ``ReportsDuty`` acts on what was stored.
 ///
 /// It runs apart from the other duties: a list may take ten minutes, and an unreachable host ten seconds for each
 /// queue.
@@ -16,8 +13,7 @@ import Transport
 /// Belongs to the engine's event loop.
 final class FeedbackDuty: Duty {
     let name = "feedback"
-    /// It looks so often for queues that are due, and for what was left to act on. How often a queue is due is the
-    /// queue's setting.
+    /// It looks so often for queues that are due. How often a queue is due is the queue's setting.
     let pause = Duration.seconds(10)
     /// The time for which one worker queries queues; then another worker may have its turn.
     private static let longest = Duration.seconds(30)
@@ -45,9 +41,8 @@ final class FeedbackDuty: Duty {
     }
 
     func run(_ lease: DutyLease) async throws(PostgresError) {
-        try await act()
         let end = ContinuousClock.now + Self.longest
-        while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() { try await act() }
+        while ContinuousClock.now < end, try await lease.mayGoOn(), try await askNext() {}
     }
 
     /// Queries one queue that is due. Returns false if there is none. An error of one queue does not affect the others.
@@ -88,17 +83,6 @@ final class FeedbackDuty: Duty {
             }
             if kept == nil { throw FeedbackProblem.notKept(records.count) }
         }
-    }
-
-    /// Acts on everything that was stored.
-    private func act() async throws(PostgresError) {
-        var total = (acted: 0, deactivated: 0)
-        while true {
-            let step = try await store.connection().actOnFeedback()
-            guard step.acted > 0 else { break }
-            total = (total.acted + step.acted, total.deactivated + step.deactivated)
-        }
-        if total.acted > 0 { report(.feedbackActedOn(records: total.acted, deactivated: total.deactivated)) }
     }
 }
 

@@ -56,7 +56,10 @@ final class EngineParts {
         rescuer = Rescuer(context)
         duties = DutyRunner(
             context,
-            duties: [SuspectsDuty(context), QuotasDuty(context), UpkeepDuty(context), CredentialsDuty(context)])
+            duties: [
+                SuspectsDuty(context), ReportsDuty(context), QuotasDuty(context), UpkeepDuty(context),
+                CredentialsDuty(context),
+            ])
         schedules = DutyRunner(context, duties: [SchedulesDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
         // do.

@@ -312,6 +312,7 @@ import Transport
         "pushq.pause_schedule(QUEUE, 'weekly')", "pushq.show_schedules(QUEUE, null, 1)",
         "pushq.remove_schedule(QUEUE, 'weekly')",
         "pushq.remove_audience(QUEUE, 'vips')", "pushq.trace(QUEUE, token => 'aa')",
+        "pushq.show_shares(QUEUE, 1)", "pushq.status(QUEUE, (select max(root_id) from pushq.body))",
     ]
 
     @Test func `is told so by each function that makes something to send, and can still stop, register and forget`()

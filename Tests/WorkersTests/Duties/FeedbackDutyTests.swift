@@ -43,7 +43,7 @@ import Transport
                 """)
 
             // The list is empty by now: what the next worker acts on is what was kept.
-            try await fixture.duty(on: actor.loop).run(fixture.lease(on: actor.loop))
+            try await fixture.reports(on: actor.loop).run(fixture.lease(on: actor.loop))
             #expect(try await fixture.number("select count(*) from pushq.feedback_record") == 0)
             #expect(try await fixture.number("select count(*) from pushq.device where not active") == kept - 1)
             #expect(
@@ -88,8 +88,10 @@ extension EngineFixture {
             isStopping: { false })
     }
 
-    /// The duty as a new worker has it.
+    /// The duties as a new worker has them.
     fileprivate func duty(on loop: EventLoop) -> FeedbackDuty { FeedbackDuty(context(on: loop)) }
+
+    fileprivate func reports(on loop: EventLoop) -> ReportsDuty { ReportsDuty(context(on: loop)) }
 
     private func context(on loop: EventLoop) -> EngineContext {
         .testing(

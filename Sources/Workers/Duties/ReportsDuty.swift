@@ -1,0 +1,29 @@
+import PostgresStore
+
+/// Acts on what APNs reported of devices and was kept for later: the lists of the feedback service, and answers that
+/// came while another transaction was writing the row of the device.
+///
+/// Every worker does it, whether it can ask the feedback service or not: otherwise a dead device whose row was locked
+/// at that moment would stay active for ever.
+struct ReportsDuty: Duty {
+    let name = "reports"
+    let pause = Duration.seconds(10)
+
+    private let store: EngineStore
+    private let report: (EngineEvent) -> Void
+
+    init(_ context: EngineContext) {
+        store = context.stores.upkeep
+        report = context.report
+    }
+
+    func run(_ lease: DutyLease) async throws(PostgresError) {
+        var total = (acted: 0, deactivated: 0)
+        repeat {
+            let step = try await store.connection().actOnFeedback()
+            guard step.acted > 0 else { break }
+            total = (total.acted + step.acted, total.deactivated + step.deactivated)
+        } while try await lease.mayGoOn()
+        if total.acted > 0 { report(.feedbackActedOn(records: total.acted, deactivated: total.deactivated)) }
+    }
+}
