@@ -525,13 +525,14 @@ class Model:
             # Whose kind changed meanwhile may be among them.
             others = self.of_other_kinds(operation)
             perhaps = sending.others | others | self.of_other_kinds(operation, self.were_of_other_kinds)
+            surely = sending.others & others
             sending.must = {
                 t for t, d in devices.items()
                 if t not in perhaps and d.must_fit(since, until, user, self.settled, filter)
             }
             sending.may = {
                 t for t, d in devices.items()
-                if t not in sending.others & others and d.may_fit(True, since, until, user, self.settled, filter)
+                if t not in surely and d.may_fit(True, since, until, user, self.settled, filter)
             }
         if sending.cancelled and not sending.is_broadcast:
             sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got
