@@ -130,7 +130,7 @@ let package = Package(
             as: "WorkersTests"),
         tests(of: ["Metrics"], as: "MetricsTests"),
         tests(of: ["HTTP1", "LocalStack", "TestSupport", "Transport"], as: "HTTP1Tests"),
-        tests(of: ["LocalStack"], as: "LocalStackTests"),
+        tests(of: ["LocalStack", "Transport"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(
             of: ["OperatorViews", "Terminal", "PostgresStore", "HTTP1", "QueueCore", "Transport"],

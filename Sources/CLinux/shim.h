@@ -1,7 +1,8 @@
 #ifndef PUSHQ_CLINUX_SHIM_H
 #define PUSHQ_CLINUX_SHIM_H
 
-// What Swift's Glibc module leaves out of the C library: epoll, event descriptors and five functions. It links nothing more.
+// What Swift's Glibc module leaves out of the C library: epoll, event descriptors, five functions and the environment. It links
+// nothing more.
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -23,6 +24,12 @@ static inline int pushq_prctl_set_dumpable(int isDumpable) {
 static inline int pushq_prctl_get_dumpable(void) {
     extern int prctl(int option, ...);
     return prctl(3 /* PR_GET_DUMPABLE */, 0UL, 0UL, 0UL, 0UL);
+}
+
+// <unistd.h> declares the variable for _GNU_SOURCE only. A variable would be imported as one that several threads may change.
+static inline char *const *pushq_environment(void) {
+    extern char **environ;
+    return environ;
 }
 
 extern int accept4(int descriptor, void *address, void *byteCount, int flags);

@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 
 /// This process's command line.
 enum ProcessArguments {

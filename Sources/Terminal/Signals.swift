@@ -1,5 +1,5 @@
 import Dispatch
-import Foundation
+import Glibc
 
 /// Signals that ask a program to end, as something that can be awaited.
 package enum Signals {

@@ -48,6 +48,20 @@ import Testing
         try expect(module, onlyIn: [door])
     }
 
+    /// All of Foundation brings 40 MB of tables of languages into an executable that has its libraries in it.
+    @Test func `what is shipped imports the essential part of Foundation alone`() throws {
+        let ownTools = ["Sources/Chaos/", "Sources/EmbedFiles/"]
+        var essentialCount = 0
+        for file in try repository.files(in: "Sources", endings: [".swift"]) where !isIn(file, ownTools) {
+            for line in file.code where words(in: line.text).contains("import") {
+                let modules = words(in: line.text).filter { $0.hasPrefix("Foundation") }
+                essentialCount += modules.count
+                #expect(modules.allSatisfy { $0 == "FoundationEssentials" }, "\(file.path):\(line.number)")
+            }
+        }
+        #expect(essentialCount > 50)
+    }
+
     @Test(arguments: ["QueueCore", "HTTP2"])
     func `what is pure imports nothing that acts`(target: String) throws {
         let acting = ["Glibc", "Dispatch", "Transport", "COpenSSL", "CPostgres", "FoundationNetworking"]

@@ -1,4 +1,4 @@
-import Foundation
+import Transport
 
 /// Writes what happens as NDJSON, one event a line (two here):
 ///
@@ -17,21 +17,19 @@ import Foundation
 final class Recorder {
     private static let batchByteCount = 64 * 1024
 
-    private let file: FileHandle
+    private let file: OpenFile
     private var lines: [UInt8] = []
     /// Set when a write has failed, as on a full disk: the record ends there, and the simulator continues.
     private(set) var hasFailed = false
 
     init(path: String) throws(SimulatorError) {
-        guard FileManager.default.createFile(atPath: path, contents: nil), let file = FileHandle(forWritingAtPath: path)
-        else {
+        do {
+            file = try OpenFile.writing(path)
+        } catch {
             throw .file(path: path, problem: "cannot be written; name a file in a folder you may write to")
         }
-        self.file = file
         lines.reserveCapacity(Self.batchByteCount + 1024)
     }
-
-    deinit { try? file.close() }
 
     func arrived(_ id: RequestID, topic: String, path: TokenPath?, connection: Int, now: Int) {
         begin("arrived", now)
@@ -85,7 +83,7 @@ final class Recorder {
     func flush() {
         guard !lines.isEmpty, !hasFailed else { return }
         do {
-            try file.write(contentsOf: Data(lines))
+            try file.write(lines)
         } catch {
             hasFailed = true
         }

@@ -1,5 +1,5 @@
 import Cryptography
-import Foundation
+import FoundationEssentials
 
 /// Reads and writes the files of a ``TestAuthority``.
 struct CredentialFolder {
@@ -80,7 +80,16 @@ struct CredentialFolder {
         return identity
     }
 
+    /// What Foundation says of a file, without a path.
     private static func reason(_ error: any Error) -> String {
-        (error as NSError).localizedDescription
+        switch (error as? CocoaError)?.code {
+        case .fileReadNoPermission, .fileWriteNoPermission: "permission denied"
+        case .fileNoSuchFile, .fileReadNoSuchFile: "there is no such folder"
+        case .fileWriteFileExists: "it is a file"
+        case .fileWriteOutOfSpace: "the disk is full"
+        case .fileWriteVolumeReadOnly: "the disk is read-only"
+        case let code?: "error \(code.rawValue)"
+        case nil: "\(error)"
+        }
     }
 }

@@ -1,5 +1,5 @@
 package import Cryptography
-import Foundation
+import FoundationEssentials
 
 /// A folder with all that a client needs to connect: a certificate authority, its certificates, and a signing key. What
 /// is there is used; what is missing is made.

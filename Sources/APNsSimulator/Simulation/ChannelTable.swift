@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import QueueCore
 
 /// The channels of a simulator's apps. Apple separates them by app and environment; a simulator has one environment.

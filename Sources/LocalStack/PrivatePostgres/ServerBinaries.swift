@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Transport
 
 /// Where a PostgreSQL server is installed on this machine.
 struct ServerBinaries: Equatable {
@@ -17,7 +18,7 @@ struct ServerBinaries: Equatable {
 
     /// The server that is asked for, or the newest one.
     static func find(
-        asked folder: String? = ProcessInfo.processInfo.environment[setting]
+        asked folder: String? = ThisProcess.environment[setting]
     ) async throws(LocalStackError) -> ServerBinaries {
         if let folder { return try await server(in: folder) }
         var found: [ServerBinaries] = []
@@ -44,7 +45,7 @@ struct ServerBinaries: Equatable {
 
     /// Debian and its kin keep servers out of PATH, one folder a version.
     private static func folders() -> [String] {
-        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let path = ThisProcess.environment["PATH"] ?? ""
         let versioned = ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/opt/homebrew/opt"].flatMap { parent in
             ((try? FileManager.default.contentsOfDirectory(atPath: parent)) ?? []).map { "\(parent)/\($0)/bin" }
         }

@@ -1,5 +1,6 @@
-import Foundation
+import FoundationEssentials
 import Glibc
+import Transport
 
 /// The short temporary folder that holds the data, the log and the socket of a private server. Only the server's user
 /// may enter it, which is what protects the server: inside, nobody is asked for a password.
@@ -17,7 +18,7 @@ struct ServerFolder {
     /// Makes the folder in `parent` if one is given, in TMPDIR, or where that is too long a path or closed to the
     /// server's user, in /tmp.
     init(ownedBy user: ServerUser, in parent: String? = nil) throws(LocalStackError) {
-        let parents = [parent, ProcessInfo.processInfo.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
+        let parents = [parent, ThisProcess.environment["TMPDIR"], "/tmp", "/var/tmp"].compactMap { $0 }
         var reason = ""
         for parent in parents where Self.suits(parent, user) {
             var template = Array("\(parent)/pushq-XXXXXX".utf8CString)

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// Whom the server runs as. PostgreSQL refuses to run as root, so root runs it as the user that its package made.

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import Transport
 
@@ -19,7 +18,7 @@ package final class ChildProcess: Sendable {
     /// Starts `command`.
     package init(_ command: ProcessCommand) throws(LocalStackError) {
         processID = try command.spawn()
-        Thread.detachNewThread { [self] in reap() }
+        SystemThread.start { [self] in reap() }
     }
 
     /// How it ended, nil while it runs.

@@ -1,4 +1,3 @@
-import Foundation
 import Glibc
 import Transport
 
@@ -10,7 +9,7 @@ import Transport
 package final class Minder: Sendable {
     private let script: ChildProcess
     /// The channel to the script, nil once ended.
-    private let orders: Locked<FileHandle?>
+    private let orders: Locked<OpenFile?>
 
     /// - Parameter patience: how long a process may take to end before it is killed.
     package init(patience: Duration = .seconds(10)) throws(LocalStackError) {
@@ -19,12 +18,12 @@ package final class Minder: Sendable {
         orders = Locked(channel.writing)
         var command = ProcessCommand(
             "/bin/sh", ["-c", Self.scriptText, "pushq-minder", steps], environment: ["PATH": Self.path])
-        command.input = channel.reading.fileDescriptor
+        command.input = channel.reading.descriptor
         // Not the program's own output: a reader of it must not wait for the minder.
         command.output = .discarded
         command.errors = .discarded
         script = try ChildProcess(command)
-        try? channel.reading.close()
+        channel.reading.close()
     }
 
     /// Ends the process of this number with `signal`, and with SIGKILL if that takes too long, when this program is
@@ -53,7 +52,7 @@ package final class Minder: Sendable {
     /// Ends all that it minds, now, and returns when it is gone.
     package func end() async {
         orders.withLock { orders in
-            try? orders?.close()
+            orders?.close()
             orders = nil
         }
         _ = await script.waitForExit()
@@ -63,7 +62,7 @@ package final class Minder: Sendable {
         orders.withLock { orders in
             // A minder that was killed cannot be told anything: SIGPIPE is the only way this fails, and the program
             // that owns it ignores that signal as every program does that writes to sockets.
-            try? orders?.write(contentsOf: Data((line + "\n").utf8))
+            try? orders?.write(Array((line + "\n").utf8))
         }
     }
 

@@ -1,4 +1,4 @@
-import Foundation
+import Transport
 
 extension ProcessCommand {
     /// Runs it to its end and returns all that it printed.
@@ -8,14 +8,14 @@ extension ProcessCommand {
     package func run(mindedBy minder: Minder? = nil) async throws(LocalStackError) -> String {
         let channel = try Channel()
         var command = self
-        command.output = .descriptor(channel.writing.fileDescriptor)
+        command.output = .descriptor(channel.writing.descriptor)
         command.errors = command.output
         let child = try ChildProcess(command)
         minder?.mind(processID: child.processID)
-        try? channel.writing.close()
+        channel.writing.close()
         let bytes = await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                continuation.resume(returning: (try? channel.reading.readToEnd()) ?? Data())
+            SystemThread.start {
+                continuation.resume(returning: (try? channel.reading.readToEnd()) ?? [])
             }
         }
         let text = String(decoding: bytes, as: UTF8.self)

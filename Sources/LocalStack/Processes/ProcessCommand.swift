@@ -1,5 +1,5 @@
-import Foundation
 import Glibc
+import Transport
 
 /// What to start, and with what around it.
 package struct ProcessCommand: Sendable {
@@ -28,7 +28,7 @@ package struct ProcessCommand: Sendable {
     /// This process's environment without the secrets in it: a server has no use for the master key of whoever starts
     /// it.
     package static var inheritedEnvironment: [String: String] {
-        ProcessInfo.processInfo.environment.filter { !secretVariables.contains($0.key) }
+        ThisProcess.environment.filter { !secretVariables.contains($0.key) }
     }
 
     private static let secretVariables: Set = ["PUSHQ_MASTER_KEY", "PUSHQ_DATABASE_URL", "PGPASSWORD"]

@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 
 /// What the kernel tells about a process's times in /proc/PID/stat (proc(5)).

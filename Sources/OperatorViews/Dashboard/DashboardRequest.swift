@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 package import HTTP1
 import QueueCore
 
@@ -32,7 +32,7 @@ package struct DashboardRequest: Decodable, Sendable {
     private init(query: String) {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1).map { String($0).replacing("+", with: " ") }
-            guard parts.count == 2, let value = parts[1].removingPercentEncoding, !value.isEmpty else { continue }
+            guard parts.count == 2, let value = parts[1].percentDecoded, !value.isEmpty else { continue }
             switch parts[0] {
             case "queue": queue = value
             case "key": key = value
@@ -87,5 +87,26 @@ package struct DashboardRequest: Decodable, Sendable {
         }
         guard let user, !user.isEmpty else { throw Self.bad("name a device token or a user") }
         return .user(user)
+    }
+}
+
+extension String {
+    /// With the bytes for which `%` and two hexadecimal digits stand (RFC 3986 §2.1); nil where there are none.
+    var percentDecoded: String? {
+        var bytes: [UInt8] = []
+        var rest = utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2)
+            guard digits.count == 2, digits.allSatisfy({ Unicode.Scalar($0).properties.isASCIIHexDigit }),
+                let value = UInt8(String(decoding: digits, as: UTF8.self), radix: 16)
+            else { return nil }
+            bytes.append(value)
+            rest = rest.dropFirst(2)
+        }
+        return String(validating: bytes, as: UTF8.self)
     }
 }

@@ -1,5 +1,5 @@
 import CPostgres
-import Foundation
+import Transport
 
 /// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by
 /// itself in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
@@ -12,7 +12,7 @@ package struct DatabaseAddress: Sendable {
     /// - Parameter url: `postgresql://user@host:5432/database`, or libpq's `host=… dbname=…`; nil if none was given.
     /// - Throws: ``PostgresError/badAddress(_:)``
     package init(
-        url: String?, environment: [String: String] = ProcessInfo.processInfo.environment
+        url: String?, environment: [String: String] = ThisProcess.environment
     ) throws(PostgresError) {
         let given = [url, environment["PUSHQ_DATABASE_URL"]].compactMap { $0 }.first { !$0.isEmpty }
         let ownParameters = try given.map(Self.parse) ?? [:]

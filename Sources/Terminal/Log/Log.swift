@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Transport
 
 /// The log of a program that runs for long, on standard error: one line for each entry, and one for a burst of the

@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import QueueCore
 
 /// How a log is written: one line an entry.

@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 import QueueCore
 
 /// A value as it is shown: to people with thousands separators and aligned, to programs as JSON.

@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 import QueueCore
 import Transport
 
@@ -147,7 +147,7 @@ package struct Console: Sendable {
     package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
         Console(
             speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: { note($0.trimmingCharacters(in: .newlines)) }, failure: failure)
+            output: output, errors: { note($0.trimmingLineEnds()) }, failure: failure)
     }
 
     /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.

@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 
 /// Numbers as people read them.
 package enum NumberText {
@@ -40,6 +40,12 @@ package enum NumberText {
 
     /// `1234.5` with two places as `1234.50`, whatever the locale.
     static func fixed(_ number: Double, places: Int) -> String {
-        String(format: "%.\(places)f", number)
+        let scaled = (number.magnitude * pow(10, Double(places))).rounded(.toNearestOrEven)
+        // So large a number has no places; infinity has none either.
+        guard scaled < 1e18 else { return "\(number)" }
+        let digits = String(Int(scaled))
+        let text = String(repeating: "0", count: max(0, places + 1 - digits.count)) + digits
+        let point = places > 0 ? "." : ""
+        return (number < 0 && scaled > 0 ? "-" : "") + text.dropLast(places) + point + text.suffix(places)
     }
 }

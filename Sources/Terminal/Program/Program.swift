@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 import Transport
 
 /// An executable: its name, its commands, and what happens between its start and its exit code.

@@ -1,4 +1,3 @@
-import Foundation
 package import PostgresStore
 import Transport
 
@@ -14,7 +13,7 @@ package struct MasterKeySetting: Sendable {
 
     /// The setting of this process's environment.
     package init() {
-        self.init(environment: ProcessInfo.processInfo.environment)
+        self.init(environment: ThisProcess.environment)
     }
 
     init(environment: [String: String]) {

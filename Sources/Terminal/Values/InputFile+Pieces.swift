@@ -1,6 +1,6 @@
-import Foundation
 package import PostgresStore
 package import QueueCore
+import Transport
 
 extension InputFile {
     /// Pieces of this size cost few system calls and stay in the processor's cache.
@@ -8,9 +8,10 @@ extension InputFile {
 
     /// The file as a list of devices, read piece by piece.
     package func devices() throws(UnreadableFile) -> DeviceFile {
-        let handle = try open()
+        let file = try open()
         return DeviceFile(name: name) {
-            try handle.read(upToCount: Self.pieceBytes).map { [UInt8]($0) }
+            let piece = try file.read(upTo: Self.pieceBytes)
+            return piece.isEmpty ? nil : piece
         }
     }
 

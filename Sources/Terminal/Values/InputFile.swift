@@ -1,4 +1,4 @@
-package import Foundation
+package import Transport
 
 /// A file to read; `-` is standard input.
 package struct InputFile: ArgumentValue, Equatable, Sendable {
@@ -24,28 +24,24 @@ package struct InputFile: ArgumentValue, Equatable, Sendable {
     /// Opens it for reading.
     ///
     /// - Throws: ``UnreadableFile``, in words of the operating system's.
-    package func open() throws(UnreadableFile) -> FileHandle {
-        if path == "-" { return .standardInput }
-        do {
-            guard kind != .typeDirectory else { throw UnreadableFile(path: path, kind: kind) }
-            return try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
+    package func open() throws(UnreadableFile) -> OpenFile {
+        // The system opens a folder, and says only to its reader that it is one.
+        if path != "-", FileStatus(path)?.isFolder ?? false { throw UnreadableFile(path: path, why: "it is a folder") }
+        do throws(OpenFile.Failure) {
+            return path == "-" ? try .standardInput() : try .reading(path)
         } catch {
-            throw UnreadableFile(path: path, kind: kind)
+            throw UnreadableFile(path: path, error)
         }
     }
 
     /// Reads all of it.
-    package func contents() throws(UnreadableFile) -> Data {
-        let handle = try open()
-        do {
-            return try handle.readToEnd() ?? Data()
+    package func contents() throws(UnreadableFile) -> [UInt8] {
+        let file = try open()
+        do throws(OpenFile.Failure) {
+            return try file.readToEnd()
         } catch {
-            throw UnreadableFile(path: path, kind: kind)
+            throw UnreadableFile(path: path, error)
         }
-    }
-
-    private var kind: FileAttributeType? {
-        try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
     }
 }
 
@@ -54,14 +50,14 @@ package struct UnreadableFile: Error, CustomStringConvertible {
     package let path: String
     package let why: String
 
-    init(path: String, kind: FileAttributeType?) {
+    fileprivate init(path: String, why: String) {
         self.path = path
-        why =
-            switch kind {
-            case nil: "there is no such file"
-            case .typeDirectory: "it is a folder"
-            default: "permission denied"
-            }
+        self.why = why
+    }
+
+    fileprivate init(path: String, _ failure: OpenFile.Failure) {
+        let words = failure.description.prefix(1).lowercased() + failure.description.dropFirst()
+        self.init(path: path, why: failure.isMissing ? "there is no such file" : words)
     }
 
     package var description: String { Messages.fileUnreadable(path, why: why) }

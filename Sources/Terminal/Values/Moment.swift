@@ -1,4 +1,4 @@
-package import Foundation
+package import FoundationEssentials
 
 /// A point in time with its offset, as RFC 3339 writes it: `2026-03-01T09:00:00Z`.
 package struct Moment: ArgumentValue, Equatable, Sendable {

@@ -1,5 +1,5 @@
-import Foundation
 import Glibc
+import Transport
 
 /// A file that holds a secret: who but its owner can get at it.
 package struct SecretFile {
@@ -27,14 +27,9 @@ package struct SecretFile {
 
     /// Nil for a file that is not exposed, and for what is no regular file: a pipe, standard input, or nothing at all.
     package var exposure: Exposure? {
-        // A link has a mode of its own, which means nothing.
-        let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
-        guard path != "-", let attributes = try? FileManager.default.attributesOfItem(atPath: target),
-            attributes[.type] as? FileAttributeType == .typeRegular,
-            let mode = (attributes[.posixPermissions] as? NSNumber)?.intValue,
-            let owner = (attributes[.ownerAccountID] as? NSNumber)?.uint32Value
-        else { return nil }
-        if owner == geteuid() { return mode & 0o077 == 0 ? nil : .own(mode: mode) }
+        guard path != "-", let status = FileStatus(path), status.isRegular else { return nil }
+        let mode = status.permissions
+        if status.owner == geteuid() { return mode & 0o077 == 0 ? nil : .own(mode: mode) }
         return mode & 0o006 == 0 ? nil : .others(mode: mode)
     }
 }

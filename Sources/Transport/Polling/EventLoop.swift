@@ -57,7 +57,7 @@ import Synchronization
     package init(name: String) {
         self.name = name
         unsafe readBuffer = .allocate(byteCount: Self.readBufferBytes, alignment: 16)
-        let started = Thread.startJoinable { self.run() }
+        let started = SystemThread.startJoinable { self.run() }
         handle.withLock { $0 = started }
     }
 

@@ -31,7 +31,7 @@ extension EventLoop {
     /// getaddrinfo blocks, so a look-up has a thread of its own.
     private func lookUp(_ name: PendingLookUps.Name, completion: @escaping (PendingLookUps.Answer) -> Void) {
         guard lookUps.join(name, completion) else { return }
-        Thread.start { [self] in
+        SystemThread.start { [self] in
             let answer = PendingLookUps.Answer { () throws(ResolverFailure) in
                 try SocketAddress.lookUp(host: name.host, port: name.port, isNumeric: false)
             }

@@ -1,5 +1,5 @@
 import APNs
-import Foundation
+import FoundationEssentials
 import PostgresStore
 import QueueCore
 

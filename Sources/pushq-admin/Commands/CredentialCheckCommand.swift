@@ -1,6 +1,6 @@
 import APNs
 import Cryptography
-import Foundation
+import FoundationEssentials
 import PostgresStore
 import QueueCore
 import Terminal

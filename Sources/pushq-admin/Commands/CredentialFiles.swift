@@ -1,6 +1,6 @@
 import APNs
 import Cryptography
-import Foundation
+import FoundationEssentials
 import PostgresStore
 import QueueCore
 import Terminal
@@ -57,7 +57,7 @@ struct CredentialFiles: ParameterGroup {
     private func readCertificate(_ file: InputFile) throws -> ParsedCredential {
         let password = try password()
         let identity = try naming(file) { pem in
-            let key = try self.key.map { [UInt8](try $0.contents()) } ?? []
+            let key = try self.key.map { try $0.contents() } ?? []
             return try TLSIdentity(pem: pem + [UInt8(ascii: "\n")] + key, password: password)
         }
         return try parsed(identity, from: file)
@@ -85,7 +85,7 @@ struct CredentialFiles: ParameterGroup {
 
     /// Reads a file and says whose contents were wrong.
     private func naming<Value>(_ file: InputFile, _ read: ([UInt8]) throws -> Value) throws -> Value {
-        let contents = [UInt8](try file.contents())
+        let contents = try file.contents()
         do {
             return try read(contents)
         } catch let error as CryptographyError {
@@ -95,7 +95,7 @@ struct CredentialFiles: ParameterGroup {
 
     private func password() throws -> String? {
         try passwordFile.map { file in
-            String(decoding: try file.contents(), as: UTF8.self).trimmingCharacters(in: .newlines)
+            String(decoding: try file.contents(), as: UTF8.self).trimmingLineEnds()
         }
     }
 

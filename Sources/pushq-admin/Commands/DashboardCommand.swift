@@ -1,7 +1,7 @@
 import Cryptography
-import Foundation
 import OperatorViews
 import PostgresStore
+import QueueCore
 import Terminal
 import Transport
 
@@ -71,8 +71,7 @@ struct DashboardCommand: Command {
             return Token(text: digits.joined(), isNew: true)
         }
         if let warning = SecretFile(file.path).warning { console.note(warning) }
-        let text = String(decoding: try file.contents(), as: UTF8.self)
-            .trimmingCharacters(in: .whitespacesAndNewlines)
+        let text = String(decoding: try file.contents(), as: UTF8.self).trimmed()
         guard text.utf8.count >= Self.shortestToken else {
             throw Failure(
                 "the token in \(file.path) is shorter than \(Self.shortestToken) characters; make one with: "

@@ -1,7 +1,7 @@
-import Foundation
 import PostgresStore
 import QueueCore
 import Terminal
+import Transport
 
 /// What all checks have found: those of the database, and those of the machine that this program runs on.
 struct Diagnosis {
@@ -24,7 +24,7 @@ struct Diagnosis {
     /// - Throws: ``Refusal`` if the login is a tenant's, or nobody's.
     static func make(of database: DatabaseOptions, _ console: Console) async throws -> Diagnosis {
         var diagnosis = Diagnosis()
-        diagnosis.note(TrustStoreCheck.findings(ProcessInfo.processInfo.environment), of: "trust_store")
+        diagnosis.note(TrustStoreCheck.findings(ThisProcess.environment), of: "trust_store")
         let keys = MasterKeySetting().isGiven ? Result { try MasterKeySetting().keys(console) } : nil
         var problem: HealthFinding?
         if case .failure(let error) = keys {

@@ -1,4 +1,3 @@
-import Foundation
 import PostgresStore
 import Terminal
 

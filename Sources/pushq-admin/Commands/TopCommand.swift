@@ -1,4 +1,3 @@
-import Foundation
 import OperatorViews
 import PostgresStore
 import Terminal
@@ -33,7 +32,7 @@ struct TopCommand: Command {
     func run(_ console: Console) async throws {
         guard every >= Self.shortestInterval else { throw UsageError("--every is at least 500ms") }
         guard once || !console.speaksJSON else { throw UsageError("--json needs --once") }
-        let environment = ProcessInfo.processInfo.environment
+        let environment = ThisProcess.environment
         guard once || TerminalScreen.isThere && environment["TERM"] != "dumb" else {
             throw UsageError("there is no terminal to draw on; --once prints the figures once")
         }

@@ -1,5 +1,5 @@
 import Cryptography
-import Foundation
+import FoundationEssentials
 import PostgresStore
 
 /// Whether this machine knows certificate authorities. Without them no connection to APNs is made.

@@ -1,6 +1,6 @@
 import APNs
 import APNsSimulator
-import Foundation
+import FoundationEssentials
 import QueueCore
 import Terminal
 
@@ -95,7 +95,7 @@ struct SimulateCommand: Command {
         var rules = Rules()
         if let file = self.rules {
             do {
-                rules = try Rules(json: [UInt8](try file.contents()))
+                rules = try Rules(json: try file.contents())
             } catch let error as SimulatorError {
                 throw Failure("\(file.name): \(error)")
             }

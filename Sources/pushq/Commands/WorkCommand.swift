@@ -1,6 +1,7 @@
 import APNs
 import Cryptography
-import Foundation
+import FoundationEssentials
+import Glibc
 import PostgresStore
 import Terminal
 import Transport
@@ -96,7 +97,7 @@ struct WorkCommand: Terminal.Command {
             log.note(
                 LogEntry(.info, "metrics_served", "metrics are served at \(place)", [("address", .string("\(place)"))]))
         }
-        let manager = ServiceManager(ProcessInfo.processInfo.environment)
+        let manager = ServiceManager(ThisProcess.environment)
         let telling = manager.map { manager in Task { await Supervision(of: engines, for: manager).run() } }
         let stopping = Task { await Self.stop(crew, of: manager, log) }
         defer {
@@ -131,7 +132,7 @@ struct WorkCommand: Terminal.Command {
         let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
         settings.maximumConnections = max(1, allowed / engines)
         settings.version = Version.current
-        settings.name = name ?? "\(ProcessInfo.processInfo.hostName):\(ProcessInfo.processInfo.processIdentifier)"
+        settings.name = name ?? "\(ThisProcess.hostName):\(ThisProcess.number)"
         let authorities = try ca?.authorities()
         let endpoint = { (place: HostAndPort) in
             Endpoint(host: place.host, port: place.port, authorities: authorities)

@@ -1,4 +1,3 @@
-import Foundation
 import Terminal
 import Transport
 
@@ -13,6 +12,6 @@ struct LogOptions: ParameterGroup {
     func log(on console: Console) -> Log {
         Log(
             logFormat, logLevel,
-            isForJournal: StandardStream.errors.isReadByJournal(ProcessInfo.processInfo.environment), on: console)
+            isForJournal: StandardStream.errors.isReadByJournal(ThisProcess.environment), on: console)
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import QueueCore
 import Terminal
 
@@ -14,7 +13,7 @@ struct Payload {
         guard let contents = String(validating: try file.contents(), as: UTF8.self) else {
             throw Failure("\(file.name): the payload is not UTF-8 text")
         }
-        text = contents.trimmingCharacters(in: .whitespacesAndNewlines)
+        text = contents.trimmed()
         self.file = (file.name, contents)
     }
 

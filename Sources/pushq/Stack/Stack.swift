@@ -1,5 +1,6 @@
 import Cryptography
-import Foundation
+import FoundationEssentials
+import Glibc
 import LocalStack
 import PostgresStore
 import Terminal
@@ -58,7 +59,7 @@ struct Stack: Sendable {
         guard let place = try await store.newCredentialID("simulator", of: tenant) else {
             throw Failure("tenant \(tenant) is gone")
         }
-        let pem = [UInt8](try InputFile(simulator.signingKey).contents())
+        let pem = try InputFile(simulator.signingKey).contents()
         let secret = Array(try PrivateKey(signingKeyPEM: pem).pem().utf8)
         let credential = NewCredential(
             kind: .token(teamID: simulator.teamID, keyID: simulator.keyID), environments: ["production", "sandbox"],

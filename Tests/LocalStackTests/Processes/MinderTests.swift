@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Testing
+import Transport
 
 @testable import LocalStack
 
@@ -24,10 +25,10 @@ struct `A minder` {
         let minder = try Minder(patience: .milliseconds(200))
         let channel = try Channel()
         var command = ProcessCommand("/bin/sh", ["-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"])
-        command.output = .descriptor(channel.writing.fileDescriptor)
+        command.output = .descriptor(channel.writing.descriptor)
         let deaf = try minder.start(command, endingWith: SIGTERM)
         // Not before it has told so is it deaf.
-        #expect(try channel.reading.read(upToCount: 5) == Data("deaf\n".utf8))
+        #expect(try channel.reading.read(upTo: 5) == Array("deaf\n".utf8))
         await minder.end()
         #expect(await deaf.waitForExit(within: .seconds(30)) == .signal(SIGKILL))
     }
@@ -36,10 +37,10 @@ struct `A minder` {
         let minder = try Minder()
         let channel = try Channel()
         var command = ProcessCommand("/bin/sh", ["-c", "sleep 600 >/dev/null & echo $!; exec >/dev/null; wait"])
-        command.output = .descriptor(channel.writing.fileDescriptor)
+        command.output = .descriptor(channel.writing.descriptor)
         _ = try minder.start(command)
-        try channel.writing.close()
-        let line = String(decoding: try channel.reading.readToEnd() ?? Data(), as: UTF8.self)
+        channel.writing.close()
+        let line = String(decoding: try channel.reading.readToEnd(), as: UTF8.self)
         let grandchild = try #require(Int32(line.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(ProcessTimes.isRunning(grandchild))
         await minder.end()

@@ -13,6 +13,11 @@ import Testing
         #expect(NumberText.grouped(1234.5, places: 2) == "1,234.50")
         #expect(NumberText.grouped(-0.25, places: 1) == "-0.2")
         #expect(NumberText.grouped(999.96, places: 1) == "1,000.0")
+        #expect(NumberText.grouped(0.004, places: 3) == "0.004")
+        #expect(NumberText.grouped(2.5, places: 0) == "2")
+        #expect(NumberText.fixed(-0.001, places: 2) == "0.00")
+        #expect(NumberText.fixed(-12.345, places: 1) == "-12.3")
+        #expect(NumberText.fixed(123_456_789.125, places: 3) == "123456789.125")
     }
 }
 

@@ -310,7 +310,7 @@ private enum Interruption {
         unsafe sigaddset(&signals, SIGURG)
         unsafe pthread_sigmask(SIG_UNBLOCK, &signals, nil)
         let thread = pthread_self()
-        Thread.start {
+        SystemThread.start {
             // Long enough for the loop to be asleep again, far less than its timer takes.
             usleep(100_000)
             pthread_kill(thread, SIGURG)

@@ -1,14 +1,14 @@
 import Glibc
 
 /// Threads of the system, for loops and for calls that block.
-enum Thread {
+package enum SystemThread {
     private final class Body {
         let run: @Sendable () -> Void
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
     /// Starts a thread that runs `body` and ends. A process that cannot start one is at its limits and ends with it.
-    static func start(_ body: @escaping @Sendable () -> Void) {
+    package static func start(_ body: @escaping @Sendable () -> Void) {
         pthread_detach(startJoinable(body))
     }
 
