@@ -4,8 +4,9 @@
 -- first, so that tenants can be shared out among databases once one server is outgrown (docs/scaling.md).
 
 -- Jobs, campaigns, messages, devices and sends draw their ids from one sequence, so that an id means one thing in a
--- log. apns-id has 60 bits for it.
-create sequence pushq.id maxvalue 1152921504606846975;
+-- log. apns-id has 60 bits for it, of which the upper 10 say which database of an installation drew it
+-- (functions/database_number.sql): 2^50 are left to each.
+create sequence pushq.id maxvalue 1125899906842623;
 
 -- For which server and copy of the database `pushq.id` counts, as digests, and the number up to which it had counted
 -- when it last skipped some (functions/timeline.sql). Sequences and not rows: what they say holds for everybody at

@@ -3,7 +3,7 @@
 -- When an asynchronous standby becomes the primary, or a backup is restored, the last commits may be missing, and
 -- `pushq.id` is set back with them. Pushes of these commits may have been sent. A message that got the number of one
 -- of them would have its apns-id, too, and a worker would take the leases of another one for its own. So in each copy
--- of the database that is used, the sequence skips more numbers than one copy uses (2^40 of 2^60).
+-- of the database that is used, the sequence skips more numbers than one copy uses (2^40 of 2^50).
 
 -- The timeline of this server's write-ahead log, with which the names of its files begin (PostgreSQL manual, 26.3.5).
 -- Each server that becomes the primary, by promotion or from a base backup, begins one.
@@ -60,10 +60,17 @@ begin
   perform pg_advisory_unlock(hashtextextended('pushq timeline', 0));
 end $$;
 
--- Skips identifiers, and notes up to which number they were drawn.
+-- Skips identifiers, and notes up to which number they were drawn. There is room for 1,023 copies of a database, one
+-- after the other.
 create or replace function pushq.skip_ids() returns void
 language plpgsql as $$
+declare
+  next bigint := (select last_value from pushq.id) + (1::bigint << 40);
 begin
-  perform setval('pushq.id', (select last_value from pushq.id) + (1::bigint << 40));
-  perform setval('pushq.old_id', (select last_value from pushq.id));
+  if next >> 50 <> pushq.database_number() then
+    raise exception 'no identifiers are left in this database, which was restored or failed over 1,023 times'
+      using errcode = 'PQ409', hint = 'move its tenants to a database with another number';
+  end if;
+  perform setval('pushq.id', next);
+  perform setval('pushq.old_id', next);
 end $$;

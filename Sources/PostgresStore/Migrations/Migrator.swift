@@ -64,6 +64,16 @@ package struct Migrator {
         return report
     }
 
+    /// Gives an installation's database its number, which its identifiers carry.
+    /// - Parameter number: between 0 and 1023, and another one for each database.
+    /// - Throws: ``PostgresError``, with SQLSTATE PQ409 if the database has another number, and queues.
+    package func setDatabaseNumber(_ number: Int32, within limit: Duration = .seconds(30)) async throws {
+        try await step(until: connection.loop.now + limit) { _ in
+            try await becomeOwner()
+            _ = try await connection.execute(.setDatabaseNumber, ["number": .int4(number)])
+        }
+    }
+
     /// Looks what is missing and changes nothing.
     package func dryRun() async throws -> Report {
         let plan = try MigrationPlan(migrations, applied: try await appliedMigrations())
@@ -178,6 +188,8 @@ extension PostgresConnection {
 }
 
 extension Statement {
+    fileprivate static let setDatabaseNumber = Statement(
+        "set_database_number", "select pushq.set_database_number($number)")
     fileprivate static let hasMigrationTable = Statement(
         "has_migration_table", "select to_regclass('pushq.migration') is not null as is_there")
     static let appliedMigrations = Statement(

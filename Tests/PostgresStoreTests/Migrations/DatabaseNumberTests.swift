@@ -1,0 +1,99 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Databases of one installation, which share nothing but Apple.
+@Suite(.timeLimit(.minutes(10))) struct `The number of a database` {
+    private static let send = Statement(
+        "send",
+        """
+        select pushq.send('\(QueueFixture.name)', '{"aps":{"alert":"x"}}', tokens => array['aa', 'bb']) as root
+        """)
+    private static let drawn = Statement(
+        "drawn",
+        "select id from pushq.device union select job_id from pushq.body union select id from pushq.message "
+            + "union select root_id from pushq.body")
+
+    private func makeQueue(_ connection: PostgresConnection) async throws {
+        _ = try await connection.createTenant("acme")
+        _ = try await connection.createApp("com.acme", of: "acme")
+        _ = try await connection.createQueue(QueueFixture.name)
+    }
+
+    private func drawn(_ connection: PostgresConnection) async throws -> [Int64] {
+        try await connection.execute(Self.drawn).map { $0.int8("id") }
+    }
+
+    /// The upper 10 of 60 bits.
+    private func number(of id: Int64) -> Int64 { id / (1 << 50) }
+
+    @Test func `is in each identifier, so that no two databases draw the same`() async throws {
+        var all: [Set<Int64>] = []
+        for number in [0, 1, 2, 1023] as [Int32] {
+            let ids = try await withDatabase { _, database in
+                let connection = try await database.connect()
+                try await Migrator(connection).setDatabaseNumber(number)
+                try await makeQueue(connection)
+                for _ in 0..<3 { _ = try await connection.execute(Self.send) }
+                return Set(try await drawn(connection))
+            }
+            #expect(ids.count == 11, "two devices, and of each send a job, a message and its root")
+            #expect(ids.allSatisfy { self.number(of: $0) == Int64(number) })
+            #expect(ids.allSatisfy { $0 > 0 && APNsID("\(APNsID(root: $0, key: $0))")?.root == $0 })
+            for others in all { #expect(others.isDisjoint(with: ids)) }
+            all.append(ids)
+        }
+    }
+
+    @Test func `stays the same in a copy, which skips identifiers`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            try await Migrator(connection).setDatabaseNumber(3)
+            try await makeQueue(connection)
+            _ = try await connection.execute(Self.send)
+            let before = try await drawn(connection)
+            try await connection.runScript(
+                """
+                update pushq.lineage set name = '1/2/3/4';
+                select setval('pushq.known_lineage', 0), setval('pushq.known_start', 0)
+                """)
+            _ = try await connection.execute(Self.send)
+            let after = try await drawn(connection).filter { !before.contains($0) }
+            #expect(after.allSatisfy { number(of: $0) == 3 && $0 > before.max()! + 1 << 40 })
+            // The last copy for which there are identifiers left.
+            try await connection.runScript(
+                """
+                select setval('pushq.id', (4::bigint << 50) - 2);
+                select setval('pushq.known_lineage', 0), setval('pushq.known_start', 0)
+                """)
+            let error = await #expect(throws: PostgresError.self) { _ = try await connection.execute(Self.send) }
+            #expect("\(try #require(error))".contains("no identifiers are left"))
+        }
+    }
+
+    @Test func `is kept once there are queues, and may be said again`() async throws {
+        try await withDatabase { _, database in
+            let connection = try await database.connect()
+            let migrator = Migrator(connection)
+            try await migrator.setDatabaseNumber(7)
+            try await migrator.setDatabaseNumber(5)
+            try await makeQueue(connection)
+            _ = try await connection.execute(Self.send)
+            try await migrator.setDatabaseNumber(5)
+            for number in [0, 6] as [Int32] {
+                let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }
+                #expect("\(try #require(error))".contains("this database has the number 5, and keeps it"))
+            }
+            for number in [-1, 1024] as [Int32] {
+                let error = await #expect(throws: PostgresError.self) { try await migrator.setDatabaseNumber(number) }
+                #expect("\(try #require(error))".contains("between 0 and 1023, not \(number)"))
+            }
+            _ = try await connection.execute(Self.send)
+            let ids = try await drawn(connection)
+            #expect(ids.count == 8 && ids.allSatisfy { self.number(of: $0) == 5 })
+        }
+    }
+}
