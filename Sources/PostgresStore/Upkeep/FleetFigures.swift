@@ -101,7 +101,17 @@ package struct FleetFigures: Sendable {
 
     package init() {}
 
-    /// The rows of a queue come one after the other.
+    /// Adds what another database says of the same fleet.
+    package mutating func add(_ other: FleetFigures) {
+        for backlog in other.backlogs { add(backlog) }
+        isPartial = isPartial || other.isPartial
+        pausedQueues += other.pausedQueues.filter { !pausedQueues.contains($0) }
+        certificates += other.certificates
+        workersWorking += other.workersWorking
+        workersDraining += other.workersDraining
+        jobsSetAside += other.jobsSetAside
+    }
+
     fileprivate mutating func add(_ backlog: Backlog) {
         guard let index = backlogs.lastIndex(where: { $0.queue == backlog.queue && $0.lane == backlog.lane }) else {
             return backlogs.append(backlog)

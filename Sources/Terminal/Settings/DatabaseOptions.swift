@@ -72,13 +72,13 @@ package struct DatabaseOptions: ParameterGroup {
 }
 
 /// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.
-struct ConnectionString: ArgumentValue {
-    let text: String
+package struct ConnectionString: ArgumentValue {
+    package let text: String
 
-    static let placeholder = "URL"
-    static let isConfidential = true
+    package static let placeholder = "URL"
+    package static let isConfidential = true
 
-    static func parse(_ text: String) throws(InvalidValue) -> ConnectionString {
+    package static func parse(_ text: String) throws(InvalidValue) -> ConnectionString {
         guard !text.isEmpty else { throw InvalidValue(Messages.empty) }
         return ConnectionString(text: text)
     }

@@ -5,6 +5,8 @@ package import PostgresStore
 package enum EngineEvent: Sendable, CustomStringConvertible {
     case started(name: String, version: String, database: String, queues: String)
     case noQueueMatches(pattern: String)
+    /// One of several databases cannot be used yet.
+    case storeUnavailable(database: String, reason: String)
     case storeLost(String)
     /// Another attempt to connect has failed.
     case storeStillLost(String)
@@ -57,6 +59,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "pushq \(version) started as \(name), on \(database), for queues \(queues)"
         case .noQueueMatches(let pattern):
             "no queue matches \(pattern): waiting for one; list queues with: pushq-admin queue list"
+        case .storeUnavailable(let database, let reason):
+            "\(database) cannot be used, trying again: \(reason)"
         case .storeLost(let reason), .storeStillLost(let reason):
             "PostgreSQL is out of reach, trying again: \(reason)"
         case .storeBack: "PostgreSQL is back"

@@ -21,6 +21,10 @@ package struct EngineSettings: Sendable {
     /// The maximum number of connections to APNs, over all queues. If more are wanted, the connections that were idle
     /// for the longest time are closed.
     package var maximumConnections = 2000
+    /// Whether a database that cannot be used at the start is waited for: it cannot be reached, or its schema does not
+    /// suit this worker. Else the engine ends with an error. A worker for several databases waits, and serves the
+    /// others meanwhile.
+    package var waitsForDatabase = false
     /// The name that operators see, such as host and process.
     package var name = "worker"
     /// The program's version, shown to operators.

@@ -20,17 +20,22 @@ final class EngineStore {
         self.loop = loop
     }
 
+    /// How long to wait for a connection, unless the caller says something else.
+    static let patience = Duration.seconds(5)
+
     /// The connection, as soon as there is one; throws when PostgreSQL is out of reach.
-    func connection() async throws(PostgresError) -> PostgresConnection {
-        try await store.current(within: .seconds(5))
+    func connection(within limit: Duration = patience) async throws(PostgresError) -> PostgresConnection {
+        try await store.current(within: limit)
     }
 
     /// Runs `body` once. Returns nil when PostgreSQL is out of reach, which its connection reports, or refuses, which
     /// is reported here; the caller tries again by itself.
     @discardableResult
-    func attempt<Result>(_ body: (PostgresConnection) async throws -> Result) async -> Result? {
+    func attempt<Result>(
+        within limit: Duration = patience, _ body: (PostgresConnection) async throws -> Result
+    ) async -> Result? {
         do {
-            return try await body(connection())
+            return try await body(connection(within: limit))
         } catch {
             note(error)
             return nil

@@ -21,6 +21,8 @@ final class EngineStores {
     let fanOut: EngineStore
     /// Does duties, whose statements may wait for others.
     let upkeep: EngineStore
+    /// Where provider tokens are kept, if that is another database: see ``SharedToken``.
+    let tokens: EngineStore?
 
     weak var delegate: (any EngineStoresDelegate)?
 
@@ -32,15 +34,27 @@ final class EngineStores {
     private var lostConnections = 0
 
     /// Stores that connect when they are first asked.
-    init(to database: DatabaseAddress, on loop: EventLoop, report: @escaping (EngineEvent) -> Void) {
+    /// - Parameter keeper: the database that keeps provider tokens, if it is another one.
+    init(
+        to database: DatabaseAddress, keeper: DatabaseAddress? = nil, on loop: EventLoop,
+        report: @escaping (EngineEvent) -> Void
+    ) {
         self.report = report
         let session = WorkerSession(at: database.description, report: report)
         survey = { await session.survey(database, on: loop) }
-        connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
+        var connections = ["", " (leases)", " (fan-out)", " (upkeep)"].map {
             StoreConnection(to: database, as: "pushq work\($0)", on: loop, prepare: session.prepare)
+        }
+        if let keeper {
+            // What is amiss with it, the engines of that database report.
+            let session = WorkerSession(at: keeper.description) { _ in }
+            connections.append(
+                StoreConnection(to: keeper, as: "pushq work (tokens)", on: loop, prepare: session.prepare))
         }
         let stores = connections.map { EngineStore($0, loop: loop, report: report) }
         (claims, leases, fanOut, upkeep) = (stores[0], stores[1], stores[2], stores[3])
+        tokens = keeper == nil ? nil : stores[4]
+        self.connections = connections
         // An outage is reported once. Without the other two connections a worker still sends.
         for connection in connections[..<2] {
             connection.onLost = { [unowned self] in noteLost($0) }
@@ -50,13 +64,23 @@ final class EngineStores {
     }
 
     /// Connects for the first time and returns the names of all queues. An error of the address shows here, at once,
-    /// and so does a login that may not run workers, or a schema that this worker cannot work with.
+    /// and so does a login that may not run workers, or a schema that this worker cannot work with. A server that is
+    /// starting anew at this moment has ten seconds.
     func start() async throws -> [String] {
         await survey()
-        let connection = try await connections[0].current(within: .seconds(10))
-        try await connection.checkWorkerRights()
-        try await connection.checkSchema()
-        return try await connection.queueNames()
+        let deadline = ContinuousClock.now + .seconds(10)
+        while true {
+            let connection = try await connections[0].current(within: ContinuousClock.now.duration(to: deadline))
+            do {
+                try await connection.checkWorkerRights()
+                try await connection.checkSchema()
+                return try await connection.queueNames()
+            } catch let error as PostgresError
+                where error.isPassing && !connection.isOpen && ContinuousClock.now < deadline
+            {
+                // Its session was ended, as by a restart of the server.
+            }
+        }
     }
 
     /// Whether there is a connection for claims, and none was lost that is not back.

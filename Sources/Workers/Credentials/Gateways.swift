@@ -46,6 +46,7 @@ final class Gateways {
 
     private let loop: EventLoop
     private let store: EngineStore
+    private let tokenKeeper: EngineStore?
     private let settings: EngineSettings
     private let masterKeys: MasterKeys?
     private let report: (EngineEvent) -> Void
@@ -67,6 +68,7 @@ final class Gateways {
     init(_ context: EngineContext) {
         loop = context.loop
         store = context.stores.claims
+        tokenKeeper = context.stores.tokens
         settings = context.settings
         masterKeys = context.masterKeys
         report = context.report
@@ -217,7 +219,8 @@ final class Gateways {
         case .signer(let signer):
             guard let masterKeys else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
-                store: store, masterKeys: masterKeys, signer: signer, pollInterval: settings.tokenPoll, report: report)
+                store: store, keeper: tokenKeeper, masterKeys: masterKeys, signer: signer,
+                pollInterval: settings.tokenPoll, report: report)
             let gateway = try gateway(await token.current(), for: queue, broadcasts: broadcasts)
             let renewal = TokenRenewal(
                 of: token, for: gateway, responseTime: settings.connections.responseTime)

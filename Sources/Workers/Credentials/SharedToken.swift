@@ -9,12 +9,20 @@ import Transport
 /// The database's clock decides its age, and a new token replaces the old one only if the old one is old enough at that
 /// moment. ``TokenRules`` decides what to do with it.
 ///
+/// Apple counts the tokens of a key, whatever database an installation keeps it in. So workers that serve several
+/// databases name one of them as the keeper of tokens, and copy each token into their own: if the keeper is out of
+/// reach, the copy goes on.
+///
 /// Belongs to the engine's event loop.
 final class SharedToken {
+    private static let patienceWithKeeper = Duration.seconds(1)
+
     /// The time between two checks of a token that is due and may not be replaced yet.
     private let pollInterval: Duration
 
     private let store: EngineStore
+    /// The database that keeps the tokens of all, if it is another one.
+    private let keeper: EngineStore?
     private let masterKeys: MasterKeys
     private let signer: TokenSigner
     private let report: (EngineEvent) -> Void
@@ -22,15 +30,18 @@ final class SharedToken {
     private(set) var nextPoll = ContinuousClock.now
     /// The token that was last returned.
     private(set) var last: ProviderToken?
+    /// The keeper's token that was last copied.
+    private var copied: [UInt8]?
     /// The token for which it was reported that APNs calls it expired although it is young.
     private var doubted: ProviderToken?
 
     init(
-        store: EngineStore, masterKeys: MasterKeys, signer: TokenSigner,
+        store: EngineStore, keeper: EngineStore? = nil, masterKeys: MasterKeys, signer: TokenSigner,
         pollInterval: Duration = EngineSettings().tokenPoll, report: @escaping (EngineEvent) -> Void
     ) {
         self.pollInterval = pollInterval
         self.store = store
+        self.keeper = keeper
         self.masterKeys = masterKeys
         self.signer = signer
         self.report = report
@@ -40,8 +51,20 @@ final class SharedToken {
     /// - Parameter isRefused: APNs called the present one expired. If it is young all the same, some clock is wrong,
     ///   and another token would be as bad.
     func current(isRefused: Bool = false) async throws -> ProviderToken {
+        if let keeper {
+            do {
+                return try await current(in: keeper, isRefused: isRefused)
+            } catch is PostgresError {
+                // Its own connection says that it is out of reach. The tenants of this database do not wait for it.
+            }
+        }
+        return try await current(in: store, isRefused: isRefused)
+    }
+
+    private func current(in database: EngineStore, isRefused: Bool) async throws -> ProviderToken {
         for _ in 0..<3 {
-            let (stored, now) = try await store.connection().providerToken(of: signer.digest)
+            let (stored, now) = try await database.connection(within: patience(with: database))
+                .providerToken(of: signer.digest)
             var readable: ProviderToken?
             var refusal: SealError?
             let decision = TokenRules.decide(age: stored?.age, isKept: stored?.isKept ?? false, isRefused: isRefused) {
@@ -62,9 +85,10 @@ final class SharedToken {
                 nextPoll = .now + max(.seconds(ProviderToken.refreshSeconds) - stored.age, pollInterval)
                 if isRefused { doubt(token, age: stored.age) }
                 last = token
+                await copy(stored.sealed, from: database, issuedAt: token.issuedAt, age: stored.age)
                 return token
             case .mint(let age):
-                guard let token = try await mint(now: now, ifOlderThan: age) else { continue }
+                guard let token = try await mint(in: database, now: now, ifOlderThan: age) else { continue }
                 if refusal != nil { report(.tokenMintedAnew(keyID: signer.keyID)) }
                 return token
             }
@@ -73,21 +97,43 @@ final class SharedToken {
     }
 
     /// Mints a token, unless another worker was first.
-    private func mint(now: Int64, ifOlderThan age: Duration) async throws -> ProviderToken? {
+    private func mint(
+        in database: EngineStore, now: Int64, ifOlderThan age: Duration
+    ) async throws -> ProviderToken? {
         let token = try signer.mint(now: now)
         let sealed = try masterKeys.seal(Array(token.text.utf8), for: owner)
-        let isFirst = try await store.connection().replaceProviderToken(
+        let isFirst = try await database.connection(within: patience(with: database)).replaceProviderToken(
             of: signer.digest, sealed: sealed, issuedAt: now, ifOlderThan: age)
         guard isFirst else { return nil }
+        await copy(sealed, from: database, issuedAt: now, age: .zero)
         nextPoll = .now + .seconds(ProviderToken.refreshSeconds)
         last = token
         return token
     }
 
+    /// Puts a token of the keeper in the place of an older one of this database.
+    private func copy(_ sealed: [UInt8], from database: EngineStore, issuedAt: Int64, age: Duration) async {
+        guard database === keeper, copied != sealed else { return }
+        let isDone = await store.attempt {
+            try await $0.replaceProviderToken(of: signer.digest, sealed: sealed, issuedAt: issuedAt, ifOlderThan: age)
+        }
+        if isDone != nil { copied = sealed }
+    }
+
     /// APNs says that tokens were replaced too often: for 20 minutes the fleet keeps the one it has.
     func keep() async throws {
-        try await store.connection().keepProviderToken(
-            of: signer.digest, for: .seconds(ProviderToken.minimumSeconds))
+        let time = Duration.seconds(ProviderToken.minimumSeconds)
+        if let keeper {
+            await keeper.attempt(within: Self.patienceWithKeeper) {
+                try await $0.keepProviderToken(of: signer.digest, for: time)
+            }
+        }
+        try await store.connection().keepProviderToken(of: signer.digest, for: time)
+    }
+
+    /// How long to wait for a connection. That to the keeper is tried in vain each time while it is away.
+    private func patience(with database: EngineStore) -> Duration {
+        database === keeper ? Self.patienceWithKeeper : EngineStore.patience
     }
 
     private var owner: SecretOwner { .providerToken(signer: signer.digest) }

@@ -29,6 +29,7 @@ package actor Engine {
 
     private let settings: EngineSettings
     private let database: DatabaseAddress
+    private let tokenKeeper: DatabaseAddress?
     private let masterKeys: MasterKeys?
     private let report: @Sendable (EngineEvent) -> Void
     private let admission: QueueAdmission
@@ -37,15 +38,18 @@ package actor Engine {
 
     /// An engine that has not been started.
     /// - Parameters:
+    ///   - tokenKeeper: the database that keeps provider tokens, if it is another one: see ``SharedToken``.
     ///   - masterKeys: opens credentials; without it no queue has one that can be used.
     ///   - admission: which queues have metrics of their own; shared by the engines of a process.
     ///   - report: called on the loop for each event, in order.
     package init(
-        settings: EngineSettings, database: DatabaseAddress, masterKeys: MasterKeys?,
-        admission: QueueAdmission = QueueAdmission(), report: @escaping @Sendable (EngineEvent) -> Void
+        settings: EngineSettings, database: DatabaseAddress, tokenKeeper: DatabaseAddress? = nil,
+        masterKeys: MasterKeys?, admission: QueueAdmission = QueueAdmission(),
+        report: @escaping @Sendable (EngineEvent) -> Void
     ) {
         self.settings = settings
         self.database = database
+        self.tokenKeeper = tokenKeeper
         self.masterKeys = masterKeys
         self.admission = admission
         self.report = report
@@ -55,15 +59,15 @@ package actor Engine {
 
     /// Works until ``drain()`` has been called and is through.
     /// - Throws: `PostgresError` if PostgreSQL cannot be reached at the start; `SchemaMismatch` if this worker and the
-    ///   schema do not suit each other then; `EngineError` if a part ended or failed before it was drained, after
-    ///   everything else was drained.
+    ///   schema do not suit each other then; neither, if the settings say that it waits for its database. `EngineError`
+    ///   if a part ended or failed before it was drained, after everything else was drained.
     package func run() async throws {
         let figures = EngineFigures(admission)
         let report = { [report] (event: EngineEvent) in
             figures.note(event)
             report(event)
         }
-        let stores = EngineStores(to: database, on: loop, report: report)
+        let stores = EngineStores(to: database, keeper: tokenKeeper, on: loop, report: report)
         defer { stores.close() }
         let context = EngineContext(
             loop: loop, settings: settings, workerID: workerID, masterKeys: masterKeys, stores: stores,
@@ -71,7 +75,7 @@ package actor Engine {
             report: report)
         let parts = EngineParts(context, database: database)
         self.parts = parts
-        try await parts.start()
+        guard try await parts.start() else { return report(.stopped(sent: 0)) }
         if isDraining { parts.stopIntake() }
         try await LoopGroup.run(
             parts.loops, on: loop, { try await self.run($0) }, mayEnd: { isDraining }, endAll: { drain() })

@@ -17,7 +17,7 @@ final class EngineParts {
     }
 
     let context: EngineContext
-    private let database: DatabaseAddress
+    let database: DatabaseAddress
     let jobs = HeldJobs()
     private let audit: LeaseAudit
     let settler: Settler
@@ -40,6 +40,8 @@ final class EngineParts {
     private let notifications: NotificationListener
     private let loopLag: LoopLag
     private(set) var isDraining = false
+    /// Its database keeps it from starting.
+    private(set) var isHeldUp = false
 
     init(_ context: EngineContext, database: DatabaseAddress) {
         self.context = context
@@ -110,10 +112,11 @@ final class EngineParts {
 
     /// Connects to PostgreSQL for the first time, and says what it is that starts. From here on an outage of PostgreSQL
     /// is waited out.
+    /// - Returns: false if it was told to drain before it could start.
     /// - Throws: `PostgresError` if it cannot be reached; `SchemaMismatch` if this worker and its schema do not suit
-    ///   each other.
-    func start() async throws {
-        let names = try await context.stores.start()
+    ///   each other. Neither if the settings say that it waits until this is mended.
+    func start() async throws -> Bool {
+        guard let names = try await connect() else { return false }
         let settings = context.settings
         context.report(
             .started(
@@ -124,6 +127,26 @@ final class EngineParts {
         // A queue that matches may be made at any time, so the worker goes on.
         if !names.contains(where: { pattern.matches($0) }) {
             context.report(.noQueueMatches(pattern: settings.queues))
+        }
+        return true
+    }
+
+    /// The names of all queues, once there is a connection; nil if the wait for it was ended by a drain.
+    private func connect() async throws -> [String]? {
+        var generator = SystemRandomNumberGenerator()
+        var failures = 0
+        while true {
+            do {
+                defer { isHeldUp = false }
+                return try await context.stores.start()
+            } catch  where context.settings.waitsForDatabase {
+                isHeldUp = true
+                failures += 1
+                context.report(.storeUnavailable(database: database.description, reason: "\(error)"))
+                let pause = Backoff.store.delay(afterAttempt: failures, using: &generator)
+                if !isDraining { await context.drainProgress.wait(atMost: pause) }
+                if isDraining { return nil }
+            }
         }
     }
 

@@ -17,10 +17,15 @@ package struct EngineSnapshot: Sendable {
     var maximumLeases = 0
     var unreachableQueues = 0
     var isDraining = false
+    /// The database that it works on.
+    var database = ""
     /// The figures of the fleet, if this engine has the duty to ask for them.
     var fleet: FleetFigures?
     /// Why it does not do what it is there for; empty if it does.
     package var obstacles: [String] = []
+
+    /// Whether its database keeps it from starting, and it waits.
+    var isHeldUp = false
 
     /// Whether it has found out what there is to do at least once.
     var hasPolled: Bool { counts.statements[TimedStatement.poll.rawValue].count > 0 }
@@ -46,9 +51,15 @@ extension EngineParts {
         snapshot.maximumLeases = settler.maximumLeases
         snapshot.unreachableQueues = queues.unreachable.count
         snapshot.isDraining = isDraining
+        snapshot.isHeldUp = isHeldUp
+        snapshot.database = database.description
         snapshot.fleet = figuresDuty?.figures
         if isDraining { snapshot.obstacles.append("draining") }
-        if !context.stores.isConnected { snapshot.obstacles.append("PostgreSQL is out of reach") }
+        if isHeldUp {
+            snapshot.obstacles.append("\(database.description) cannot be used")
+        } else if !context.stores.isConnected {
+            snapshot.obstacles.append("PostgreSQL is out of reach")
+        }
         if !queues.isConnectedOrIdle { snapshot.obstacles.append("there is work, and no connection to APNs") }
         return snapshot
     }

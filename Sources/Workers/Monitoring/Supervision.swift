@@ -1,7 +1,8 @@
 import APNs
 package import Transport
 
-/// Tells the service manager how the engines of a process are: ready after each has polled the database, alive as long
+/// Tells the service manager how the engines of a process are: ready after each has polled the database (unless it is
+/// one of several, and keeps its engines from starting), alive as long
 /// as the loops of all of them turn, and what they do.
 ///
 /// Each sign of life is an answer of every engine, given on its own loop. If one loop hangs, there is none, and the
@@ -29,7 +30,7 @@ package struct Supervision: Sendable {
             var snapshots: [EngineSnapshot] = []
             for engine in engines { snapshots.append(await engine.snapshot()) }
             if manager.watchdog != nil { manager.alive() }
-            if !isReady, snapshots.allSatisfy(\.hasPolled) {
+            if !isReady, snapshots.allSatisfy({ $0.hasPolled || $0.isHeldUp }) {
                 isReady = true
                 manager.ready()
             }

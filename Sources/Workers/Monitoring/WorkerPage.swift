@@ -156,7 +156,10 @@ struct WorkerPage {
     // MARK: Of the fleet
 
     private func ofFleet(_ known: [EngineSnapshot]) -> [MetricFamily] {
-        guard let fleet = known.lazy.compactMap(\.fleet).first else { return [] }
+        // Of each database one engine has them, or two for a moment, while the duty passes on.
+        let ofDatabases = Dictionary(known.map { ($0.database, $0.fleet) }) { $0 ?? $1 }.values.compactMap(\.self)
+        guard !ofDatabases.isEmpty else { return [] }
+        let fleet = ofDatabases.reduce(into: FleetFigures()) { $0.add($1) }
         var jobs = MetricFamily(Catalog.fleetJobs)
         var recipients = MetricFamily(Catalog.fleetRecipients)
         var oldest = MetricFamily(Catalog.fleetOldest)

@@ -17,13 +17,16 @@ struct WorkCommand: Terminal.Command {
         drains: the worker waits for pushes in flight, gives the rest back and exits with 0. A second signal ends it \
         at once.
 
+        A worker may serve several databases, which share nothing. One that is away keeps the others waiting for nothing. \
+        Name them in the same order for all workers: the first one keeps the provider tokens of all.
+
         A worker whose pattern matches no queue says so and waits, since a queue may be created at any time.
 
         The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
         """
     static let examples = [
         "work", "work --queues 'acme/*/production'", "work --gateway 127.0.0.1:2197 --ca pushq-simulator/ca.pem",
-        "work --metrics 9464 --engines 2",
+        "work --metrics 9464 --engines 2", "work --databases /etc/pushq/databases",
         "work --binary-gateway 127.0.0.1:2195 --feedback-service 127.0.0.1:2196 --ca pushq-simulator/ca.pem",
     ]
 
@@ -45,7 +48,7 @@ struct WorkCommand: Terminal.Command {
         "How long a job stays leased without renewal. With a shorter time, the jobs of dead workers are rescued sooner."
     )
     var lease: Duration = .seconds(15)
-    @Option("Number of engines in this process, each on its own core.") var engines: Int = 1
+    @Option("Number of engines in this process for each database, each on its own core.") var engines: Int = 1
     @Option(
         "Maximum number of connections to APNs of this process. If more are needed, the least recently used idle ones are closed."
     )
@@ -56,7 +59,7 @@ struct WorkCommand: Terminal.Command {
     @Option("Number of queues with metrics of their own; all others are counted together.")
     var metricsQueues: Int = 200
     @Option("The name that operators see; by default host and process.") var name: String?
-    var database = DatabaseOptions()
+    var databases = WorkerDatabases()
     var logging = LogOptions()
 
     func run(_ console: Console) async throws {
@@ -66,11 +69,16 @@ struct WorkCommand: Terminal.Command {
             throw UsageError("--metrics-queues \(metricsQueues) is not between 0 and 10000")
         }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
-        let (settings, address) = (try settings(), try database.address)
+        let addresses = try databases.addresses(console)
+        let settings = try settings(databases: addresses.count)
         let log = logging.log(on: console)
         let writing = Task { await log.run() }
         let result: Result<Void, any Error>
-        do { result = .success(try await work(settings, on: address, log, console)) } catch { result = .failure(error) }
+        do {
+            result = .success(try await work(settings, on: addresses, log, console))
+        } catch {
+            result = .failure(error)
+        }
         if case .failure(let error) = result {
             log.note(LogEntry(.error, "failed", "\(error)"))
         }
@@ -80,14 +88,21 @@ struct WorkCommand: Terminal.Command {
     }
 
     private func work(
-        _ settings: EngineSettings, on address: DatabaseAddress, _ log: Log, _ console: Console
+        _ settings: EngineSettings, on databases: [DatabaseAddress], _ log: Log, _ console: Console
     ) async throws {
         let masterKeys = try MasterKeySetting().keys(
             console.noting { log.note(LogEntry(.warning, "secret_exposed", $0)) })
         let admission = QueueAdmission(limit: metricsQueues)
-        let engines = (0..<engines).map { _ in
-            Engine(settings: settings, database: address, masterKeys: masterKeys, admission: admission) { event in
-                if log.says(event.level) { log.note(event.entry) }
+        let count = engines
+        let engines = databases.enumerated().flatMap { index, database in
+            let name = databases.count > 1 ? database.description : nil
+            return (0..<count).map { _ in
+                Engine(
+                    settings: settings, database: database, tokenKeeper: index > 0 ? databases[0] : nil,
+                    masterKeys: masterKeys, admission: admission
+                ) { event in
+                    if log.says(event.level) { log.note(event.entry(of: name)) }
+                }
             }
         }
         let crew = EngineCrew(engines)
@@ -110,7 +125,7 @@ struct WorkCommand: Terminal.Command {
         try result.get()
     }
 
-    private func settings() throws -> EngineSettings {
+    private func settings(databases: Int) throws -> EngineSettings {
         guard ca == nil || gateway != nil || broadcastGateway != nil || binaryGateway != nil || feedbackService != nil
         else {
             throw UsageError("--ca needs a --gateway")
@@ -129,8 +144,10 @@ struct WorkCommand: Terminal.Command {
         settings.lease = lease
         settings.publishesMetrics = metrics != nil
         // What is left is for PostgreSQL, the event loops and the log.
-        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
-        settings.maximumConnections = max(1, allowed / engines)
+        let total = engines * databases
+        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (total + 1))
+        settings.maximumConnections = max(1, allowed / total)
+        settings.waitsForDatabase = databases > 1
         settings.version = Version.current
         settings.name = name ?? "\(ThisProcess.hostName):\(ThisProcess.number)"
         let authorities = try ca?.authorities()

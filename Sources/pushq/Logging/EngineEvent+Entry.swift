@@ -8,8 +8,8 @@ extension EngineEvent {
     /// How much it matters.
     var level: LogLevel {
         switch self {
-        case .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .databaseRestored, .queuePaused,
-            .queueWithoutCredential,
+        case .storeUnavailable, .storeLost, .storeStillLost, .storeRefused, .oldPrimary, .databaseRestored,
+            .queuePaused, .queueWithoutCredential,
             .credentialUnreadable, .gatewayUnreachable, .gatewayStillUnreachable, .outageBegun, .jobQuarantined,
             .jobSetAside,
             .campaignStopped, .queuePausedForTokens, .scheduleFailed,
@@ -27,9 +27,15 @@ extension EngineEvent {
     }
 
     /// Its line.
-    var entry: LogEntry {
+    /// - Parameter database: the one that it concerns, if the process serves several.
+    func entry(of database: String?) -> LogEntry {
         let (event, details) = facts
-        return LogEntry(level, event, description, details, cause: cause, opposite: opposite)
+        guard let database, !details.contains(where: { $0.key == "database" }) else {
+            return LogEntry(level, event, description, details, cause: cause, opposite: opposite)
+        }
+        return LogEntry(
+            level, event, "\(database): \(description)", [("database", .string(database))] + details,
+            cause: cause.map { "\(database): \($0)" }, opposite: opposite)
     }
 
     /// Its name, which stays the same, and its values by keys that mean the same in every event.
@@ -44,6 +50,8 @@ extension EngineEvent {
                 ]
             )
         case .noQueueMatches(let pattern): ("no_queue_matches", [("queues", .string(pattern))])
+        case .storeUnavailable(let database, let reason):
+            ("store_unavailable", [("database", .string(database)), ("reason", .string(reason))])
         case .storeLost(let reason): ("store_lost", [("reason", .string(reason))])
         // One event for readers: that it is tried in vain is nothing new.
         case .storeStillLost(let reason): ("store_lost", [("reason", .string(reason))])
@@ -127,6 +135,7 @@ extension EngineEvent {
             .feedbackUnreachable(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
+        case .storeUnavailable(let database, let reason): "\(database): \(reason)"
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
             .databaseRestored,

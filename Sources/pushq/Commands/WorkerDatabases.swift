@@ -1,0 +1,47 @@
+import Foundation
+import PostgresStore
+import Terminal
+
+/// Which databases a worker serves: one, or several that share nothing.
+struct WorkerDatabases: ParameterGroup {
+    @Option(
+        "The database, as postgres://user@host/name; given several times: all of them. Else PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
+        "URL")
+    var databaseUrl: [ConnectionString]
+    @Option(
+        "A file with a database's URL on each line, for several databases. Lines that begin with # are comments.",
+        "FILE")
+    var databases: InputFile?
+
+    /// Where they are, each once. The first one keeps the provider tokens.
+    func addresses(_ console: Console) throws -> [DatabaseAddress] {
+        var addresses = try databaseUrl.map { try DatabaseAddress(url: $0.text) }
+        if let databases {
+            let listed = try read(databases, console)
+            guard !listed.isEmpty else { throw Failure("\(databases.name) names no database") }
+            addresses += listed
+        }
+        guard !addresses.isEmpty else { return [try DatabaseAddress(url: nil)] }
+        var seen: Set<String> = []
+        for address in addresses where !seen.insert(address.description).inserted {
+            throw Failure("\(address.description) is named twice")
+        }
+        return addresses
+    }
+
+    /// URLs may contain passwords, so an error names the line alone.
+    private func read(_ file: InputFile, _ console: Console) throws -> [DatabaseAddress] {
+        if let warning = SecretFile(file.path).warning { console.note(warning) }
+        let lines = String(decoding: try file.contents(), as: UTF8.self).split(
+            omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        return try lines.enumerated().compactMap { index, line in
+            let url = line.trimmingCharacters(in: .whitespaces)
+            guard !url.isEmpty, !url.hasPrefix("#") else { return nil }
+            do throws(PostgresError) {
+                return try DatabaseAddress(url: url)
+            } catch {
+                throw Failure("\(file.name), line \(index + 1): \(error)")
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import Foundation
+import LocalStack
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+extension `Real processes` {
+    /// Two databases on servers of their own, with tenants of their own and one signing key.
+    @Suite struct `A worker for several databases` {
+        /// The second database, which an operator has set up.
+        private struct Other {
+            static let queue = "gamma/com.gamma/sandbox"
+
+            let server: PrivatePostgres
+            let environment: [String: String]
+
+            init(beside rig: Rig) async throws {
+                server = try await PrivatePostgres.start(minder: rig.minder)
+                try await server.createDatabase("other")
+                environment = [
+                    "PUSHQ_DATABASE_URL": server.connectionString(database: "other"),
+                    "PUSHQ_MASTER_KEY": rig.masterKeys.first.hexadecimal,
+                ]
+                let ready = rig.simulator.ready
+                for command in [
+                    ["migrate", "--database-number", "5"], ["tenant", "create", "gamma"],
+                    ["app", "create", "gamma", "com.gamma"], ["queue", "create", Self.queue],
+                    [
+                        "credential", "add", "gamma", "main", "--p8", ready.signingKey, "--team-id", ready.teamID,
+                        "--key-id", ready.keyID,
+                    ],
+                ] {
+                    let ended = try await Executable.admin.run(command, environment: environment)
+                    try #require(ended.code == 0, "\(command): \(ended.errors)")
+                }
+                let late = try await Executable.admin.run(
+                    ["migrate", "--database-number", "6"], environment: environment)
+                expectFailure(late, code: 1, saying: "this database has the number 5, and keeps it")
+            }
+
+            /// Sends to a new device, and returns the send's identifier.
+            func send(_ token: String) async throws -> Int64 { try await root(psql(Query.send(Self.queue, token))) }
+
+            /// The provider tokens, as they are stored.
+            func tokens() async throws -> String { try await psql(Query.storedTokens) }
+
+            func psql(_ sql: String) async throws -> String {
+                try await server.client("psql", ["-qAtd", "other", "-c", sql]).run()
+                    .trimmingCharacters(in: .whitespacesAndNewlines)
+            }
+
+            private func root(_ text: String) throws -> Int64 { try #require(Int64(text)) }
+        }
+
+        private enum Query {
+            static let storedTokens = "select string_agg(encode(sealed, 'hex'), ' ') from pushq.provider_token"
+
+            static func send(_ queue: String, _ token: String) -> String {
+                #"select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', tokens => array['\#(token)'])"#
+            }
+        }
+
+        private func send(_ token: String, in rig: Rig) async throws -> Int64 {
+            try await rig.number(Query.send("\(rig.queue)", token))
+        }
+
+        private func waitForArrival(of root: Int64, _ rig: Rig) async throws {
+            try await wait(for: "the push of send \(root)", within: .seconds(90)) {
+                try PushRecord(files: rig.recordFiles).pushes.keys.contains { $0.root == root }
+            }
+        }
+
+        private func tokens(in rig: Rig) async throws -> String {
+            let rows = try await rig.store.current().execute(
+                Statement("tokens", "select (\(Query.storedTokens)) as tokens"))
+            return try rows.one().text("tokens")
+        }
+
+        @Test func `serves each while another is away, with one provider token for all`() async throws {
+            let minder = try Minder()
+            let server = try await PrivatePostgres.start(minder: minder)
+            var settings = Rig.Settings()
+            settings.devices = 1
+            try await Rig.run(on: server, settings) { _, rig in
+                let other = try await Other(beside: rig)
+                let list = "\(rig.folder)/databases"
+                let first = rig.postgres.connectionString(database: rig.database, user: TestServer.workerLogin)
+                // The other one comes first, so it keeps the tokens.
+                try "# where tenants are\n\n\(other.environment["PUSHQ_DATABASE_URL"]!)\n\(first)\n".write(
+                    toFile: list, atomically: true, encoding: .utf8)
+                let worker = try rig.startWorker(database: "", ["--databases", list])
+                let roots = (try await send("aa", in: rig), try await other.send("aa"))
+                try await waitForArrival(of: roots.0, rig)
+                try await waitForArrival(of: roots.1, rig)
+                #expect((roots.0 >> 50, roots.1 >> 50) == (0, 5))
+                let token = try await other.tokens()
+                #expect(!token.isEmpty && !token.contains(" "))
+                #expect(try await tokens(in: rig) == token)
+
+                // One of them dies, and only its own tenants wait.
+                try await other.server.stop(.immediate)
+                try await worker.says("database other")
+                try await worker.says("PostgreSQL is out of reach")
+                try await waitForArrival(of: try await send("bb", in: rig), rig)
+                // Neither does a worker wait that starts meanwhile. What has no outcome yet would be sent again.
+                let ended = "select count(*) from pushq.result"
+                try await wait(for: "two outcomes", within: .seconds(60), { try await rig.number(ended) }) { $0 == 2 }
+                await worker.kill()
+                let next = try rig.startWorker(database: "", ["--databases", list])
+                try await next.says("cannot be used, trying again")
+                try await waitForArrival(of: try await send("cc", in: rig), rig)
+                #expect(try await tokens(in: rig) == token, "the copy goes on")
+
+                try await other.server.start()
+                try await waitForArrival(of: try await other.send("dd"), rig)
+                #expect(try await other.tokens() == token)
+                let arrivals = try PushRecord(files: rig.recordFiles).pushes.values
+                #expect(arrivals.count == 5 && arrivals.allSatisfy { $0.count == 1 })
+
+                // It ends cleanly, even though one cannot be told.
+                try await other.server.stop(.immediate)
+                #expect(await next.drain() == .code(0), "\(next.log)")
+            }
+            await minder.end()
+        }
+
+        @Test func `says which line of its file is wrong, and never what is in it`() async throws {
+            let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString)").path
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            for (text, problem) in [
+                ("# none\n", "names no database"),
+                ("postgres://a/b\n\npostgres://x:s3cret@h:port:9/db?nonsense=1", "line 3: "),
+                ("host=a dbname=b user=u\nhost=a user=u dbname=b password=s3cret", "is named twice"),
+            ] {
+                let list = "\(folder)/databases"
+                try text.write(toFile: list, atomically: true, encoding: .utf8)
+                let ended = try await Executable.pushq.run(["work", "--databases", list], environment: [:])
+                #expect(ended.code != 0 && ended.errors.contains(problem), "\(ended.errors)")
+                #expect(!ended.errors.contains("s3cret"))
+            }
+        }
+    }
+}

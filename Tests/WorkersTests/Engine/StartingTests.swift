@@ -1,0 +1,76 @@
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(10))) struct `An engine that starts` {
+    /// Ends the session in which a statement of this name first comes, before the server sees it.
+    private func cuttingOnce(_ names: [String]) async throws -> DatabaseProxy {
+        let left = Locked(names)
+        return try await DatabaseProxy { message in
+            guard let statement = message.statementName else { return .pass }
+            return left.withLock { left in
+                guard let index = left.firstIndex(where: { statement.hasPrefix("pushq_\($0)_") }) else { return .pass }
+                left.remove(at: index)
+                return .cut
+            }
+        }
+    }
+
+    @Test func `outlasts a server that is restarted at this moment`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 3)
+            let proxy = try await cuttingOnce(["worker_rights", "has_migration_table", "queue_names"])
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) { _ in
+                try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
+                try await fixture.startCampaign(queue)
+                try await fixture.waitForCampaigns(within: .seconds(60))
+            }
+            #expect(try await fixture.progress()["delivered"] == 3)
+            #expect(fixture.events.all.count { $0.contains("out of reach") } == 3)
+            #expect(fixture.events.contains("PostgreSQL is back"))
+        }
+    }
+
+    @Test func `waits for its database where others are served meanwhile, and says so`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let isThere = Locked(false)
+            // As long as the server is away.
+            let proxy = try await DatabaseProxy { _ in isThere.withLock(\.self) ? .pass : .cut }
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
+                $0.waitsForDatabase = true
+            } _: { engine in
+                try await eventually("it to say so", within: .seconds(60)) {
+                    fixture.events.contains("cannot be used, trying again")
+                }
+                let obstacles = await engine.snapshot().obstacles
+                #expect(obstacles.count == 1 && obstacles[0].contains("cannot be used"))
+                isThere.withLock { $0 = true }
+                try await eventually("it to start", within: .seconds(60)) { fixture.events.contains("started") }
+                try await eventually("nothing to be in its way", within: .seconds(60)) {
+                    await engine.snapshot().obstacles.isEmpty
+                }
+            }
+        }
+    }
+
+    @Test func `ends when it is told to, though its database never came`() async throws {
+        try await EngineFixture.run { _, fixture in
+            let proxy = try await DatabaseProxy { _ in .cut }
+            defer { proxy.close() }
+            try await fixture.withEngine(over: try proxy.address(of: fixture.database)) {
+                $0.waitsForDatabase = true
+            } _: { _ in
+                try await eventually("it to say so", within: .seconds(60)) {
+                    fixture.events.contains("cannot be used, trying again")
+                }
+            }
+            #expect(fixture.events.contains("stopped after 0 requests"))
+            #expect(!fixture.events.contains("started"))
+        }
+    }
+}
