@@ -139,7 +139,7 @@ final class EngineParts {
             do {
                 defer { isHeldUp = false }
                 return try await context.stores.start()
-            } catch  where context.settings.waitsForDatabase {
+            } catch let error where context.settings.waitsForDatabase {
                 isHeldUp = true
                 failures += 1
                 context.report(.storeUnavailable(database: database.description, reason: "\(error)"))
