@@ -98,13 +98,16 @@ extension `Real processes` {
                 #expect(!token.isEmpty && !token.contains(" "))
                 #expect(try await tokens(in: rig) == token)
 
-                // One of them dies, and only its own tenants wait.
+                // One of them dies, and only its own tenants wait. What has no outcome yet would be sent again.
+                let ended = "select count(*) from pushq.result"
+                try await wait(for: "the other's outcome", within: .seconds(60), { try await other.psql(ended) }) {
+                    $0 == "1"
+                }
                 try await other.server.stop(.immediate)
                 try await worker.says("database other")
                 try await worker.says("PostgreSQL is out of reach")
                 try await waitForArrival(of: try await send("bb", in: rig), rig)
-                // Neither does a worker wait that starts meanwhile. What has no outcome yet would be sent again.
-                let ended = "select count(*) from pushq.result"
+                // Neither does a worker wait that starts meanwhile.
                 try await wait(for: "two outcomes", within: .seconds(60), { try await rig.number(ended) }) { $0 == 2 }
                 await worker.kill()
                 let next = try rig.startWorker(database: "", ["--databases", list])
