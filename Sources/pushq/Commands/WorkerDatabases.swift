@@ -1,5 +1,5 @@
-import Foundation
 import PostgresStore
+import QueueCore
 import Terminal
 
 /// Which databases a worker serves: one, or several that share nothing.
@@ -35,7 +35,7 @@ struct WorkerDatabases: ParameterGroup {
         let lines = String(decoding: try file.contents(), as: UTF8.self).split(
             omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         return try lines.enumerated().compactMap { index, line in
-            let url = line.trimmingCharacters(in: .whitespaces)
+            let url = line.trimmed()
             guard !url.isEmpty, !url.hasPrefix("#") else { return nil }
             do throws(PostgresError) {
                 return try DatabaseAddress(url: url)
