@@ -53,7 +53,8 @@ package final class TerminalScreen {
     /// open again.
     package func stopProcess() {
         close()
-        kill(getpid(), SIGSTOP)
+        // To this thread: if another one took the signal, this one would open the screen before it is stopped.
+        raise(SIGSTOP)
         open()
     }
 
