@@ -64,7 +64,7 @@ function title(name) {
 
 const durations = new Set(["oldest", "median_latency", "p99_latency", "seen_ago"]);
 const bad = new Set(["outage", "unreachable", "no credential", "silent", "expired"]);
-const doubtful = new Set(["paused", "suspended", "draining", "waiting"]);
+const doubtful = new Set(["paused", "suspended", "draining", "waiting", "campaign waits"]);
 
 function shown(name, value) {
   if (value === null || value === undefined || value === "") return { text: "–", isEmpty: true };
@@ -248,7 +248,7 @@ async function overview() {
     element("h2", {}, "Overview"), sums(facts),
     table("Queues", queues, {
       links: { queue: (row) => link(path("queue", row.queue), row.queue) },
-      leave: ["workers", "is_partial", "median_latency"], empty: "There are no queues.",
+      leave: ["workers", "is_partial", "campaigns_unbegun", "median_latency"], empty: "There are no queues.",
     }),
     element("h3", {}, "Answers of APNs in the last seconds"),
     table("Answers by reason", answers, { empty: "Nothing was answered in the last seconds." }),

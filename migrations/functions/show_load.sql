@@ -8,16 +8,17 @@
 -- A loose scan of `job_ready` finds the first job of each lane, so the age of what waits longest is exact. What waits
 -- is counted for the queues that are shown: about 50,000 jobs of them together, at least 50 of each lane, of the 1000
 -- lanes that wait longest. `is_partial` says that there is more. 10,000 queues with jobs in one lane each take about
--- 60 ms to look at.
+-- 60 ms to look at. `unbegun` campaigns have started, and no worker has made a job of them yet: they wait, and nobody
+-- has counted for how many.
 --
 -- `sent_per_second` is over the last seconds of each worker. `refused` has the code of a reason, how many there were,
 -- the next code, and so on; `latency` counts answers by how long they took, as each worker counts them.
 create or replace function pushq.show_load(tenant text, matching text, most int)
 returns table (tenant_name text, app text, environment text, queues bigint, rate float8, tenant_rate float8,
                paused_reason text, is_suspended boolean, has_credential boolean, jobs bigint, recipients bigint,
-               is_partial boolean, oldest timestamptz, workers bigint, in_flight bigint, sent_per_second float8,
-               seconds float8, accepted bigint, unanswered bigint, refused int[], latency int[], unreachable bigint,
-               in_outage bigint)
+               is_partial boolean, oldest timestamptz, unbegun bigint, workers bigint, in_flight bigint,
+               sent_per_second float8, seconds float8, accepted bigint, unanswered bigint, refused int[],
+               latency int[], unreachable bigint, in_outage bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -67,6 +68,15 @@ begin
     select queue_id, lane, since from unnest(of_queues, of_lanes, of_times) u(queue_id, lane, since)),
   waiting as materialized (
     select d.queue_id, min(d.since) as since from due d group by d.queue_id),
+  unbegun as materialized (
+    select f.queue_id, min(f.start_at) as since, count(*) as campaigns
+    from (
+      select f.queue_id, f.start_at, f.cursor_device_id = 0 and f.made = 0 and not f.sorted as is_unbegun
+      from pushq.fan_out f
+      where not f.done and not f.paused and f.start_at <= now() and (ids is null or f.queue_id = any (ids))
+      limit 30000) f
+    where f.is_unbegun
+    group by f.queue_id),
   sending as materialized (
     select t.queue_id, count(*) as workers, sum(t.in_flight) as in_flight,
            sum(t.sent / greatest(t.seconds, 0.001)::float8) as sent_per_second, max(t.seconds)::float8 as seconds,
@@ -80,14 +90,16 @@ begin
            case when k.workers is not null then row_number() over (order by k.sent_per_second desc nulls last) end
              as by_sent
     from (
-      select n.queue_id, n.tenant_id, n.tenant, n.app, n.environment, n.name, n.suspended_at, w.since, s.workers,
+      select n.queue_id, n.tenant_id, n.tenant, n.app, n.environment, n.name, n.suspended_at,
+             least(w.since, u.since) as since, coalesce(u.campaigns, 0) as unbegun, s.workers,
              s.in_flight, s.sent_per_second, s.seconds, s.accepted, s.unanswered,
-             w.since is not null or s.workers is not null or q.paused_at is not null as is_busy,
+             w.since is not null or u.since is not null or s.workers is not null or q.paused_at is not null as is_busy,
              case when q.paused_at is not null then q.paused_reason end as paused_reason,
              q.credential_id is not null as has_credential
       from pushq.queue_name n
       join pushq.queue q on q.id = n.queue_id
       left join waiting w on w.queue_id = n.queue_id
+      left join unbegun u on u.queue_id = n.queue_id
       left join sending s on s.queue_id = n.queue_id
       where (ids is null or n.queue_id = any (ids))
         and (matching is null or position(lower(matching) in lower(n.name)) > 0)) k),
@@ -116,7 +128,8 @@ begin
     group by c.queue_id)
   select s.tenant, s.app, s.environment, s.queues, r.rate, p.rate, s.paused_reason,
          s.suspended_at is not null, s.has_credential,
-         coalesce(b.jobs, 0), coalesce(b.recipients, 0), coalesce(b.is_partial, s.since is not null), s.since,
+         coalesce(b.jobs, 0), coalesce(b.recipients, 0),
+         coalesce(b.is_partial or s.unbegun > 0, s.since is not null), s.since, s.unbegun,
          coalesce(s.workers, 0), coalesce(s.in_flight, 0), coalesce(s.sent_per_second, 0), coalesce(s.seconds, 0),
          coalesce(s.accepted, 0), coalesce(s.unanswered, 0), coalesce(o.refused, '{}'), coalesce(a.latency, '{}'),
          f.unreachable, f.in_outage

@@ -11,6 +11,7 @@ package enum TopColumns {
             Column("state") { .text($0.state) },
             Column("waiting") { $0.isPartial ? .atLeast($0.waitingRecipients) : .count($0.waitingRecipients) },
             Column("is_partial", isForProgramsOnly: true) { .yes($0.isPartial) },
+            Column("campaigns_unbegun", isForProgramsOnly: true) { .count($0.unbegunCampaigns) },
             Column("oldest") { .duration($0.oldest) },
             Column("sent_per_second") { .decimal($0.sentPerSecond, places: $0.sentPerSecond < 10 ? 1 : 0) },
             Column("limit_per_second") { .decimal($0.limit, places: ($0.limit ?? 0) < 10 ? 1 : 0) },

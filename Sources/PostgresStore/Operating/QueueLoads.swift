@@ -8,8 +8,8 @@ extension Statement {
         select tenant_name as tenant, app, environment, queues, rate, tenant_rate, paused_reason, is_suspended,
                has_credential, jobs, recipients, is_partial,
                coalesce(extract(epoch from now() - oldest), 0)::float8 as oldest_seconds,
-               oldest is not null as is_waiting, workers, in_flight, sent_per_second, seconds, accepted, unanswered,
-               refused, latency, unreachable, in_outage
+               oldest is not null as is_waiting, unbegun, workers, in_flight, sent_per_second, seconds, accepted,
+               unanswered, refused, latency, unreachable, in_outage
         from pushq.show_load($tenant, $matching, $most)
         """#)
 }
@@ -29,8 +29,10 @@ package struct QueueLoad: Sendable {
     package var waitingJobs = 0
     package var waitingRecipients = 0
     package var isPartial = false
-    /// How long the first of them has been due; nil if nothing is due.
+    /// How long the first of them, or of ``unbegunCampaigns``, has been due; nil if nothing is due.
     package var oldest: Duration?
+    /// Campaigns that have started, and of which no worker has made a job yet.
+    package var unbegunCampaigns = 0
     /// Workers that have sent for it in the last seconds, and what they did then.
     package var workers = 0
     package var inFlight = 0
@@ -61,7 +63,8 @@ package struct QueueLoad: Sendable {
         if unreachable > 0 { return "unreachable" }
         if inFlight > 0 || sentPerSecond > 0 { return "sending" }
         guard oldest != nil else { return "idle" }
-        return hasCredential ? "waiting" : "no credential"
+        guard hasCredential else { return "no credential" }
+        return waitingJobs == 0 && unbegunCampaigns > 0 ? "campaign waits" : "waiting"
     }
 }
 
@@ -109,6 +112,7 @@ extension QueueLoad {
         waitingRecipients = row.count("recipients")
         isPartial = row.bool("is_partial")
         oldest = row.bool("is_waiting") ? .seconds(row.float8("oldest_seconds")) : nil
+        unbegunCampaigns = row.count("unbegun")
         workers = row.count("workers")
         inFlight = row.count("in_flight")
         sentPerSecond = row.float8("sent_per_second")

@@ -14,7 +14,8 @@ struct TopCommand: Command {
 
         Workers tell what they have sent every five seconds. What waits is counted up to about 50,000 jobs, and the \
         200 queues that matter most are shown: those with something due, something sent or a pause come first, by \
-        age and by what is sent. A + behind a number, in JSON is_partial, says that the actual one may be higher. Use / or --filter to see others.
+        age and by what is sent. A + behind a number, in JSON is_partial, says that the actual one may be higher. \
+        A campaign waits while no worker has begun it. Use / or --filter to see others.
 
         With --once it prints the figures as tables and ends; in JSON, durations are in seconds. NO_COLOR turns colours off.
         """

@@ -35,6 +35,31 @@ import Transport
         }
     }
 
+    /// To an operator it looked as if nothing were to do, with no worker there to begin.
+    @Test func `has a campaign in it that no worker has begun`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 30)
+            let campaign = try await queue.startCampaign()
+            try await queue.run("update pushq.fan_out set start_at = now() - interval '90 seconds'")
+            var waiting = try await load(queue)
+            #expect((waiting.unbegunCampaigns, waiting.waitingJobs, waiting.isPartial) == (1, 0, true))
+            #expect(try #require(waiting.oldest) >= .seconds(90))
+            #expect(waiting.state == "no credential")
+            waiting.hasCredential = true
+            #expect(waiting.state == "campaign waits")
+            // One that is paused, or for later, is not due.
+            try await queue.run("update pushq.fan_out set start_at = now() + interval '1 hour'")
+            #expect(try await load(queue).state == "idle")
+            try await queue.run("update pushq.fan_out set start_at = now() - interval '90 seconds', paused = true")
+            #expect(try await load(queue).state == "idle")
+            try await queue.run("update pushq.fan_out set paused = false")
+            try await queue.fanOut(campaign)
+            waiting = try await load(queue)
+            #expect((waiting.unbegunCampaigns, waiting.waitingRecipients) == (0, 30))
+            #expect(try #require(waiting.oldest) < .seconds(90), "its jobs have been due only since then")
+        }
+    }
+
     @Test func `is what workers have sent in the last seconds, and what APNs answered, over all of them`() async throws
     {
         try await withDatabase { _, database in
