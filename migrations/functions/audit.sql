@@ -112,6 +112,17 @@ begin
   where n.queue_id = q;
 end $$;
 
+-- Writes that a job was cancelled by hand. `count` recipients of it had not been sent to.
+create or replace function pushq.note_cancellation(q int, job bigint, count bigint) returns void
+language plpgsql as $$
+begin
+  perform pushq.note_change(
+    n.tenant, 'job', concat_ws(' ', n.name, job), 'cancelled',
+    jsonb_build_object('recipients', jsonb_build_object('to', count)))
+  from pushq.queue_name n
+  where n.queue_id = q;
+end $$;
+
 -- Refuses to change an entry, and to delete one before its time. Nobody is excepted: who may delete is decided by the
 -- entry's age alone.
 create or replace function pushq.guard_audit() returns trigger

@@ -21,11 +21,12 @@ begin
   from pushq.stop_jobs(q, send, array(select b.job_id from pushq.body b where b.queue_id = q and b.root_id = send));
 end $$;
 
--- Cancels one job, whatever it is of.
+-- Cancels one job, whatever it is of. Somebody does this by hand, so it is in the audit, once.
 create or replace function pushq.cancel_job(queue text, job bigint, out stopped bigint, out held bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  q int := (pushq.enter(queue, sends => false)).q;
+  q             int := (pushq.enter(queue, sends => false)).q;
+  was_cancelled boolean;
 begin
   if not exists (select from pushq.job j where j.queue_id = q and j.id = cancel_job.job)
     and not exists (select from pushq.lease l where l.queue_id = q and l.job_id = cancel_job.job)
@@ -34,7 +35,11 @@ begin
       message = format('there is no job %s in queue “%s”, or it is not kept any more', job, queue),
       hint = 'list them with: pushq-admin job list';
   end if;
+  was_cancelled := exists (select from pushq.cancelled x where x.queue_id = q and x.id = job);
   select * into stopped, held from pushq.stop_jobs(q, job, array[job]);
+  if not was_cancelled and stopped + held > 0 then
+    perform pushq.note_cancellation(q, job, stopped + held);
+  end if;
 end $$;
 
 -- Records that `id` is cancelled, and makes its waiting jobs due at once.

@@ -105,6 +105,49 @@ begin
   order by r.job_id desc;
 end $$;
 
+-- Jobs of a queue that wait or are held, and are not cancelled, by their numbers. Of the other arguments each leaves
+-- out what does not fit: `reason` the jobs whose recipients APNs has not asked to send to again for it, and `after`
+-- those that were listed already. A retry for reason n has the outcome `retries` + n (QueueCore/Outcome/Outcome.swift).
+create or replace function pushq.show_cancellable_jobs(
+  queue text, most bigint, retries int, of_campaign text default null, reason int default null,
+  since timestamptz default null, until timestamptz default null, after bigint default 0)
+returns table (job_id bigint, recipient_count int)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  q int := (pushq.readable_queues(queue))[1];
+begin
+  return query
+  select j.id, j.recipient_count::int
+  from (
+    select w.id, w.root_id, w.campaign_id, w.body_day, w.recipient_count, w.attempt, w.run_at
+    from pushq.job w
+    where w.queue_id = q and w.id > after
+    union all
+    select l.job_id, l.root_id, l.campaign_id, l.body_day, l.recipient_count, l.attempt, l.run_at
+    from pushq.lease l
+    where l.queue_id = q and l.job_id > after) j
+  left join pushq.campaign c on c.queue_id = q and c.id = j.campaign_id
+  where c.cancelled_at is null
+    and not exists (select from pushq.cancelled x where x.queue_id = q and x.id in (j.id, j.root_id))
+    and (of_campaign is null or c.key = of_campaign)
+    and (since is null or j.run_at >= since) and (until is null or j.run_at <= until)
+    -- Who goes on in this job was answered so in one before it: with an attempt less, or lost on the way with as many.
+    and (reason is null or exists (
+      select
+      from pushq.body own
+      join pushq.result r on r.queue_id = q and r.root_id = j.root_id and r.retried > 0
+        and r.attempt between j.attempt - 1 and j.attempt
+        and position(set_byte('\x00'::bytea, 0, retries + reason) in r.outcomes) > 0
+      join pushq.body before on before.day = r.body_day and before.queue_id = q and before.job_id = r.job_id
+        and before.first_device_id <= own.last_device_id and before.last_device_id >= own.first_device_id
+      cross join lateral generate_series(0, octet_length(r.outcomes) - 1) n
+      where own.day = j.body_day and own.queue_id = q and own.job_id = j.id
+        and get_byte(r.outcomes, n) = retries + reason and before.device_ids[n + 1] = any (own.device_ids)))
+  order by j.id
+  limit most;
+end $$;
+
 -- Jobs whose end PostgreSQL refuses, and that were set aside for it: the latest first.
 create or replace function pushq.show_stuck_jobs(queue text, most bigint)
 returns table (tenant text, app text, environment text, job_id bigint, root_id bigint, campaign_key text,

@@ -23,10 +23,9 @@ declare
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
     'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];
   for_readers text[] := array[
-    'show_audience', 'show_audiences', 'show_campaigns', 'show_failed_jobs', 'show_job', 'show_jobs', 'show_last_end',
-    'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send', 'show_shares', 'show_standstill',
-    'show_statistics',
-    'show_stuck_jobs', 'show_timeline'];
+    'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs', 'show_job',
+    'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
+    'show_shares', 'show_standstill', 'show_statistics', 'show_stuck_jobs', 'show_timeline'];
   thing record;
 begin
   for thing in

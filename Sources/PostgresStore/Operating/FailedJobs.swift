@@ -18,20 +18,6 @@ extension Statement {
         "retry_failed_campaign", "select pushq.retry_failed_campaign($queue, $key)")
 }
 
-/// Which jobs with failed recipients are meant; nil stands for all.
-package struct FailedJobFilter: Sendable {
-    /// The key of their campaign.
-    package var campaign: String?
-    /// Somebody in them failed for this reason.
-    package var reason: Reason?
-    /// When they ended.
-    package var since: Date?
-    package var until: Date?
-
-    /// All of them.
-    package init() {}
-}
-
 /// A job that ended with recipients whose attempts were used up.
 package struct FailedJob: Sendable {
     package let queue: QueueName
@@ -50,7 +36,7 @@ extension PostgresConnection {
     /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
     /// - Parameter earlier: only those whose number is smaller, to go on after the last of a list.
     package func failedJobs(
-        ofQueue queue: QueueName?, _ filter: FailedJobFilter = FailedJobFilter(), earlier: Int64? = nil, limit: Int
+        ofQueue queue: QueueName?, _ filter: JobFilter = JobFilter(), earlier: Int64? = nil, limit: Int
     ) async throws(PostgresError) -> [FailedJob] {
         let parameters: Parameters = [
             "queue": .queue(queue), "limit": .int8(Int64(limit)), "campaign": .text(filter.campaign),

@@ -31,7 +31,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// compares them.
     package static let rejections: ClosedRange<UInt8> = 64...127
     package static let failures: ClosedRange<UInt8> = 128...191
-    private static let retries: ClosedRange<UInt8> = 192...255
+    package static let retries: ClosedRange<UInt8> = 192...255
 
     /// APNs refused it for good.
     package static func rejected(_ reason: Reason) -> Outcome { Outcome(reason, in: rejections) }

@@ -6,7 +6,7 @@ import Terminal
 enum JobCommands {
     static let all: [CommandTree] = [
         .command(List.self), .command(Show.self), .command(JobRetryCommand.self), .command(Resume.self),
-        .command(Cancel.self),
+        .command(JobCancelCommand.self),
     ]
 
     struct List: Command {
@@ -93,28 +93,6 @@ enum JobCommands {
         }
     }
 
-    struct Cancel: Command {
-        static let name = "cancel"
-        static let users = CommandUsers.tenants
-        static let summary = "Cancels a job; recipients not sent to yet are recorded as cancelled."
-        static let discussion = """
-            If a worker holds the job, it stops within moments, and some recipients may have been sent to. Recipients \
-            that continue in another job are not affected: 'send cancel' and 'campaign cancel' stop all jobs. \
-            Repeating the command changes nothing.
-            """
-        static let examples = ["job cancel acme/com.acme.shop/production 12345"]
-
-        @Positional("The queue: tenant/app/environment.") var queue: QueueName
-        @Positional("The job's number.") var job: Int
-        var database = DatabaseOptions()
-
-        func run(_ console: Console) async throws {
-            let (queue, id) = (queue, Int64(job))
-            let cancelled = try await database.session { store in try await store.cancelJob(id, inQueue: queue) }
-            console.show([("job", .text("\(id)"))] + cancelled.facts)
-        }
-    }
-
     struct Show: Command {
         static let name = "show"
         static let users = CommandUsers.readers
@@ -160,7 +138,7 @@ extension JobCommands.List {
     }
 
     private func showFailed(of queue: QueueName?, limit: Int, _ console: Console) async throws {
-        let filter = try FailedJobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
+        let filter = try JobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
         console.show(
             try await database.session { store in try await store.failedJobs(ofQueue: queue, filter, limit: limit) },
             columns: JobColumns.failed)

@@ -39,7 +39,7 @@ struct JobRetryCommand: Command {
             guard isFiltered else {
                 throw UsageError("give a JOB, or which jobs are meant: --campaign, --reason, --since or --until")
             }
-            let filter = try FailedJobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
+            let filter = try JobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
             return try await retryAll(filter, console)
         }
         guard !isFiltered, !force else {
@@ -60,7 +60,7 @@ struct JobRetryCommand: Command {
         var refusal: String?
     }
 
-    private func retryAll(_ filter: FailedJobFilter, _ console: Console) async throws {
+    private func retryAll(_ filter: JobFilter, _ console: Console) async throws {
         let (queue, force) = (queue, force)
         let sum = try await database.session { store in
             let bar = ProgressBar("jobs", total: nil, on: console)

@@ -17,13 +17,13 @@ struct ReasonName: ArgumentValue, Sendable {
     }
 }
 
-extension FailedJobFilter {
+extension JobFilter {
     /// Of options that were parsed. Throws if there is no time between the two.
     static func of(
         campaign: String?, reason: ReasonName?, since: Moment?, until: Moment?
-    ) throws -> FailedJobFilter {
+    ) throws -> JobFilter {
         if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
-        var filter = FailedJobFilter()
+        var filter = JobFilter()
         filter.campaign = campaign
         filter.reason = reason?.reason
         filter.since = since?.date

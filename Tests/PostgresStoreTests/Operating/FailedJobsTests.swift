@@ -55,8 +55,8 @@ import Transport
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 20)
             let (_, job) = try await fail(in: queue)
-            let list = { (adjust: (inout FailedJobFilter) -> Void, earlier: Int64?) in
-                var filter = FailedJobFilter()
+            let list = { (adjust: (inout JobFilter) -> Void, earlier: Int64?) in
+                var filter = JobFilter()
                 adjust(&filter)
                 return try await queue.connection.failedJobs(
                     ofQueue: QueueFixture.name, filter, earlier: earlier, limit: 10

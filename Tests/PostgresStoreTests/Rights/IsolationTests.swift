@@ -277,6 +277,7 @@ struct `A login of one tenant` {
             shown("show_jobs", "'QUEUE', 9"),
             shown("show_job", "'QUEUE', \(job)"),
             shown("show_failed_jobs", "'QUEUE', 9, 128, 191"),
+            shown("show_cancellable_jobs", "'QUEUE', 9, 192"),
             shown("show_stuck_jobs", "'QUEUE', 9"),
             shown("status", "'QUEUE', \(send)"), shown("status", "'QUEUE', \(campaign)"),
             shown("trace", "'QUEUE', token => '\(token)'"),

@@ -1,0 +1,93 @@
+import PostgresStore
+import QueueCore
+import Terminal
+
+struct JobCancelCommand: Command {
+    static let name = "cancel"
+    static let users = CommandUsers.tenants
+    static let summary = "Cancels a job, or all that fit; recipients not sent to yet are recorded as cancelled."
+    static let discussion = """
+        If a worker holds the job, it stops within moments, and some recipients may have been sent to. Recipients \
+        that continue in another job are not affected: 'send cancel' and 'campaign cancel' stop all jobs. \
+        Repeating the command changes nothing.
+
+        Without a job, it is about all jobs of the queue that wait or are held and that the options describe. With --reason these \
+        are the jobs in which somebody is sent to again because APNs has answered so. Jobs that are made later, for the \
+        rest of a campaign or for retries, are not among them. It shows how many there are; with --force it cancels them, one \
+        after the other. If it is interrupted, run it again.
+        """
+    static let examples = [
+        "job cancel acme/com.acme.shop/production 12345",
+        "job cancel acme/com.acme.shop/production --reason TooManyRequests",
+        "job cancel acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --force",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    @Positional("The job's number.") var job: Int?
+    @Option("The jobs of this campaign.", "KEY") var campaign: String?
+    @Option("The jobs in which somebody is sent to again for this reason.", "REASON") var reason: ReasonName?
+    @Option("The jobs that are due from this time on.") var since: Moment?
+    @Option("The jobs that are due up to this time.") var until: Moment?
+    @Flag("Cancel them, however many there are.") var force
+    var database = DatabaseOptions()
+
+    /// Jobs that are listed at a time.
+    private static let page = 500
+
+    func run(_ console: Console) async throws {
+        let isFiltered = campaign != nil || reason != nil || since != nil || until != nil
+        guard let job else {
+            guard isFiltered else {
+                throw UsageError("give a JOB, or which jobs are meant: --campaign, --reason, --since or --until")
+            }
+            let filter = try JobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
+            return try await cancelAll(filter, console)
+        }
+        guard !isFiltered, !force else {
+            throw UsageError("JOB cannot be used together with --campaign, --reason, --since, --until and --force")
+        }
+        let (queue, id) = (queue, Int64(job))
+        let cancelled = try await database.session { store in try await store.cancelJob(id, inQueue: queue) }
+        console.show([("job", .text("\(id)"))] + cancelled.facts)
+    }
+
+    /// What came of it, or would come of it.
+    private struct Sum: Sendable {
+        var jobs = 0
+        var recipients = 0
+        var stopped = 0
+        var held = 0
+    }
+
+    private func cancelAll(_ filter: JobFilter, _ console: Console) async throws {
+        let (queue, force) = (queue, force)
+        let sum = try await database.session { store in
+            let bar = ProgressBar("jobs", total: nil, on: console)
+            defer { bar.finish() }
+            var sum = Sum()
+            var last: Int64 = 0
+            while true {
+                let jobs = try await store.cancellableJobs(ofQueue: queue, filter, after: last, limit: Self.page)
+                for job in jobs {
+                    // One that has ended meanwhile is still known: its result is.
+                    let cancelled = force ? try await store.cancelJob(job.id, inQueue: queue) : nil
+                    sum.jobs += 1
+                    sum.recipients += job.recipientCount
+                    sum.stopped += cancelled?.stopped ?? 0
+                    sum.held += cancelled?.held ?? 0
+                    bar.update(sum.jobs)
+                }
+                guard jobs.count == Self.page, let end = jobs.last else { return sum }
+                last = end.id
+            }
+        }
+        let found = "\(NumberText.counted(sum.recipients, "recipient")) in \(NumberText.counted(sum.jobs, "job"))"
+        guard force || sum.jobs == 0 else {
+            throw Failure("\(found); nothing was changed: pass --force to cancel them")
+        }
+        console.show([
+            ("queue", .text("\(queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
+            ("stopped", .count(sum.stopped)), ("held_by_workers", .count(sum.held)),
+        ])
+    }
+}
