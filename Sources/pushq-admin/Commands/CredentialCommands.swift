@@ -45,7 +45,7 @@ enum CredentialCommands {
             case 0: console.show("removed \(name)", json: ["tenant": .string(tenant), "credential": .string(name)])
             case let count?:
                 throw Failure(
-                    "\(count) queues use \(name); set another one for them first with: "
+                    "\(count == 1 ? "a queue uses" : "\(count) queues use") \(name); set another one there first with: "
                         + "pushq-admin queue set QUEUE --credential NAME")
             }
         }

@@ -1,0 +1,188 @@
+import Foundation
+import LocalStack
+import QueueCore
+import TestSupport
+import Testing
+
+/// What programs read: the members of what each command prints with `--json`, held to the page that promises them.
+@Suite(.timeLimit(.minutes(10))) struct `The JSON of the commands` {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+
+    /// The rows of docs/json.md: the members by the command.
+    private static func promised() throws -> [String: [String]] {
+        let page = try String(contentsOf: root.appending(path: "docs/json.md"), encoding: .utf8)
+        var members: [String: [String]] = [:]
+        for line in page.split(separator: "\n") where line.hasPrefix("| `") {
+            let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            let names = (cells.count > 1 ? cells[1] : "").split(separator: "`").map(String.init)
+            members[cells[0].trimmingCharacters(in: ["`"])] = names.filter { $0 != ", " && $0 != "," }.sorted()
+        }
+        return members
+    }
+
+    /// `queue` of an object, `[].queue` of the objects of an array, `queues[].queue` of those in a member. Members that
+    /// are named by data, such as reasons, are `*`.
+    private static func members(of value: Any, at path: String = "") -> Set<String> {
+        switch value {
+        case let object as [String: Any]:
+            return object.reduce(into: []) { all, member in
+                let isReason = Reason.all.contains { $0.text == member.key }
+                all.formUnion(
+                    members(of: member.value, at: (path.isEmpty ? "" : path + ".") + (isReason ? "*" : member.key)))
+            }
+        case let array as [Any]:
+            // One that holds texts or numbers is a member like any other.
+            guard array.contains(where: { $0 is [String: Any] }) else { return [path] }
+            return array.reduce(into: []) { $0.formUnion(members(of: $1, at: path + "[]")) }
+        default: return [path]
+        }
+    }
+
+    private static let queue = Shop.queue
+    private static let token = String(repeating: "4a", count: 32)
+
+    /// Rows that only workers write.
+    private static let sample = """
+        insert into pushq.worker (id, name, version) values (nextval('pushq.id'), 'w', '1');
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+        select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x80', 0, 0, 1, 0, 0, 0, 0, 0
+        from pushq.job;
+        insert into pushq.feedback (day, queue_id, id, device_id, root_id, reason, reported_at, verdict)
+        select pushq.today(), d.queue_id, nextval('pushq.id'), d.id, 1, 1, now(), 'deactivated' from pushq.device d
+        """
+
+    /// Commands as the page names them, each with what it is run with beside that: in an order in which each finds
+    /// something to show.
+    private static func walk(_ files: TemporaryFolder, at apple: [String]) throws -> [[String]] {
+        let payload = try files.write(#"{"aps":{"alert":"hello"}}"#, to: "payload.json")
+        let devices = try files.write("token,user_key\n\(String(repeating: "4b", count: 32)),43\n", to: "devices.csv")
+        let update = try files.write(
+            #"{"aps":{"timestamp":1,"event":"update","content-state":{}}}"#, to: "update.json")
+        let key = files.path("apns") + "/AuthKey_PUSHQSIM01.p8"
+        let campaign = [queue, "--payload", payload, "--audience", "all"]
+        return [
+            ["pushq simulate --print-token", "--folder", files.path("apns")],
+            ["pushq-admin tenant grant", "acme", "LOGIN"],
+            ["pushq-admin tenant logins"], ["pushq-admin tenant revoke", "acme", "LOGIN"],
+            ["pushq-admin worker grant", "LOGIN"], ["pushq-admin worker revoke", "LOGIN"], ["pushq lint", payload],
+            ["pushq-admin migrate"], ["pushq-admin doctor"], ["pushq-admin doctor --list"],
+            ["pushq-admin tenant create", "beta"], ["pushq-admin tenant list"], ["pushq-admin tenant show", "acme"],
+            ["pushq-admin tenant set", "acme", "--rate", "900"], ["pushq-admin tenant suspend", "beta"],
+            ["pushq-admin tenant resume", "beta"], ["pushq-admin app create", "beta", "com.beta"],
+            ["pushq-admin app list"], ["pushq-admin queue create", "beta/com.beta/production"],
+            ["pushq-admin queue list"], ["pushq-admin queue set", queue, "--rate", "500"],
+            ["pushq-admin queue pause", queue, "--reason", "test"], ["pushq-admin queue resume", queue],
+            ["pushq-admin credential add", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
+            ["pushq-admin credential list"], ["pushq-admin credential check", "acme", "main"],
+            ["pushq-admin credential replace", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
+            ["pushq-admin credential rotate-master"],
+            ["pushq-admin credential add", "acme", "spare", "--p8", key, "--team-id", "PUSHQTEAM1"],
+            ["pushq-admin channel create", queue] + apple, ["pushq-admin channel list", queue] + apple,
+            ["pushq-admin channel show", queue, "CHANNEL"] + apple,
+            ["pushq broadcast", queue, "--channel", "CHANNEL", "--payload", update],
+            ["pushq-admin channel delete", queue, "CHANNEL"] + apple,
+            ["pushq-admin device register", queue, token, "--user-key", "42"],
+            ["pushq-admin device import", queue, devices], ["pushq-admin device list", queue],
+            ["pushq-admin device show", queue, token],
+            ["pushq-admin audience add", queue, "vips", "--filter", "tag 'vip'"],
+            ["pushq-admin audience list", queue], ["pushq-admin audience show", queue, "vips"],
+            ["pushq-admin audience remove", queue, "vips"], ["pushq send", queue, "--user", "42", "--alert", "hello"],
+            ["pushq campaign", "--key", "sale"] + campaign, ["pushq campaign --dry-run", "--key", "new"] + campaign,
+            ["pushq schedule add", queue, "weekly", "--cron", "@weekly", "--payload", payload, "--audience", "all"],
+            ["pushq schedule list", queue], ["pushq schedule show", queue, "weekly"],
+            ["pushq schedule pause", queue, "weekly"], ["pushq schedule resume", queue, "weekly"],
+            ["pushq schedule run", queue, "weekly"], ["pushq schedule remove", queue, "weekly"],
+            ["pushq-admin campaign list"], ["pushq-admin campaign show", queue, "sale"],
+            ["pushq-admin campaign set", queue, "sale", "--max-rate", "5"],
+            ["pushq-admin campaign pause", queue, "sale"], ["pushq-admin campaign resume", queue, "sale"],
+            ["pushq-admin campaign retry-failed", queue, "sale"], ["pushq-admin campaign cancel", queue, "sale"],
+            ["pushq-admin send show", queue, "SEND"], ["pushq-admin trace", queue, "--send", "SEND"],
+            ["pushq-admin job list"], ["pushq-admin job list --failed"], ["pushq-admin job show", queue, "JOB"],
+            ["pushq-admin job retry", queue, "JOB"], ["pushq-admin job retry --force", queue, "--reason", "NoAnswer"],
+            ["pushq-admin job cancel", queue, "JOB"],
+            ["pushq-admin job cancel --force", queue, "--since", "2020-01-01T00:00:00Z"],
+            ["pushq-admin job resume", queue], ["pushq-admin send cancel", queue, "SEND"],
+            ["pushq-admin feedback list", queue], ["pushq-admin worker list"], ["pushq-admin stats"],
+            ["pushq-admin top --once"], ["pushq-admin audit"], ["pushq-admin restore show"],
+            ["pushq-admin device deactivate", queue, token], ["pushq-admin device reactivate", queue, token],
+            ["pushq-admin device reactivate --force", queue, "--reason", "Unregistered"],
+            ["pushq-admin device forget", queue, token], ["pushq-admin credential remove", "acme", "spare"],
+            ["pushq-admin app remove", "beta", "com.beta", "--force"],
+            ["pushq-admin tenant remove", "beta", "--yes"],
+        ]
+    }
+
+    /// What stands for the words of ``walk(_:at:)`` that are known only then.
+    private static let unknown = [
+        "SEND": "select min(root_id)::text as text from pushq.result",
+        "JOB": "select min(job_id)::text as text from pushq.result",
+        "CHANNEL": "select channel as text from pushq.channel",
+    ]
+
+    @Test func `has the members that its page promises`() async throws {
+        try await Shop.open { shop in
+            let login = "json_\(UInt32.random(in: 0 ... .max))"
+            try await shop.run("create role \(login) login")
+            let simulator = try await Apple(in: shop)
+            let promised = try Self.promised()
+            var found: [String: [String]] = [:]
+            for words in try Self.walk(shop.folder, at: simulator.options) {
+                if words[0] == "pushq-admin send show" { try await shop.run(Self.sample) }
+                var arguments = words[0].split(separator: " ").map(String.init)
+                for word in words.dropFirst() {
+                    if let query = Self.unknown[word] {
+                        arguments.append(try #require(try await shop.texts(query).first, "\(words)"))
+                    } else {
+                        arguments.append(word == "LOGIN" ? login : word)
+                    }
+                }
+                let executable: Executable = arguments[0] == "pushq" ? .pushq : .admin
+                let ended = try await executable.run(arguments.dropFirst() + ["--json"], environment: shop.environment)
+                let value = ended.output.split(separator: "\n").last.flatMap {
+                    try? JSONSerialization.jsonObject(with: Data($0.utf8), options: .fragmentsAllowed)
+                }
+                if let value {
+                    found[words[0]] = Self.members(of: value).sorted()
+                } else {
+                    Issue.record("\(words[0]): \(ended.output) \(ended.errors)")
+                }
+            }
+            for (name, members) in found.sorted(by: { $0.key < $1.key }) where promised[name] != members {
+                Issue.record("| `\(name)` | \(members.map { "`\($0)`" }.joined(separator: ", ")) |")
+            }
+            let others = Set(promised.keys).subtracting(found.keys).subtracting(Self.elsewhere)
+            #expect(others.isEmpty, "the page promises these, and no test looks at them")
+            simulator.process.signal(SIGTERM)
+            _ = await simulator.process.waitForExit(within: .seconds(20))
+        }
+    }
+
+    /// Promised, and looked at by the tests of these commands.
+    private static let elsewhere: Set = ["pushq demo", "pushq dev"]
+}
+
+/// A simulator in Apple's place, with its management of channels.
+private struct Apple: Sendable {
+    let process: ChildProcess
+    /// For commands that ask it.
+    let options: [String]
+
+    init(in shop: Shop) async throws {
+        process = try Executable.pushq.start(
+            ["simulate", "--json", "--port", "0", "--management-port", "0", "--folder", shop.folder.path("apns")],
+            environment: shop.environment, output: shop.folder.path("simulator.out"),
+            errors: shop.folder.path("simulator.log"))
+        let said = try await eventually("the simulator is ready") {
+            shop.folder.read("simulator.out")
+        } until: {
+            $0.hasSuffix("\n")
+        }
+        let facts = try JSONSerialization.jsonObject(with: Data(said.utf8)) as? [String: Any]
+        options = [
+            "--management", try #require(facts?["management"] as? String), "--ca",
+            try #require(facts?["ca"] as? String),
+        ]
+    }
+}
