@@ -25,6 +25,7 @@ enum Bench {
                 }
             ),
             ("neighbours", { try await Neighbours.measure(devices: count ?? 1_000_000) }),
+            ("pages", { try await Pages.measure(waiting: count ?? 10_000_000) }),
             ("waiting", { try await WaitingQueues.measure(queues: 9000, connections: 20) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]

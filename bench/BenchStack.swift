@@ -111,6 +111,24 @@ final class BenchStack: Sendable {
         return try minder.start(command)
     }
 
+    /// A file of this benchmark.
+    func path(_ name: String) -> String { "\(folder)/\(name)" }
+
+    /// Starts the page of operators.
+    func startDashboard(at place: String, readToken: String) throws {
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
+            path: "pushq-admin")
+        try Data(readToken.utf8).write(to: URL(fileURLWithPath: path("read.token")))
+        var environment = ProcessInfo.processInfo.environment
+        environment["PUSHQ_DATABASE_URL"] = postgres.connectionString(database: "bench")
+        var command = ProcessCommand(
+            program.path, ["dashboard", "--listen", place, "--read-token-file", path("read.token")],
+            environment: environment)
+        command.output = .discarded
+        command.errors = .file("\(folder)/worker.log")
+        _ = try minder.start(command)
+    }
+
     /// The last lines that workers have written.
     func workerLog() -> String {
         let text = (try? String(contentsOfFile: "\(folder)/worker.log", encoding: .utf8)) ?? ""
