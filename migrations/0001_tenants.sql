@@ -214,6 +214,20 @@ create table pushq.rate_limit (
   constraint rate_limit_campaign_has_queue check (queue_id <> 0 or campaign_id = 0)
 ) with (fillfactor = 50);
 
+-- Frequency caps: how many pushes a device of a queue gets at most in a period (functions/frequency_cap.sql). A queue
+-- without a row has none.
+create table pushq.frequency_cap (
+  queue_id        int         not null,
+  pushes          smallint    not null,
+  period          interval,                               -- null: a calendar day, in the device's time zone
+  includes_urgent boolean     not null default false,     -- urgent pushes are counted and held back like others
+  time_zone       text,                                   -- of devices of which nobody has said one; null: UTC
+  set_at          timestamptz not null default now(),     -- when it was last changed
+  constraint frequency_cap_pkey primary key (queue_id),
+  constraint frequency_cap_pushes_range check (pushes between 1 and 100),
+  constraint frequency_cap_period_range check (period between interval '1 minute' and interval '31 days')
+);
+
 -- Queues of apps and tenants that were removed. Nothing is accepted for them or sent any more. What they held may be
 -- millions of rows, and is deleted in steps: by the command that removed them and, if that is interrupted, by the same
 -- command again, or by upkeep.

@@ -58,6 +58,21 @@ create table pushq.profile (
 
 create index profile_installation on pushq.profile (queue_id, installation) where installation is not null;
 
+-- What queues with a frequency cap have sent to their devices lately: of each device the pushes that count, and those
+-- that are on their way. Three arrays of equal length, oldest first. One row for each device, because two workers that
+-- send to one at the same time have to wait for each other; and with no index but the key, so that a push to a device
+-- that is known here touches no index.
+create table pushq.recent_push (
+  queue_id  int           not null,
+  device_id bigint        not null,
+  root_ids  bigint[]      not null,
+  job_ids   bigint[]      not null,                       -- on its way while that job is there; 0: it has arrived
+  sent_at   timestamptz[] not null,                       -- when a worker took it up, to send it within ten seconds
+  constraint recent_push_pkey primary key (queue_id, device_id),
+  constraint recent_push_whole
+    check (cardinality(root_ids) = cardinality(sent_at) and cardinality(job_ids) = cardinality(sent_at))
+) with (fillfactor = 70);
+
 -- What is broadcast to: a channel that was created with Apple.
 create table pushq.channel (
   queue_id        int         not null,

@@ -63,6 +63,10 @@ enum Messages {
     static let notAPort = "is not a port, 0 to 65535"
     static let notARate =
         "is not a rate above 0 in pushes a second, such as 250 or 0.5, or per minute or hour, such as 6000/min"
+    static let notAFrequencyCap =
+        "is not a number of pushes per period, such as '3 per 1 day', '1 per 12 hours' or '3 per calendar day'"
+    static let frequencyCapPushes = "has not 1 to 100 pushes"
+    static let frequencyCapPeriod = "has a period that is not between a minute and 31 days"
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
     static let empty = "is empty"

@@ -16,7 +16,7 @@ import Testing
         let source = try String(contentsOf: repository.root.appending(path: path), encoding: .utf8)
         let ranges = source.matches(of: /ClosedRange<UInt8> = (\d+)\.\.\.(\d+)/)
         let (first, last) = (Set(ranges.map(\.output.1)), Set(ranges.map(\.output.2)))
-        #expect(ranges.count == 4, "\(path) has a range for rejections, failures, retries and what is unfit")
+        #expect(ranges.count == 4, "\(path) has a range for rejections, failures, retries and who was held back")
         var count = 0
         for file in try repository.files(in: "migrations", endings: [".sql"]) {
             for match in file.text.matches(of: /get_byte\([^\n]*?\) between (\d+) and (\d+)/) {

@@ -185,6 +185,8 @@ create or replace trigger audit_update after update of rate, burst on pushq.rate
   for each row execute function pushq.write_audit('tat');
 create or replace trigger audit_delete after delete on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
+create or replace trigger audit after insert or update or delete on pushq.frequency_cap
+  for each row execute function pushq.write_audit('set_at');
 create or replace trigger audit after insert or update or delete on pushq.audience
   for each row execute function pushq.write_audit();
 -- Its runs are the work of workers.
@@ -208,6 +210,8 @@ create or replace trigger audit_truncate after truncate on pushq.credential
 create or replace trigger audit_truncate after truncate on pushq.queue
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.rate_limit
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.frequency_cap
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.audience
   for each statement execute function pushq.write_audit();

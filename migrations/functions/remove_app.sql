@@ -9,6 +9,7 @@ begin
   delete from pushq.rate_limit r
   using pushq.queue q
   where q.id = any (queues) and r.tenant_id = q.tenant_id and r.queue_id = q.id;
+  delete from pushq.frequency_cap c where c.queue_id = any (queues);
   delete from pushq.audience a where a.queue_id = any (queues);
   delete from pushq.schedule s where s.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);
@@ -82,7 +83,7 @@ declare
     when from_table in ('fan_out', 'campaign_share', 'campaign_tally', 'wave') then 'campaign_id'
     when from_table = 'lease' then 'job_id'
     when from_table = 'stuck_job' then 'job_id'
-    when from_table = 'profile' then 'device_id'
+    when from_table in ('profile', 'recent_push') then 'device_id'
     when from_table = 'newest_update' then 'recipient_id'
     when from_table = 'empty_send' then 'root_id' end;
 begin

@@ -57,9 +57,9 @@ begin
 end $$;
 
 -- Why recipients of a root did not get it, as outcomes, and how many of each: its refusals that were an end, without
--- the failures that were sent again by hand; and those for which a personal message could not be made. The other
--- arguments are the outcomes from `first` to `last_rejection` and from there to `last_failure`, and from `first_unfit`
--- to `last_unfit` (QueueCore/Outcome/Outcome.swift).
+-- the failures that were sent again by hand; those for which a personal message could not be made; and those whom a
+-- frequency cap held back. The other arguments are the outcomes from `first` to `last_rejection` and from there to
+-- `last_failure`, and those from `first_unfit` to `last_unfit` of who was held back (QueueCore/Outcome/Outcome.swift).
 create or replace function pushq.show_refusals(
   queue text, root bigint, first int, last_rejection int, last_failure int, first_unfit int, last_unfit int
 ) returns table (outcome int, count bigint)

@@ -3,7 +3,8 @@
 -- Queues with their settings and what waits in them: of one tenant, or of all that the caller may look at.
 create or replace function pushq.show_queues(tenant text)
 returns table (tenant_name text, app text, environment text, rate float8, burst float8, weight float8,
-               connections smallint, max_attempts smallint, credential text, gateway text, paused_reason text,
+               connections smallint, max_attempts smallint, credential text, gateway text, frequency_cap text,
+               paused_reason text,
                jobs bigint, recipients bigint)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -12,13 +13,14 @@ declare
 begin
   return query
   select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
-         q.gateway,
+         q.gateway, case when f.queue_id is not null then pushq.cap_in_words(f) end,
          case when q.paused_at is not null then q.paused_reason
               when n.suspended_at is not null then 'the tenant is suspended' end,
          j.jobs, j.recipients
   from pushq.queue q
   join pushq.queue_name n on n.queue_id = q.id
   left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
+  left join pushq.frequency_cap f on f.queue_id = q.id
   left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
   cross join lateral (
     select count(*) as jobs, coalesce(sum(j.recipient_count), 0)::bigint as recipients

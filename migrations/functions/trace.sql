@@ -309,6 +309,7 @@ begin
     when outcome = 6 then
       'not sent: the device lacked attributes that the message has placeholders for, without a default'
     when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs takes'
+    when outcome = 8 then 'not sent: the device has had as many pushes as the queue''s frequency cap allows'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end

@@ -10,9 +10,11 @@ do $$
 declare
   for_workers text[] := array[
     -- With the rights of the worker.
-    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'bring_shares', 'deal_wave', 'device_kind',
+    'act_on_feedback', 'bad_tokens_problem', 'bring_message', 'bring_shares', 'cap_window', 'day_began', 'deal_wave',
+    'device_kind',
     'devices_of_user', 'fan_out_shares', 'fan_out_step',
-    'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'has_old_days',
+    'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'forget_recent_pushes',
+    'has_old_days', 'hold_to_caps',
     'job_size', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room', 'ready_above',
     'ready_work',
     'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
@@ -115,6 +117,8 @@ begin
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),
         ('device', 'update', 'active inactive_since inactive_reason'),
         ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at'),
+        ('recent_push', 'select', null), ('recent_push', 'insert', null),
+        ('recent_push', 'update', 'root_ids job_ids sent_at'), ('recent_push', 'delete', null),
         ('channel', 'select', 'queue_id id channel retired_at'),
         ('channel', 'update', 'throttled_until retired_at retired_reason'),
         ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'verdict'),
@@ -124,7 +128,7 @@ begin
         ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
         -- Who sends.
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
-        ('queue_name', 'select', null),
+        ('queue_name', 'select', null), ('frequency_cap', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
         ('tenant', 'select', 'id name weight connections suspended_at'),
         ('rate_limit', 'select', null), ('rate_limit', 'update', null),

@@ -194,6 +194,8 @@ package struct ClaimedJob: Sendable {
     package let tokens: RecipientTokens
     /// What each recipient gets, if that is not the same for all.
     package var personal: PersonalPayloads?
+    /// What its queue's frequency cap says to its recipients; nil if it has none that is about them.
+    package var capAnswer: CapAnswer?
 
     /// A row that a job needs.
     package enum Missing: String, Sendable {

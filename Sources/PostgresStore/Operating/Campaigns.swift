@@ -28,7 +28,7 @@ extension Statement {
         select outcome, count
         from pushq.show_refusals(
           $queue, $root, \#(Outcome.rejections.lowerBound), \#(Outcome.rejections.upperBound),
-          \#(Outcome.failures.upperBound), \#(Outcome.unfit.lowerBound), \#(Outcome.unfit.upperBound))
+          \#(Outcome.failures.upperBound), \#(Outcome.heldBack.lowerBound), \#(Outcome.heldBack.upperBound))
         """#)
 
     /// When the last job of a root ended.

@@ -10,7 +10,7 @@ extension Statement {
                0::bigint as retried, reasons
         from pushq.show_timeline(
           $queue, $root, $most, \#(Outcome.rejections.lowerBound), \#(Outcome.rejections.upperBound),
-          \#(Outcome.failures.upperBound), \#(Outcome.unfit.lowerBound), \#(Outcome.unfit.upperBound))
+          \#(Outcome.failures.upperBound), \#(Outcome.heldBack.lowerBound), \#(Outcome.heldBack.upperBound))
         """#)
 }
 

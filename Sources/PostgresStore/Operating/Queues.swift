@@ -24,7 +24,7 @@ extension Statement {
         "queues",
         #"""
         select tenant_name as tenant, app, environment, rate, burst, weight, connections, max_attempts, credential,
-               gateway, paused_reason, jobs, recipients
+               gateway, frequency_cap, paused_reason, jobs, recipients
         from pushq.show_queues($tenant)
         """#)
 
@@ -74,6 +74,40 @@ extension Statement {
         returning pushq.tell('queue', queue_id)::text
         """#)
 
+    /// What is null stays as it was, or is what a cap has by default.
+    static let setFrequencyCap = Statement(
+        "set_frequency_cap",
+        #"""
+        insert into pushq.frequency_cap (queue_id, pushes, period, includes_urgent, time_zone)
+        select pushq.queue_id($queue), $pushes::smallint, $period::interval,
+               coalesce($includes_urgent::boolean, false), $time_zone
+        on conflict on constraint frequency_cap_pkey do update
+        set pushes = excluded.pushes, period = excluded.period,
+            includes_urgent = coalesce($includes_urgent::boolean, frequency_cap.includes_urgent),
+            time_zone = coalesce($time_zone, frequency_cap.time_zone), set_at = now()
+        returning pushq.tell('queue', queue_id)::text
+        """#)
+
+    static let changeFrequencyCap = Statement(
+        "change_frequency_cap",
+        #"""
+        update pushq.frequency_cap
+        set includes_urgent = coalesce($includes_urgent::boolean, includes_urgent),
+            time_zone = coalesce($time_zone, time_zone), set_at = now()
+        where queue_id = pushq.queue_id($queue)
+        returning pushq.tell('queue', queue_id)::text
+        """#)
+
+    static let liftFrequencyCap = Statement(
+        "lift_frequency_cap",
+        #"""
+        delete from pushq.frequency_cap
+        where queue_id = pushq.queue_id($queue)
+        returning pushq.tell('queue', queue_id)::text
+        """#)
+
+    static let timeZoneProblem = Statement("time_zone_problem", "select pushq.time_zone_problem($time_zone) as problem")
+
     static let setBurst = Statement(
         "set_burst",
         #"""
@@ -106,6 +140,8 @@ package struct QueueSummary: Sendable {
     package let credential: String?
     /// The interface that it is sent over.
     package let gateway: String
+    /// Its frequency cap in words; nil: none.
+    package let frequencyCap: String?
     /// Why nothing of it is sent; nil when it is.
     package let pausedReason: String?
     package let waitingJobs: Int
@@ -179,6 +215,39 @@ extension PostgresConnection {
         try await execute(.setBurst, ["queue": .queue(name), "burst": .float8(burst)]).count > 0
     }
 
+    /// Gives a queue a frequency cap, or another one; nil leaves what else is set of it as it is.
+    /// - Parameter timeZone: of devices of which nobody has said one.
+    package func setFrequencyCap(
+        _ cap: FrequencyCap, includesUrgent: Bool?, timeZone: String?, of name: QueueName
+    ) async throws(PostgresError) {
+        _ = try await execute(
+            .setFrequencyCap,
+            [
+                "queue": .queue(name), "pushes": .int2(Int16(cap.pushes)), "period": .interval(cap.period),
+                "includes_urgent": .bool(includesUrgent), "time_zone": .text(timeZone),
+            ])
+    }
+
+    /// Changes what else is set of a queue's frequency cap. False if it has none.
+    package func changeFrequencyCap(
+        includesUrgent: Bool?, timeZone: String?, of name: QueueName
+    ) async throws(PostgresError) -> Bool {
+        let parameters: Parameters = [
+            "queue": .queue(name), "includes_urgent": .bool(includesUrgent), "time_zone": .text(timeZone),
+        ]
+        return try await execute(.changeFrequencyCap, parameters).count > 0
+    }
+
+    /// Takes a queue's frequency cap away.
+    package func liftFrequencyCap(of name: QueueName) async throws(PostgresError) {
+        _ = try await execute(.liftFrequencyCap, ["queue": .queue(name)])
+    }
+
+    /// What is wrong with the name of a time zone; nil if nothing is.
+    package func timeZoneProblem(_ name: String) async throws(PostgresError) -> String? {
+        try await execute(.timeZoneProblem, ["time_zone": .text(name)]).one().optionalText("problem")
+    }
+
     /// Takes a queue's limit away.
     package func liftRate(of name: QueueName) async throws(PostgresError) {
         _ = try await execute(.liftRate, ["queue": .queue(name)])
@@ -192,7 +261,8 @@ extension QueueSummary {
             name: name, rate: row.optionalFloat8("rate"), burst: row.optionalFloat8("burst"),
             weight: row.float8("weight"), connections: Int(row.int2("connections")),
             maxAttempts: Int(row.int2("max_attempts")), credential: row.optionalText("credential"),
-            gateway: row.text("gateway"), pausedReason: row.optionalText("paused_reason"),
+            gateway: row.text("gateway"), frequencyCap: row.optionalText("frequency_cap"),
+            pausedReason: row.optionalText("paused_reason"),
             waitingJobs: row.count("jobs"), waitingRecipients: row.count("recipients"))
     }
 }

@@ -10,6 +10,8 @@ extension Statement {
                q.gateway, q.derive_collapse_id, p.rate, tp.rate as tenant_rate, t.weight::float8 as tenant_weight,
                t.connections as tenant_connections,
                q.paused_at is not null or t.suspended_at is not null as paused,
+               f.includes_urgent as cap_includes_urgent,
+               (extract(epoch from f.set_at) * 1000000)::bigint as cap_set_at,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
@@ -17,6 +19,7 @@ extension Statement {
         join pushq.queue_name n on n.queue_id = q.id
         left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
         left join pushq.rate_limit tp on tp.tenant_id = q.tenant_id and tp.queue_id = 0 and tp.campaign_id = 0
+        left join pushq.frequency_cap f on f.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.id = any ($queue_ids::int[])
         """#)
@@ -85,6 +88,8 @@ package struct QueueSettings: Sendable {
     package var isPaused: Bool
     /// What APNs knows it by; nil: none was set.
     package let credential: StoredCredential?
+    /// What its frequency cap is for; nil if it has none.
+    package var cap: CapRule? = nil
 }
 
 /// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version
@@ -163,7 +168,10 @@ extension QueueSettings {
             gateway: GatewayKind(rawValue: row.text("gateway")) ?? .http2,
             derivesCollapseID: row.bool("derive_collapse_id"), rate: row.optionalFloat8("rate"),
             tenantRate: row.optionalFloat8("tenant_rate"), isPaused: row.bool("paused"),
-            credential: StoredCredential(row))
+            credential: StoredCredential(row),
+            cap: row.optionalInt8("cap_set_at").map {
+                CapRule(includesUrgent: row.bool("cap_includes_urgent"), setAt: $0)
+            })
     }
 }
 

@@ -228,6 +228,8 @@ package struct SettledJob: Sendable {
     package let channelReport: ChannelReport?
     /// Raw texts of reasons that the table does not know, as a JSON object from ordinal to text; nil for none.
     package let notes: String?
+    /// For the queue's frequency cap.
+    package let capNews: [CapNews]
 
     /// A recipient that goes on in another job. Those of one settle that agree in all but the device share a job.
     package struct Again: Sendable {
@@ -282,7 +284,7 @@ package struct SettledJob: Sendable {
 
     package init(
         key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport],
-        channelReport: ChannelReport? = nil, notes: String?
+        channelReport: ChannelReport? = nil, notes: String?, capNews: [CapNews] = []
     ) {
         self.key = key
         self.outcomes = outcomes
@@ -290,6 +292,7 @@ package struct SettledJob: Sendable {
         self.reports = reports
         self.channelReport = channelReport
         self.notes = notes
+        self.capNews = capNews
     }
 }
 
@@ -299,6 +302,9 @@ extension PostgresConnection {
 
     /// Ends jobs. Those that were not this worker's any more, or are locked, contributed nothing.
     package func endJobs(_ jobs: [SettledJob], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
+        if jobs.contains(where: { !$0.capNews.isEmpty }) {
+            try await note(jobs.map { ($0.key, $0.capNews) }, workerID: workerID)
+        }
         let places = 1...Int64(max(1, jobs.count))
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }

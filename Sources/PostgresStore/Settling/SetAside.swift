@@ -71,6 +71,7 @@ extension PostgresConnection {
         _ job: YieldedLease, because problem: String, _ policy: SetAsidePolicy = SetAsidePolicy(), workerID: Int64
     ) async throws(PostgresError) -> SetAsideAnswer {
         let key = job.progress.key
+        try await note([(key, job.capNews)], workerID: workerID)
         let rows = try await execute(
             .setAside,
             [

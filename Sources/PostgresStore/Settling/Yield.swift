@@ -62,11 +62,16 @@ package struct YieldedLease: Sendable {
     package let addedRescues: Int
     /// How long it waits before it may be claimed again.
     package let delay: Duration
+    /// For the queue's frequency cap.
+    package let capNews: [CapNews]
 
-    package init(progress: LeaseProgress, addedRescues: Int = 0, delay: Duration = .zero) {
+    package init(
+        progress: LeaseProgress, addedRescues: Int = 0, delay: Duration = .zero, capNews: [CapNews] = []
+    ) {
         self.progress = progress
         self.addedRescues = addedRescues
         self.delay = delay
+        self.capNews = capNews
     }
 }
 
@@ -74,6 +79,9 @@ extension PostgresConnection {
     /// Gives jobs back. Those that were lost meanwhile, or are locked, are passed over.
     @discardableResult
     package func yield(_ jobs: [YieldedLease], workerID: Int64) async throws(PostgresError) -> WrittenLeases {
+        if jobs.contains(where: { !$0.capNews.isEmpty }) {
+            try await note(jobs.map { ($0.progress.key, $0.capNews) }, workerID: workerID)
+        }
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "watermarks": .int2Array(jobs.map { Int16($0.progress.watermark) }),
             "outcomes": .byteaArray(jobs.map(\.progress.outcomes)),

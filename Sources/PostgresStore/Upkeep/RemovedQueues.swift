@@ -57,7 +57,7 @@ extension PostgresConnection {
         // What would be sent comes first.
         for table in [
             "job", "lease", "fan_out", "wave", "campaign_share", "campaign_tally", "campaign", "device", "profile",
-            "channel",
+            "recent_push", "channel",
             "newest_update",
             "feedback_record", "empty_send", "cancelled", "stuck_job",
         ] {

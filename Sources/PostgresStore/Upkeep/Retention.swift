@@ -2,6 +2,9 @@ extension Statement {
     static let forgetOld = Statement("forget_old", "select pushq.forget_old($table, $days::int, 5000)")
     static let forgetAudit = Statement("forget_audit", "select pushq.forget_audit(5000)")
     /// What no APNs would take any more: its signer is no longer in use, or its credential was removed.
+    static let forgetRecentPushes = Statement(
+        "forget_recent_pushes",
+        "select after_queue, after_device from pushq.forget_recent_pushes(5000, $after_queue, $after_device)")
     static let forgetProviderTokens = Statement(
         "forget_provider_tokens",
         #"""
@@ -27,8 +30,8 @@ package struct Retention: Sendable {
 extension PostgresConnection {
     /// Forgets what lies in plain tables and is past retention, in batches: old keys of sends, sends that reached
     /// nobody, what was cancelled, which updates of Live Activities were the newest long ago, lists whose campaign has
-    /// fanned out or was never started, old entries of the audit, provider tokens of no use, and what queues hold that
-    /// are gone.
+    /// fanned out or was never started, old entries of the audit, pushes that frequency caps do not count any more,
+    /// provider tokens of no use, and what queues hold that are gone.
     /// - Parameter goesOn: asked before each step; where it says no, the rest is left to the next round.
     package func forget(
         _ retention: Retention = Retention(), while goesOn: () async throws(PostgresError) -> Bool = { true }
@@ -40,9 +43,24 @@ extension PostgresConnection {
             while try await goesOn(), try await execute(.forgetOld, parameters).one().count("forget_old") == 5000 {}
         }
         while try await goesOn(), try await execute(.forgetAudit).one().count("forget_audit") == 5000 {}
+        try await forgetRecentPushes(while: goesOn)
         _ = try await execute(.forgetProviderTokens)
         for (queueID, list) in try await execute(.listsToForget).map({ ($0.int4("queue_id"), $0.int8("list_id")) }) {
             guard try await forgetList(list, ofQueue: queueID, while: goesOn) else { return }
+        }
+    }
+
+    /// Deletes what no frequency cap asks for any more.
+    private func forgetRecentPushes(
+        while goesOn: () async throws(PostgresError) -> Bool
+    ) async throws(PostgresError) {
+        var (queue, device): (Int32, Int64) = (0, 0)
+        while try await goesOn() {
+            let parameters: Parameters = ["after_queue": .int4(queue), "after_device": .int8(device)]
+            let row = try await execute(.forgetRecentPushes, parameters).one()
+            guard let lastQueue = row.optionalInt4("after_queue"), let lastDevice = row.optionalInt8("after_device")
+            else { return }
+            (queue, device) = (lastQueue, lastDevice)
         }
     }
 

@@ -24,8 +24,11 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// Not sent: with the device's attributes the payload is longer than APNs takes.
     package static let tooLong = Outcome(rawValue: 7)
 
-    /// The outcomes that say why a recipient did not get a personal message. They count as suppressed.
-    package static let unfit: ClosedRange<UInt8> = 6...7
+    /// Not sent: the device has had as many pushes as the queue's frequency cap allows.
+    package static let capped = Outcome(rawValue: 8)
+
+    /// The outcomes that count as suppressed and say why.
+    package static let heldBack: ClosedRange<UInt8> = 6...8
 
     /// The bytes of the outcomes that have a reason, by its code. `migrations/` names those of failures, too; a test
     /// compares them.
@@ -56,7 +59,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case 3: .expired
         case 4: .cancelled
         case 5: .unknown
-        case Self.unfit: .suppressed
+        case Self.heldBack: .suppressed
         case Self.rejections: .rejected
         case Self.failures: .failed
         case Self.retries: .retried
@@ -72,6 +75,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         switch self {
         case .lacksAttribute: "lacks_attribute"
         case .tooLong: "too_long"
+        case .capped: "frequency_cap"
         default: reason?.text
         }
     }

@@ -167,7 +167,22 @@ final class Intake {
                 quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
-            for claim in claimed where !claim.awaitsRecipients { start(claim, claimedAt: sentAt) }
+            var capped: [ClaimedJob] = []
+            for var claim in claimed where !claim.awaitsRecipients {
+                if let cap = queues[claim.key.queueID]?.settings.cap,
+                    cap.includes(claim.message.pushType, in: claim.lane)
+                {
+                    claim.capAnswer = CapAnswer(isWhole: cap.hasCounted(messageMadeAt: claim.madeAt))
+                    capped.append(claim)
+                } else {
+                    start(claim, claimedAt: sentAt)
+                }
+            }
+            for part in FrequencyCaps.parts(of: capped) {
+                for claim in try await connection.heldToCaps(part, workerID: workerID) {
+                    start(claim, claimedAt: sentAt)
+                }
+            }
             audit.claimEnds(isAnswered: true)
             await findRecipients(of: claimed.filter(\.awaitsRecipients).map(\.key))
             state.noteClaimed(claimed.map { LanePlace($0.key.queueID, $0.lane) })

@@ -119,6 +119,7 @@ final class HeldJob {
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
         if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
+        if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
         recallReports()
     }
 
@@ -153,6 +154,22 @@ final class HeldJob {
             if let byteCount, byteCount <= maximumPayloadBytes { continue }
             record(
                 isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
+        }
+    }
+
+    /// Holds back those whom the queue's frequency cap does not let through: for good, or until it is asked again.
+    private func holdBack(by answer: CapAnswer) {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            switch answer.held[claim.deviceIDs[ordinal]] {
+            case .forGood: record(isUncertain(ordinal) && !answer.isWhole ? .unknown : .capped, for: ordinal)
+            case .until(let delay):
+                recordRetry(
+                    Retry(
+                        deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0,
+                        losses: 0),
+                    because: .givenBack, for: ordinal)
+            case nil: break
+            }
         }
     }
 
@@ -343,7 +360,28 @@ final class HeldJob {
         let isUncertain = !claim.isAtMostOnce && !losses.isEmpty
         let watermark = isUncertain ? next : outcomes.firstIndex(of: 0) ?? outcomes.count
         return YieldedLease(
-            progress: progress(watermark: watermark), addedRescues: losses.values.max() ?? 0, delay: delay)
+            progress: progress(watermark: watermark), addedRescues: losses.values.max() ?? 0, delay: delay,
+            capNews: capNews(isGivenBack: true))
+    }
+
+    /// What the queue's frequency cap has to learn of it: who got nothing, and of a job that is given back, who did get
+    /// it. A recipient that may have got it keeps its place.
+    private func capNews(isGivenBack: Bool) -> [CapNews] {
+        guard let answer = claim.capAnswer, claim.damage == nil,
+            answer.wasAsked || claim.previousWatermark > 0 || claim.rescues > 0
+        else { return [] }
+        return outcomes.indices.compactMap { ordinal in
+            let outcome = Outcome(rawValue: outcomes[ordinal])
+            let hasArrived: Bool?
+            switch outcome.kind {
+            case .delivered, .unknown: hasArrived = isGivenBack ? true : nil
+            case .rejected, .expired, .cancelled: hasArrived = false
+            case .suppressed: hasArrived = outcome == .capped ? nil : false
+            case .failed, .retried: hasArrived = losses(of: ordinal) == 0 ? false : nil
+            case .waiting, nil: hasArrived = isUncertain(ordinal) ? nil : false
+            }
+            return hasArrived.map { CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: $0) }
+        }
     }
 
     /// The job in the form in which it is ended.
@@ -354,7 +392,8 @@ final class HeldJob {
         }
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,
-            channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON)
+            channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
+            capNews: capNews(isGivenBack: false))
     }
 
     /// - Parameter pause: until this broadcast is sent again; nil if it is not.

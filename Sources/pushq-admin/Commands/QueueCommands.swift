@@ -70,6 +70,7 @@ enum QueueCommands {
                     Column("waiting_jobs") { .count($0.waitingJobs) },
                     Column("waiting_recipients") { .count($0.waitingRecipients) },
                     Column("gateway") { .text($0.gateway) },
+                    Column("frequency_cap") { .text($0.frequencyCap) },
                     Column("credential") { .text($0.credential) },
                     Column("paused_because") { .text($0.pausedReason) },
                 ])

@@ -14,6 +14,8 @@ struct QueueSetCommand: Command {
         "queue set acme/com.acme.shop/production --weight 3 --connections 8",
         "queue set acme/com.acme.shop/production --no-rate",
         "queue set acme/com.acme.shop/production --gateway binary --credential shop-2026",
+        "queue set acme/com.acme.shop/production --frequency-cap '3 per 1 day'",
+        "queue set acme/com.acme.shop/production --frequency-cap '1 per calendar day' --cap-time-zone Europe/Vienna",
     ]
 
     @Positional("Its name: tenant/app/environment.") var queue: QueueName
@@ -29,6 +31,13 @@ struct QueueSetCommand: Command {
     @Option("The interface of APNs; binary is Apple's old one, for compatible services.") var gateway: GatewayKind?
     @Option("How often to read the binary interface's feedback service: 1m to 30d; daily if not set.")
     var feedbackEvery: Duration?
+    @Option(
+        "Maximum number of alerts for each device in a period: '3 per 1 day', '3 per calendar day' in its time zone.")
+    var frequencyCap: FrequencyCap?
+    @Option("Whether the frequency cap is for urgent pushes, too; off if not set.") var capUrgent: Toggle?
+    @Option("The time zone of devices of which nobody has said one, for calendar days; UTC if not set.", "ZONE")
+    var capTimeZone: String?
+    @Flag("Remove the frequency cap.") var noFrequencyCap
     @Option("The credential that it uses.", "NAME") var credential: String?
     var database = DatabaseOptions()
 
@@ -44,12 +53,20 @@ struct QueueSetCommand: Command {
         let rate: Double?
         let burst: Double?
         let liftsRate: Bool
+        let cap: FrequencyCap?
+        let capsUrgent: Bool?
+        let capTimeZone: String?
+        let liftsCap: Bool
         let credential: String?
 
         init(_ command: QueueSetCommand) throws(UsageError) {
             rate = command.rate?.perSecond
             burst = command.burst
             liftsRate = command.noRate
+            cap = command.frequencyCap
+            capsUrgent = command.capUrgent.map { $0 == .on }
+            capTimeZone = command.capTimeZone
+            liftsCap = command.noFrequencyCap
             credential = command.credential
             change.weight = try command.weight.bounded(0.001...1000, "--weight")
             change.connections = try command.connections.bounded(1...100, "--connections")
@@ -63,8 +80,17 @@ struct QueueSetCommand: Command {
             guard !liftsRate || (rate == nil && burst == nil) else {
                 throw UsageError("--no-rate cannot be used with --rate or --burst")
             }
+            let changesCap = cap != nil || capsUrgent != nil || capTimeZone != nil
+            guard !liftsCap || !changesCap else {
+                throw UsageError(
+                    "--no-frequency-cap cannot be used with --frequency-cap, --cap-urgent or --cap-time-zone")
+            }
+            guard capTimeZone != "" else { throw UsageError("--cap-time-zone is empty") }
             _ = try burst.bounded(1...1_000_000, "--burst")
-            guard rate != nil || burst != nil || liftsRate || credential != nil || !change.isEmpty else {
+            guard
+                rate != nil || burst != nil || liftsRate || credential != nil || changesCap || liftsCap
+                    || !change.isEmpty
+            else {
                 throw UsageError("there is nothing to set")
             }
         }
@@ -73,6 +99,9 @@ struct QueueSetCommand: Command {
 
         func apply(to queue: QueueName, in store: PostgresConnection) async throws {
             if let credential { try await Self.check(credential, for: queue, in: store) }
+            if let capTimeZone, let problem = try await store.timeZoneProblem(capTimeZone) {
+                throw UsageError("--cap-time-zone: \(problem)")
+            }
             // The binary interface asks for a certificate, so that has to be there first; on the way back it is the
             // other way round.
             if change.gateway == .http2 { try await store.setQueue(queue, to: change) }
@@ -85,6 +114,14 @@ struct QueueSetCommand: Command {
                 try await store.setRate(rate, burst: burst, of: queue)
             } else if let burst, try await !store.setBurst(burst, of: queue) {
                 throw Failure("\(queue) has no rate, so a burst means nothing; give --rate with it")
+            }
+            if liftsCap { try await store.liftFrequencyCap(of: queue) }
+            if let cap {
+                try await store.setFrequencyCap(cap, includesUrgent: capsUrgent, timeZone: capTimeZone, of: queue)
+            } else if capsUrgent != nil || capTimeZone != nil,
+                try await !store.changeFrequencyCap(includesUrgent: capsUrgent, timeZone: capTimeZone, of: queue)
+            {
+                throw Failure("\(queue) has no frequency cap; give --frequency-cap with it")
             }
         }
 

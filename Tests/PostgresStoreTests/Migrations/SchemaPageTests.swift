@@ -38,7 +38,7 @@ import Testing
         select format('%s: %s %s', t.relname, a.attname,
                       case format_type(a.atttypid, a.atttypmod)
                       when 'integer' then 'int' when 'timestamp with time zone' then 'timestamptz'
-                      when 'double precision' then 'float8' when 'integer[]' then 'int[]'
+                      when 'timestamp with time zone[]' then 'timestamptz[]' when 'double precision' then 'float8' when 'integer[]' then 'int[]'
                       else format_type(a.atttypid, a.atttypmod) end) as line
         from tables t
         join pg_attribute a on a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped

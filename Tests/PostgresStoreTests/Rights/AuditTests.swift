@@ -14,13 +14,15 @@ import Transport
         "empty_send", "fan_out",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
         "message",
-        "migration", "newest_update", "profile", "provider_token", "removed_queue", "restored_queue", "result",
+        "migration", "newest_update", "profile", "provider_token", "recent_push", "removed_queue", "restored_queue",
+        "result",
         "send_key", "sleeper",
         "stuck_job", "tenant_usage", "throughput", "wave", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [
-        "rate_limit: tat", "credential: warned_days", "campaign: created_at", "campaign: digest",
+        "frequency_cap: set_at", "rate_limit: tat", "credential: warned_days", "campaign: created_at",
+        "campaign: digest",
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
         "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
@@ -39,6 +41,7 @@ import Transport
         select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', 'topsecret', 'print' from pushq.tenant;
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
         insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
+        insert into pushq.frequency_cap (queue_id, pushes, period) select id, 3, '1 day' from pushq.queue;
         insert into pushq.audience (queue_id, name, filter) select id, 'vips', 'tag ''vip''' from pushq.queue;
         insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
         select id, 'weekly', '@weekly', 'UTC', 'skip', '{"aps":{}}', '{}', now() from pushq.queue;
@@ -159,6 +162,7 @@ import Transport
                     + "name:→main sealed:→(not shown) team_id:→TEAM123456 topics:→[] version:→1",
                 "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
                 "acme rate_limit acme created burst:→20 rate:→200",
+                "acme frequency_cap acme/com.acme/sandbox created includes_urgent:→false period:→1 day pushes:→3",
                 "acme audience acme/com.acme/sandbox vips created filter:→tag 'vip' name:→vips",
                 "acme schedule acme/com.acme/sandbox weekly created after_outage:→skip cron:→@weekly name:→weekly "
                     + "options:→{} payload:→{\"aps\": {}} time_zone:→UTC",
@@ -177,6 +181,7 @@ import Transport
                     "acme rate_limit acme/com.acme/sandbox removed burst",
                     "acme queue acme/com.acme/sandbox changed credential",
                     "acme credential main removed environments",
+                    "acme frequency_cap acme/com.acme/sandbox removed includes_urgent",
                     "acme audience acme/com.acme/sandbox vips removed filter",
                     "acme schedule acme/com.acme/sandbox weekly removed after_outage",
                     "acme queue acme/com.acme/sandbox removed connections",

@@ -93,6 +93,8 @@ import Transport
             values (pushq.queue_id('QUEUE'), 'TENANT-token', 1, now());
             insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
             values (pushq.queue_id('QUEUE'), nextval('pushq.id'), now(), nextval('pushq.id'));
+            insert into pushq.frequency_cap (queue_id, pushes) values (pushq.queue_id('QUEUE'), 3);
+            insert into pushq.recent_push values (pushq.queue_id('QUEUE'), nextval('pushq.id'), '{}', '{}', '{}');
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');
             """#
             .replacing("QUEUE", with: queue(of: tenant)).replacing("DEVICE", with: device)

@@ -24,6 +24,7 @@ import Transport
         feedback: insert select update(verdict)
         feedback_poll: insert select update
         feedback_record: delete insert select update(reported_at)
+        frequency_cap: select
         job: delete insert select update
         judgement: insert select update
         lease: delete insert select update
@@ -37,6 +38,7 @@ import Transport
         queue: select update(paused_at paused_credential_version paused_reason)
         queue_name: select
         rate_limit: select update
+        recent_push: delete insert select update(job_ids root_ids sent_at)
         removed_queue: delete select
         result: insert select
         sleeper: delete insert select update
@@ -78,13 +80,15 @@ import Transport
         """
 
     private static let functions: Set = [
-        "act_on_feedback", "bad_tokens_problem", "bring_message", "bring_shares", "clear_day", "clear_queue",
+        "act_on_feedback", "bad_tokens_problem", "bring_message", "bring_shares", "cap_window", "clear_day",
+        "clear_queue",
         "clear_send_keys",
-        "count_usage", "days_of_history", "days_to_clear", "deal_wave", "device_kind", "devices_of_user",
+        "count_usage", "days_of_history", "days_to_clear", "day_began", "deal_wave", "device_kind", "devices_of_user",
         "drop_partition",
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
         "fit_plans",
-        "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "has_old_days",
+        "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
+        "has_old_days", "hold_to_caps",
         "job_size", "judge_campaigns", "lists_to_forget", "local_times", "longest_retention", "make_jobs",
         "make_share_jobs",
         "make_partition",

@@ -1,0 +1,311 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Workers that send to a few devices under a cap, are lost and give jobs back, while time passes and clocks are put
+/// back; and the judge of what the cap says.
+struct CappedWorld {
+    /// A push that has a place.
+    private struct Push {
+        let root: Int64
+        /// Nil: nobody knows yet.
+        var hasArrived: Bool?
+        /// By the database's clock; earlier when the world's time has passed.
+        var at: Date
+    }
+
+    /// What the judge says of a recipient.
+    private enum Verdict: Equatable {
+        case goes
+        case heldForGood
+        case waits
+    }
+
+    private struct Held {
+        let job: ClaimedJob
+        let worker: Int64
+        /// Whether the cap is for it.
+        let isCapped: Bool
+    }
+
+    private let queue: QueueFixture
+    private let seed: UInt64
+    private var random: SeededGenerator
+    private let pushes: Int
+    /// Nil: by calendar day.
+    private let hours: Int?
+    private let rule: CapRule
+    private let defaultZone: String
+    private var zones: [Int64: String] = [:]
+    private var devices: [Int64: Int] = [:]
+    private var history: [Int64: [Push]] = [:]
+    private var held: [Held] = []
+
+    private(set) var allowed = 0
+    private(set) var heldForGood = 0
+    private(set) var waits = 0
+    private(set) var repeats = 0
+    var summary: String { "\(allowed) went, \(heldForGood) were held, \(waits) waited, \(repeats) repeats" }
+
+    init(_ queue: QueueFixture, seed: UInt64) async throws {
+        self.queue = queue
+        self.seed = seed
+        random = SeededGenerator(seed: seed)
+        pushes = Int.random(in: 1...3, using: &random)
+        hours = seed % 2 == 0 ? nil : Int.random(in: 2...40, using: &random)
+        rule = CapRule(includesUrgent: seed % 3 == 0, setAt: 0)
+        defaultZone = seed % 4 == 0 ? "Asia/Kathmandu" : "UTC"
+        try await queue.run(
+            """
+            insert into pushq.frequency_cap (queue_id, pushes, period, time_zone)
+            values (\(queue.id), \(pushes), \(hours.map { "'\($0) hours'" } ?? "null"),
+                    \(defaultZone == "UTC" ? "null" : "'\(defaultZone)'"));
+            insert into pushq.profile (queue_id, device_id, time_zone)
+            select queue_id, id, (array['Pacific/Apia', 'America/Los_Angeles', 'Australia/Lord_Howe', null])[
+              1 + row_number() over (order by id) % 4]
+            from pushq.device
+            """)
+        let rows = try await queue.connection.execute(
+            Statement(
+                "devices and zones",
+                """
+                select d.id, p.time_zone, row_number() over (order by d.id)::int as number
+                from pushq.device d join pushq.profile p on p.device_id = d.id
+                """))
+        for row in rows {
+            devices[row.int8("id")] = Int(row.int8("id"))
+            zones[row.int8("id")] = row.optionalText("time_zone") ?? defaultZone
+        }
+    }
+
+    mutating func step() async throws {
+        switch Int.random(in: 0..<100, using: &random) {
+        case ..<25: try await send()
+        case ..<32:
+            try await queue.fanOut(
+                try await queue.startCampaign(key: "\(UInt64.random(in: 0 ... .max, using: &random))"))
+        case ..<60: try await claim()
+        case ..<78: try await end()
+        case ..<84: try await giveBack()
+        case ..<90: try await lose()
+        case ..<98: try await pass(seconds: Int.random(in: 600...60_000, using: &random))
+        case ..<99: try await pass(seconds: -Int.random(in: 600...7_000, using: &random))
+        default: try await forget()
+        }
+    }
+
+    /// Lets everything come to an end.
+    mutating func finish() async throws {
+        for _ in 1...20 {
+            try await claim()
+            while !held.isEmpty { try await end(allArrive: true) }
+        }
+        #expect(try await queue.number("select count(*) from pushq.lease") == 0, "seed \(seed)")
+    }
+
+    // MARK: What happens
+
+    private mutating func send() async throws {
+        let options = ["", ", urgent => true", ", push_type => 'background'"][
+            [0, 0, 0, 0, 1, 2].randomElement(using: &random)!]
+        let chosen = (1...8).filter { _ in Bool.random(using: &random) }
+        let tokens = (chosen.isEmpty ? [1] : chosen).map { "'\(tokenHex($0))'" }.joined(separator: ",")
+        let payload = options.contains("background") ? #"{"aps":{"content-available":1}}"# : #"{"aps":{"alert":"x"}}"#
+        try await queue.run(
+            "select pushq.send('\(QueueFixture.name)', '\(payload)', array[\(tokens)]\(options))")
+    }
+
+    private func tokenHex(_ number: Int) -> String {
+        QueueFixture.token(number).map { String(format: "%02x", $0) }.joined()
+    }
+
+    private mutating func claim() async throws {
+        // What was rescued twice comes back at random times.
+        try await queue.run("update pushq.job set run_at = now() where run_at > now() and run_at < 'infinity'")
+        let worker = Int64.random(in: 1...3, using: &random)
+        let count = Int32.random(in: 1...4, using: &random)
+        var jobs = try await queue.claim(count, lane: .normal, workerID: worker)
+        jobs += try await queue.claim(count, lane: .urgent, workerID: worker)
+        jobs += try await queue.claim(count, workerID: worker)
+        var asked: [ClaimedJob] = []
+        for var job in jobs {
+            guard rule.includes(job.message.pushType, in: job.lane) else {
+                held.append(Held(job: job, worker: worker, isCapped: false))
+                continue
+            }
+            job.capAnswer = CapAnswer()
+            asked.append(job)
+        }
+        let now = try await time()
+        let answered = try await queue.worker.heldToCaps(asked, workerID: worker)
+        // One after the other, as if each were the only one.
+        for job in answered {
+            let answer = try #require(job.capAnswer)
+            for (ordinal, device) in job.deviceIDs.enumerated() where !isOver(ordinal, of: job) {
+                let expected = judge(device, root: job.rootID, now: now)
+                let said: Verdict
+                switch answer.held[device] {
+                case .forGood: said = .heldForGood
+                case .until(let pause):
+                    said = .waits
+                    #expect(pause >= .seconds(1) && pause <= .seconds(60))
+                case nil: said = .goes
+                }
+                #expect(
+                    said == expected, "seed \(seed): device \(device), root \(job.rootID), \(history[device] ?? [])")
+            }
+            held.append(Held(job: job, worker: worker, isCapped: true))
+        }
+    }
+
+    private func isOver(_ ordinal: Int, of job: ClaimedJob) -> Bool {
+        !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
+    }
+
+    /// Ends a job, with any outcomes.
+    private mutating func end(allArrive: Bool = false) async throws {
+        guard let index = held.indices.randomElement(using: &random) else { return }
+        let held = held.remove(at: index)
+        let job = held.job
+        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
+        var again: [SettledJob.Again] = []
+        var news: [CapNews] = []
+        for (ordinal, device) in job.deviceIDs.enumerated() where outcomes[ordinal] == 0 {
+            var outcome: Outcome
+            switch job.capAnswer?.held[device] {
+            case .forGood: outcome = .capped
+            case .until: outcome = .retried(.givenBack)
+            case nil:
+                outcome =
+                    allArrive
+                    ? .delivered
+                    : [
+                        .delivered, .delivered, .unknown, .failed(.otherPassing), .rejected(.unregistered),
+                        .retried(.otherPassing),
+                    ]
+                    .randomElement(using: &random)!
+                let hasArrived = outcome == .delivered || outcome == .unknown
+                if held.isCapped {
+                    if !hasArrived { news.append(CapNews(deviceID: device, hasArrived: false)) }
+                    settle(device, root: job.rootID, hasArrived: hasArrived)
+                }
+            }
+            if outcome.kind == .retried {
+                again.append(.init(deviceID: device, delay: .zero, attempts: 1, losses: 0))
+            }
+            outcomes[ordinal] = outcome.rawValue
+        }
+        // Of those who had their outcome before, nothing is left to be told.
+        let settled = SettledJob(key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil, capNews: news)
+        #expect(try await queue.worker.endJobs([settled], workerID: held.worker).keys.count == 1, "seed \(seed)")
+    }
+
+    /// Gives a job back after some of it was sent.
+    private mutating func giveBack() async throws {
+        guard let index = held.indices.randomElement(using: &random) else { return }
+        let held = held.remove(at: index)
+        let job = held.job
+        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
+        var news: [CapNews] = []
+        for (ordinal, device) in job.deviceIDs.enumerated()
+        where outcomes[ordinal] == 0 && job.capAnswer?.held[device] == nil && job.rescues == 0 {
+            let hasArrived = Bool.random(using: &random)
+            if hasArrived { outcomes[ordinal] = Outcome.delivered.rawValue }
+            if held.isCapped {
+                news.append(CapNews(deviceID: device, hasArrived: hasArrived))
+                settle(device, root: job.rootID, hasArrived: hasArrived)
+            }
+        }
+        let watermark = outcomes.firstIndex(of: 0) ?? outcomes.count
+        let lease = YieldedLease(
+            progress: LeaseProgress(key: job.key, watermark: watermark, outcomes: outcomes), capNews: news)
+        #expect(try await queue.worker.yield([lease], workerID: held.worker).keys.count == 1, "seed \(seed)")
+    }
+
+    /// Loses a worker with a job: nobody knows what it has sent.
+    private mutating func lose() async throws {
+        guard let index = held.indices.randomElement(using: &random) else { return }
+        let lost = held.remove(at: index)
+        try await queue.run(
+            "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
+        #expect(try await queue.worker.rescue(grace: .zero) == 1)
+        // What it has to say comes too late, and changes nothing.
+        let late = lost.job.deviceIDs.map { CapNews(deviceID: $0, hasArrived: Bool.random(using: &random)) }
+        try await queue.worker.note([(lost.job.key, late)], workerID: lost.worker)
+    }
+
+    private mutating func pass(seconds: Int) async throws {
+        try await queue.run(
+            """
+            update pushq.recent_push
+            set sent_at = array(select t - interval '\(seconds) seconds' from unnest(sent_at) with ordinality u(t, n) order by n)
+            """)
+        for device in history.keys {
+            for index in history[device]!.indices { history[device]![index].at -= Double(seconds) }
+        }
+    }
+
+    private mutating func forget() async throws {
+        let now = try await time()
+        try await queue.worker.forget()
+        history = history.filter { $0.value.contains { now.timeIntervalSince($0.at) <= window } }
+    }
+
+    private func time() async throws -> Date {
+        let row = try await queue.connection.execute(
+            Statement("world's time", "select extract(epoch from clock_timestamp())::float8 as time")
+        ).one()
+        return Date(timeIntervalSince1970: row.float8("time"))
+    }
+
+    // MARK: The judge
+
+    private mutating func judge(_ device: Int64, root: Int64, now: Date) -> Verdict {
+        let pushes = (history[device] ?? []).filter { now.timeIntervalSince($0.at) <= window }
+        if pushes.contains(where: { $0.root == root }) {
+            repeats += 1
+            note(root, of: device, at: now)
+            return .goes
+        }
+        let counting = pushes.filter { counts($0, for: device, at: now) }
+        if counting.count < self.pushes {
+            allowed += 1
+            note(root, of: device, at: now)
+            return .goes
+        }
+        if counting.count(where: { $0.hasArrived == true }) >= self.pushes {
+            heldForGood += 1
+            return .heldForGood
+        }
+        waits += 1
+        return .waits
+    }
+
+    /// A push of a rolling period counts for ten seconds more, in which it may have been sent; one of a day, if clocks
+    /// in the device's zone showed that day, or a later one.
+    private func counts(_ push: Push, for device: Int64, at now: Date) -> Bool {
+        if let hours { return now.timeIntervalSince(push.at) <= Double(hours) * 3600 + 10 }
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = TimeZone(identifier: zones[device]!)!
+        return calendar.startOfDay(for: push.at) >= calendar.startOfDay(for: now)
+    }
+
+    /// Notes a push. What is too old to count is forgotten then, and clocks that are put back do not bring it back.
+    private mutating func note(_ root: Int64, of device: Int64, at now: Date) {
+        let window = window
+        history[device, default: []].removeAll { $0.root == root || now.timeIntervalSince($0.at) > window }
+        history[device]!.append(Push(root: root, hasArrived: nil, at: now))
+    }
+
+    /// What is older than this is nothing any more, and a repeat of it is a push like any other.
+    private var window: Double { hours.map { Double($0) * 3600 + 10 } ?? 2 * 86_400 }
+
+    private mutating func settle(_ device: Int64, root: Int64, hasArrived: Bool) {
+        guard let index = history[device]?.firstIndex(where: { $0.root == root }) else { return }
+        if hasArrived { history[device]![index].hasArrived = true } else { history[device]!.remove(at: index) }
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Whom a frequency cap holds back, compared with a judge that keeps a list of all that ever happened and looks through
+/// the whole of it each time.
+@Suite(.timeLimit(.minutes(10))) struct `A frequency cap` {
+    @Test(arguments: 1...12 as ClosedRange<UInt64>)
+    func `lets through and holds back whom a list of all pushes says, whatever becomes of jobs and clocks`(
+        seed: UInt64
+    ) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 8)
+            var world = try await CappedWorld(queue, seed: seed)
+            for _ in 1...150 { try await world.step() }
+            try await world.finish()
+            // Chance has brought about what this is about.
+            #expect(world.allowed > 20 && world.heldForGood > 5, "seed \(seed): \(world.summary)")
+        }
+    }
+
+    /// Workers that send to the same devices at the same moment.
+    @Test func `is kept to by workers that ask at the same moment`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 60)
+            try await queue.run("insert into pushq.frequency_cap values (\(queue.id), 3, '1 day')")
+            for number in 1...12 { try await queue.fanOut(try await queue.startCampaign(key: "k\(number)")) }
+            var claims: [(PostgresConnection, [ClaimedJob])] = []
+            for worker in 1...12 {
+                let connection = try await database.connect(login: TestServer.workerLogin)
+                claims.append((connection, try await queue.claim(1, workerID: Int64(worker))))
+            }
+            var answers: [ClaimedJob] = []
+            var problems: [String] = []
+            var asked = 0
+            for (number, (connection, jobs)) in claims.enumerated() {
+                actor.loop.startTask {
+                    do {
+                        let jobs = jobs.map { job in
+                            var job = job
+                            job.capAnswer = CapAnswer()
+                            return job
+                        }
+                        answers += try await connection.heldToCaps(jobs, workerID: Int64(number + 1))
+                    } catch {
+                        problems.append("\(error)")
+                    }
+                    asked += 1
+                }
+            }
+            try await eventually("twelve answers", { asked }, until: { $0 == 12 })
+            #expect(problems == [])
+            var places: [Int64: Int] = [:]
+            for job in answers {
+                #expect(job.capAnswer?.wasAsked == true)
+                for device in job.deviceIDs where job.capAnswer?.held[device] == nil { places[device, default: 0] += 1 }
+            }
+            #expect(places.count == 60 && places.values.allSatisfy { $0 == 3 }, "\(places)")
+            let holds = answers.flatMap { $0.capAnswer.map { Array($0.held.values) } ?? [] }
+            #expect(holds.count == 60 * 9 && !holds.contains(.forGood), "nothing has arrived yet")
+        }
+    }
+
+    @Test func `begins a calendar day when clocks in the device's zone first show it`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            var random = SeededGenerator(seed: 5)
+            // Clocks that change at midnight, by half an hour, and by a whole day; and at no time.
+            for zone in [
+                "America/Havana", "Asia/Beirut", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu",
+                "Pacific/Chatham", "America/Asuncion", "Europe/Vienna", "Africa/Cairo", "UTC",
+            ] {
+                let rules = try #require(TimeZone(identifier: zone))
+                let day = { (at: Int) in
+                    Int(
+                        (Double(at + rules.secondsFromGMT(for: Date(timeIntervalSince1970: Double(at)))) / 86_400)
+                            .rounded(.down))
+                }
+                for _ in 1...60 {
+                    // Around a change of the clocks, if there is one.
+                    let some = Date(timeIntervalSince1970: Double.random(in: 1.2e9...1.7e9, using: &random))
+                    let change = rules.nextDaylightSavingTimeTransition(after: some) ?? some
+                    let at = Int(change.timeIntervalSince1970) + Int.random(in: -90_000...90_000, using: &random)
+                    let began = try await queue.number(
+                        "select extract(epoch from pushq.day_began(to_timestamp(\(at)), '\(zone)'))")
+                    var naive = at / 900 * 900 - 30 * 3600
+                    while day(naive) < day(at) { naive += 900 }
+                    #expect(began == min(naive, at), "\(zone) at \(at)")
+                }
+            }
+        }
+    }
+
+    @Test func `forgets what it does not ask for any more, and all when it is lifted`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 3)
+            try await queue.run(
+                """
+                insert into pushq.frequency_cap values (\(queue.id), 3, '1 day');
+                insert into pushq.recent_push
+                select \(queue.id), id, array[id], array[0], array[now() - '12 h'::interval * (row_number() over (order by id))]
+                from pushq.device;
+                insert into pushq.recent_push select \(queue.id), 1000000 + i, '{}', '{}', '{}' from generate_series(1, 12000) i
+                """)
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.recent_push") == 2)
+            try await queue.connection.liftFrequencyCap(of: QueueFixture.name)
+            try await queue.worker.forget()
+            #expect(try await queue.number("select count(*) from pushq.recent_push") == 0)
+        }
+    }
+}

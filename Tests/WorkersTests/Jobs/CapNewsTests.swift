@@ -1,0 +1,79 @@
+import PostgresStore
+import QueueCore
+import Testing
+
+@testable import Workers
+
+/// What a job tells its queue's frequency cap when it ends or goes back.
+@Suite struct `The news for a frequency cap` {
+    private func news(_ settled: [CapNews]) -> [Int64: Bool] {
+        Dictionary(uniqueKeysWithValues: settled.map { ($0.deviceID, $0.hasArrived) })
+    }
+
+    private func asked(_ held: [Int64: CapAnswer.Hold] = [:], isWhole: Bool = true) -> CapAnswer {
+        var answer = CapAnswer(isWhole: isWhole)
+        answer.wasAsked = true
+        answer.held = held
+        return answer
+    }
+
+    @Test func `is who got nothing, and of a lost push only what APNs said`() {
+        let job = JobFixture.job(recipients: 6, inactive: [60], capAnswer: asked())
+        #expect(job.sendAll() == [0, 1, 2, 3, 4])
+        job.record(.delivered, for: 0)
+        job.record(.rejected(.unregistered), for: 1)
+        job.record(.failed(.otherPassing), for: 2)
+        _ = job.countLoss(of: 3)
+        job.record(.failed(.otherPassing), for: 3)
+        job.record(.unknown, for: 4)
+        for _ in 0..<5 { job.noteEnded() }
+        #expect(news(job.settled { _ in .zero }.capNews) == [20: false, 30: false, 60: false])
+    }
+
+    @Test func `is also who got it, and who waits, when it goes back`() {
+        let job = JobFixture.job(recipients: 4, capAnswer: asked())
+        for _ in 0..<3 {
+            _ = job.takeRecipient()
+            job.noteSent()
+        }
+        job.record(.delivered, for: 0)
+        job.record(.rejected(.unregistered), for: 1)
+        _ = job.countLoss(of: 2)
+        for _ in 0..<3 { job.noteEnded() }
+        #expect(news(job.yielded(after: .zero).capNews) == [10: true, 20: false, 40: false])
+    }
+
+    @Test func `is nothing where there is no cap, and where nothing can have been counted`() {
+        for answer in [nil, CapAnswer()] {
+            let job = JobFixture.job(recipients: 2, capAnswer: answer)
+            #expect(job.sendAll().count == 2)
+            job.record(.delivered, for: 0)
+            job.record(.rejected(.unregistered), for: 1)
+            job.noteEnded()
+            job.noteEnded()
+            #expect(job.settled { _ in .zero }.capNews.isEmpty)
+        }
+    }
+
+    @Test func `leaves alone what earlier holders may have sent`() {
+        let job = JobFixture.job(recipients: 3, previousWatermark: 3, rescues: 1, capAnswer: asked())
+        #expect(news(job.yielded(after: .zero).capNews) == [:])
+    }
+
+    @Test func `is not sent to, and recorded, where the cap holds it back`() {
+        let job = JobFixture.job(recipients: 3, capAnswer: asked([10: .forGood, 20: .until(.seconds(2))]))
+        #expect(job.takeTokens().keys.sorted() == [2])
+        #expect(job.outcomes[0] == Outcome.capped.rawValue)
+        #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
+        #expect(job.retries.map(\.deviceID) == [20])
+        #expect(job.retries.map(\.atLeast) == [.seconds(2)])
+        #expect(job.retries.map(\.attempts) == [0])
+    }
+
+    @Test(arguments: [true, false])
+    func `calls unknown what was sent before the cap was there`(isWhole: Bool) {
+        let job = JobFixture.job(
+            recipients: 1, previousWatermark: 1, rescues: 1, capAnswer: asked([10: .forGood], isWhole: isWhole))
+        #expect(Outcome(rawValue: job.outcomes[0]) == (isWhole ? .capped : .unknown))
+    }
+}

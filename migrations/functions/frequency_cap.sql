@@ -1,0 +1,184 @@
+-- Frequency caps: at most so many pushes to a device in a period. docs/frequency-caps.md explains them.
+--
+-- Before a worker sends, it takes a place for each recipient (`pushq.hold_to_caps`). When the job ends or is given
+-- back, it gives up the places of those that got nothing (PostgresStore/Settling/CapNews.swift). Nothing has to be
+-- written when a push has arrived: a place counts for good once its job is gone, and while the job is there, nobody
+-- knows yet. So a crash at any moment loses no place, and none stays that nothing came of.
+
+-- A cap as an operator reads it, and as `pushq-admin queue set --frequency-cap` takes its first part.
+create or replace function pushq.cap_in_words(c pushq.frequency_cap) returns text
+language sql stable as $$
+  select concat_ws(
+    ', ',
+    format('%s per %s', c.pushes, case
+      when c.period is null then 'calendar day'
+      else (
+        select format('%s %s%s', u.number, u.name, case when u.number > 1 then 's' end)
+        from (
+          select (extract(epoch from c.period) / s.seconds)::int as number, s.name
+          from (values ('day', 86400), ('hour', 3600), ('minute', 60), ('second', 1)) s(name, seconds)
+          where extract(epoch from c.period) % s.seconds = 0
+          order by s.seconds desc
+          limit 1) u) end),
+    case when c.includes_urgent then 'urgent ones, too' end,
+    c.time_zone)
+$$;
+
+-- For how long a push can matter. A worker sends for ten seconds after it took it up, and a rolling period is kept to
+-- from the last of them. A calendar day can have begun two days ago elsewhere, and devices travel.
+create or replace function pushq.cap_window(period interval) returns interval
+language sql stable parallel safe as $$
+  select coalesce(period + interval '10 seconds', interval '2 days')
+$$;
+
+-- When the day began that clocks in a zone show at a time: when they first showed it.
+create or replace function pushq.day_began(at timestamptz, time_zone text) returns timestamptz
+language sql stable as $$
+  select t.first from pushq.local_times(date_trunc('day', $1 at time zone $2), $2) t
+$$;
+
+-- Takes places for the recipients of jobs that `worker` holds. The recipients of a job are those of `device_ids` from
+-- its `firsts` to its `lasts`.
+--
+-- Returns those that get no place: with `wait` null if as many pushes have reached the device as the cap allows, and
+-- otherwise with the microseconds after which to ask again, because nobody knows yet what becomes of some of them. A
+-- recipient that has a place keeps it: to send to it again is a repeat.
+create or replace function pushq.hold_to_caps(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], device_ids bigint[]
+) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
+language plpgsql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+#variable_conflict use_column
+declare
+  this_round int := 0;
+  rounds     int := 1;
+  is_late    bool := false;                                -- others made rows of devices that had none
+  left_over  record;
+begin
+  -- A device that is in several jobs is looked at as often, in their order.
+  while is_late or this_round < rounds loop
+    if not is_late then
+      this_round := this_round + 1;
+    end if;
+    with held as materialized (
+      select l.queue_id, l.job_id, l.root_id, c.pushes, c.period, coalesce(c.time_zone, 'UTC') as time_zone,
+             g.first, g.last, g.place
+      from unnest(queue_ids, job_ids, epochs, firsts, lasts) with ordinality
+        as g(queue_id, job_id, epoch, first, last, place)
+      join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+        and l.worker_id = worker
+      join pushq.frequency_cap c on c.queue_id = l.queue_id),
+    -- The zone is looked up for calendar days only: the limit keeps the condition in front of the table.
+    zoned as materialized (
+      select h.queue_id, h.job_id, h.root_id, h.pushes, h.period, d.id as device_id,
+             coalesce(p.time_zone, h.time_zone) as time_zone,
+             row_number() over (partition by h.queue_id, d.id order by h.place) as round
+      from held h
+      cross join lateral unnest(device_ids[h.first : h.last]) d(id)
+      left join lateral (
+        select p.time_zone
+        from pushq.profile p
+        where h.period is null and p.queue_id = h.queue_id and p.device_id = d.id
+        limit 1) p on true),
+    day as materialized (
+      select z.time_zone, pushq.day_began(now(), z.time_zone) as began_at
+      from (select distinct time_zone from zoned where period is null) z),
+    asked as materialized (
+      select z.queue_id, z.job_id, z.root_id, z.pushes, z.device_id, z.round,
+             coalesce(d.began_at, now() - pushq.cap_window(z.period)) as since,
+             now() - pushq.cap_window(z.period) as kept_since
+      from zoned z
+      left join day d on z.period is null and d.time_zone = z.time_zone
+      -- In the order in which all take them, so that no two wait for each other.
+      order by z.queue_id, z.device_id),
+    -- What another transaction has changed meanwhile is looked at again, by PostgreSQL.
+    again as (
+      update pushq.recent_push r
+      set (root_ids, job_ids, sent_at) = (
+        select array_agg(e.root order by e.at), array_agg(e.job order by e.at), array_agg(e.at order by e.at)
+        from (
+          select x.root, x.job, x.at
+          from unnest(r.root_ids, r.job_ids, r.sent_at) x(root, job, at)
+          where x.at >= a.kept_since and x.root <> a.root_id
+          union all
+          select a.root_id, a.job_id, now()) e)
+      from asked a
+      where a.round = this_round and r.queue_id = a.queue_id and r.device_id = a.device_id
+        -- The oldest of those that would be too many with it.
+        and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes + 1] < a.since, true)
+          or exists (
+            select
+            from unnest(r.root_ids, r.sent_at) x(root, at)
+            where x.root = a.root_id and x.at >= a.kept_since))
+      returning r.queue_id, r.device_id),
+    first as (
+      insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+      select a.queue_id, a.device_id, array[a.root_id], array[a.job_id], array[now()]
+      from asked a
+      where a.round = this_round
+        and not exists (select from again x where x.queue_id = a.queue_id and x.device_id = a.device_id)
+      order by a.queue_id, a.device_id
+      on conflict on constraint recent_push_pkey do nothing
+      returning queue_id, device_id)
+    select max(a.round) as rounds,
+           array_agg(a.queue_id) filter (where is_left) as queue_ids,
+           array_agg(a.job_id) filter (where is_left) as job_ids,
+           array_agg(a.device_id) filter (where is_left) as device_ids,
+           array_agg(a.pushes) filter (where is_left) as pushes, array_agg(a.since) filter (where is_left) as since
+    into left_over
+    from asked a
+    left join (select * from again union all select * from first) x
+      on x.queue_id = a.queue_id and x.device_id = a.device_id
+    cross join lateral (select a.round = this_round and x.queue_id is null as is_left) l;
+
+    rounds := coalesce(left_over.rounds, 0);
+    -- Their rows are there by now, and are waited for.
+    is_late := not is_late and exists (
+      select
+      from unnest(left_over.queue_ids, left_over.device_ids, left_over.pushes, left_over.since)
+        as g(queue_id, device_id, pushes, since)
+      join pushq.recent_push r on r.queue_id = g.queue_id and r.device_id = g.device_id
+      where coalesce(r.sent_at[cardinality(r.sent_at) - g.pushes + 1] < g.since, true));
+    if is_late then
+      continue;
+    end if;
+    return query
+    select g.queue_id, g.job_id, g.device_id,
+           case when c.arrived < g.pushes
+                -- As long as the oldest has taken so far: a second to a minute.
+                then greatest(1000000, least(60000000, extract(epoch from now() - coalesce(c.oldest, now())) * 1000000))
+                       ::bigint end
+    from unnest(left_over.queue_ids, left_over.job_ids, left_over.device_ids, left_over.pushes, left_over.since)
+      as g(queue_id, job_id, device_id, pushes, since)
+    left join pushq.recent_push r on r.queue_id = g.queue_id and r.device_id = g.device_id
+    cross join lateral (
+      select count(*) filter (where not e.is_open) as arrived, min(e.at) filter (where e.is_open) as oldest
+      from (
+        select x.at,
+               exists (select from pushq.lease l where l.queue_id = g.queue_id and l.job_id = x.job)
+                 or exists (select from pushq.job j where j.queue_id = g.queue_id and j.id = x.job) as is_open
+        from unnest(r.job_ids, r.sent_at) x(job, at)
+        where x.at >= g.since) e) c;
+  end loop;
+end $$;
+
+-- Deletes what no cap asks for any more, of `step` rows behind a key. Returns the key of the last of them; null when
+-- there was none.
+create or replace function pushq.forget_recent_pushes(step int, inout after_queue int, inout after_device bigint)
+language plpgsql as $$
+begin
+  with page as materialized (
+    select r.queue_id, r.device_id, now() - pushq.cap_window(c.period) as kept_since, c.queue_id is null as is_lifted
+    from (
+      select queue_id, device_id
+      from pushq.recent_push
+      where (queue_id, device_id) > (after_queue, after_device)
+      order by queue_id, device_id
+      limit step) r
+    left join pushq.frequency_cap c on c.queue_id = r.queue_id),
+  old as (
+    delete from pushq.recent_push r
+    using page p
+    where r.queue_id = p.queue_id and r.device_id = p.device_id
+      and (p.is_lifted or coalesce(r.sent_at[cardinality(r.sent_at)] < p.kept_since, true)))
+  select queue_id, device_id into after_queue, after_device from page order by queue_id desc, device_id desc limit 1;
+end $$;
