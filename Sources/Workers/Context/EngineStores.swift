@@ -4,8 +4,8 @@ import Transport
 
 /// Acts on what happens to the engine's connections to PostgreSQL.
 protocol EngineStoresDelegate: AnyObject {
-    /// PostgreSQL is back after an outage.
-    func storesAreBack()
+    /// A connection for claims or leases is back, and nobody has used it yet. Others may still be away.
+    func storeIsBack()
 }
 
 /// The engine's ways to PostgreSQL. Each kind of statement has a connection of its own, so that none waits for a kind
@@ -104,8 +104,7 @@ final class EngineStores {
 
     private func noteBack() {
         lostConnections -= 1
-        guard lostConnections == 0 else { return }
-        delegate?.storesAreBack()
-        report(.storeBack)
+        delegate?.storeIsBack()
+        if lostConnections == 0 { report(.storeBack) }
     }
 }

@@ -256,7 +256,7 @@ extension EngineParts: SettlerDelegate {
 }
 
 extension EngineParts: EngineStoresDelegate {
-    func storesAreBack() {
+    func storeIsBack() {
         intake.noteInterruption()
         rescuer.holdOff()
     }

@@ -25,8 +25,8 @@ final class Rescuer {
         signal = Signal(loop: context.loop)
     }
 
-    /// PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long as a holder
-    /// trusts its lease.
+    /// A connection to PostgreSQL is back. Workers that held leases when it went away get time to renew them: as long
+    /// as a holder trusts its lease. This worker, too, may have the connection for claims before that for leases.
     func holdOff() { holdUntil = .now + settings.lease * 2 / 3 }
 
     func stop() {

@@ -1,0 +1,66 @@
+import Foundation
+import PostgresStore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+@Suite(.timeLimit(.minutes(10))) struct `The connections of an engine` {
+    /// Counts how often it was told that a connection is back.
+    private final class Listener: EngineStoresDelegate {
+        var count = 0
+
+        func storeIsBack() { count += 1 }
+    }
+
+    /// Whoever rescues leases has to know before the first statement that PostgreSQL was away: the leases may have run
+    /// out meanwhile, and their holders had no way to renew them.
+    @Test func `are said to be back one by one, each before anybody uses it`() async throws {
+        try await withDatabase { actor, database in
+            let leasesMayCome = Locked(true)
+            let isAway = Locked(false)
+            let leases = Locked<Set<Int>>([])
+            let proxy = try await DatabaseProxy { message in
+                // The first message names the program.
+                if message.type == nil, String(decoding: message.bytes, as: UTF8.self).contains("(leases)") {
+                    leases.withLock { _ = $0.insert(message.connection) }
+                }
+                if isAway.withLock(\.self) { return .cut }
+                let isOfLeases = leases.withLock { $0.contains(message.connection) }
+                return isOfLeases && !leasesMayCome.withLock(\.self) ? .cut : .pass
+            }
+            defer { proxy.close() }
+            let events = EventLog()
+            let stores = EngineStores(
+                to: try proxy.address(of: database), on: actor.loop, report: { events.append($0) })
+            defer { stores.close() }
+            let listener = Listener()
+            stores.delegate = listener
+            let nothing = Statement("nothing", "select 1 as one")
+            for store in [stores.claims, stores.leases] {
+                _ = try await store.connection().execute(nothing)
+            }
+
+            isAway.withLock { $0 = true }
+            leasesMayCome.withLock { $0 = false }
+            for store in [stores.claims, stores.leases] {
+                await #expect(throws: PostgresError.self) { try await store.connection().execute(nothing) }
+            }
+            #expect(listener.count == 0)
+            isAway.withLock { $0 = false }
+            try await eventually("the connection for claims to be back", within: .seconds(60)) {
+                (try? await stores.claims.connection()) != nil
+            }
+            #expect(listener.count == 1)
+            #expect(!stores.isConnected && !events.contains("PostgreSQL is back"), "one is still away")
+
+            leasesMayCome.withLock { $0 = true }
+            try await eventually("the other one to be back", within: .seconds(60)) {
+                (try? await stores.leases.connection()) != nil
+            }
+            #expect(listener.count == 2)
+            #expect(stores.isConnected && events.contains("PostgreSQL is back"))
+        }
+    }
+}
