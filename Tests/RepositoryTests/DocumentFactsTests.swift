@@ -33,6 +33,23 @@ import Testing
         }
     }
 
+    @Test func `say for each version what an operator has to do, and which migrations stop older workers`() throws {
+        let changelog = try text(of: "CHANGELOG.md")
+        let versions = changelog.components(separatedBy: "\n## ").dropFirst()
+        #expect(!versions.isEmpty)
+        for version in versions {
+            let steps = version.components(separatedBy: "\n### To upgrade\n\n").dropFirst().first
+            #expect(steps?.first.map { !$0.isNewline && $0 != "#" } ?? false, "\(version.prefix(20)) says nothing")
+        }
+        let current = try text(of: "Sources/Terminal/Version.swift").firstMatch(of: /"(\d+\.\d+\.\d+)"/)
+        #expect(changelog.contains(try #require(current).output.1))
+        for file in try repository.files(in: "migrations", endings: [".sql"])
+        where file.text.hasPrefix("-- pushq: older workers must stop") {
+            let name = file.path.split(separator: "/").last?.split(separator: ".").first ?? ""
+            #expect(changelog.contains(name), "\(file.path) stops older workers, and CHANGELOG.md does not say so")
+        }
+    }
+
     @Test func `agree on the options of a worker and their defaults`() throws {
         let command =
             try text(of: "Sources/pushq/Commands/WorkCommand.swift")
