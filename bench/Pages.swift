@@ -27,7 +27,7 @@ struct Pages {
         let (page, metrics) = (
             ListenAddress.unix(path: stack.path("page")), ListenAddress.unix(path: stack.path("metrics"))
         )
-        try await wait(for: "pushq_pushes_total", in: "/metrics", at: metrics, stack)
+        try await wait(for: "pushq_build_info", in: "/metrics", at: metrics, stack)
         try await wait(for: " 200 ", in: "/", at: page, stack)
         for path in [
             "overview", "overview?tenant=t77", "overview?matching=t99", "campaigns", "campaigns?queue=\(queue)",
