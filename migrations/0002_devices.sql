@@ -92,6 +92,10 @@ create table pushq.channel (
 
 -- What APNs reported about devices, for the producer: evidence of every deactivation, and the suspects not yet judged.
 -- Kept by day, as history is.
+--
+-- Producers read what was done to their devices in the order of `cursor`. Neither `id` nor a time would do: both are
+-- drawn before the commit, so a reader who has gone by them misses what is committed later. A duty draws it for rows
+-- that it can see (functions/list_feedback.sql).
 create table pushq.feedback (
   day         date        not null default pushq.today(),
   queue_id    int         not null,
@@ -103,12 +107,18 @@ create table pushq.feedback (
   verdict     text        not null,
   root_id     bigint,                                     -- the send or campaign that was answered so, …
   job_id      bigint,                                     -- … and its job; both null: the feedback service said it
+  cursor      bigint,                                     -- null: not listed, since the verdict is what it is
+  listed_at   timestamptz,
   constraint feedback_pkey primary key (day, queue_id, id),
   -- 'undone': it had deactivated the device, and an operator has brought that back.
-  constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect', 'undone'))
+  constraint feedback_verdict_known check (verdict in ('deactivated', 'kept', 'suspect', 'undone')),
+  constraint feedback_listed_has_time check ((cursor is null) = (listed_at is null))
 ) partition by range (day);
 
 create index feedback_suspect on pushq.feedback (queue_id, recorded_at) where verdict = 'suspect';
+create index feedback_unlisted on pushq.feedback (queue_id, id)
+  where cursor is null and verdict in ('deactivated', 'undone');
+create index feedback_cursor on pushq.feedback (queue_id, cursor) where cursor is not null;
 
 -- Up to when a queue's suspects have been judged, and whether they were spared: an older suspect that is left was
 -- locked by another transaction. Only the duty that judges writes here (Upkeep/Suspects.swift).

@@ -15,8 +15,8 @@ declare
     'devices_of_user', 'fan_out_shares', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'forget_recent_pushes',
     'has_old_days', 'hold_to_caps',
-    'job_size', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room', 'ready_above',
-    'ready_work',
+    'job_size', 'list_feedback', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room',
+    'ready_above', 'ready_work',
     'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
     'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
@@ -73,6 +73,11 @@ begin
       execute format('grant select on pushq.my_queues, pushq.my_campaigns to %I', thing.role);
     end if;
   end loop;
+  -- Tokens are not for readers.
+  if to_regrole('pushq_producer') is not null and to_regclass('pushq.my_feedback') is not null
+    and not has_table_privilege('pushq_producer', 'pushq.my_feedback', 'select') then
+    grant select on pushq.my_feedback to pushq_producer;
+  end if;
 end $$;
 
 -- What workers may do with tables: on the columns that are named behind a right, or on all of the table. Only who may
@@ -121,7 +126,7 @@ begin
         ('recent_push', 'update', 'root_ids job_ids sent_at'), ('recent_push', 'delete', null),
         ('channel', 'select', 'queue_id id channel retired_at'),
         ('channel', 'update', 'throttled_until retired_at retired_reason'),
-        ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'verdict'),
+        ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'cursor listed_at verdict'),
         ('feedback_poll', 'select', null), ('feedback_poll', 'insert', null), ('feedback_poll', 'update', null),
         ('feedback_record', 'select', null), ('feedback_record', 'insert', null),
         ('feedback_record', 'update', 'reported_at'), ('feedback_record', 'delete', null),

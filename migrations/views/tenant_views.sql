@@ -22,3 +22,17 @@ from pushq.tenant_login l
 join pushq.queue_name n on n.tenant_id = l.tenant_id
 join pushq.campaign_progress c on c.queue_id = n.queue_id
 where l.login = pushq.caller();
+
+-- What was done to the devices of these tenants because of APNs' reports. With tokens, so not for logins that may only
+-- read. `pushq.feedback_after` reads it in pages.
+create or replace view pushq.my_feedback with (security_barrier) as
+select n.name as queue, f.cursor, f.verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at,
+       encode(d.token, 'hex') as token, d.user_key, f.device_id, f.root_id, c.key as campaign_key,
+       pushq.apns_id(f.root_id, f.device_id) as apns_id
+from pushq.tenant_login l
+join pushq.queue_name n on n.tenant_id = l.tenant_id
+join pushq.feedback f on f.queue_id = n.queue_id and f.cursor is not null
+cross join lateral pushq.reason(f.reason) r
+left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
+left join pushq.campaign c on c.queue_id = f.queue_id and c.id = f.root_id
+where l.login = pushq.caller() and not l.read_only;

@@ -56,7 +56,8 @@ extension Statement {
           returning d.id),
         undone as (
           update pushq.feedback f
-          set verdict = 'undone'
+          -- Listed once more (functions/list_feedback.sql).
+          set verdict = 'undone', cursor = null, listed_at = null
           from meant m
           where f.day = $day and f.queue_id = m.queue_id and f.id = m.id and m.device_id in (select id from free))
         select (select max(id) from page) as last, (select count(*) from meant) as meant,

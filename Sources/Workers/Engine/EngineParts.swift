@@ -12,8 +12,8 @@ import Transport
 final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
-        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, feedback,
-            figures, heartbeat, judging, notifications, drain
+        case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, listing,
+            feedback, figures, heartbeat, judging, notifications, drain
     }
 
     let context: EngineContext
@@ -30,6 +30,7 @@ final class EngineParts {
     private let rescuer: Rescuer
     private let duties: DutyRunner
     private let schedules: DutyRunner
+    private let listing: DutyRunner
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
     /// Nil if nobody sees what this worker would read.
@@ -63,6 +64,7 @@ final class EngineParts {
                 CredentialsDuty(context),
             ])
         schedules = DutyRunner(context, duties: [SchedulesDuty(context)])
+        listing = DutyRunner(context, duties: [ListingDuty(context)])
         // A worker that does not know the service's address, or cannot open the certificates, leaves it to workers that
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
@@ -101,6 +103,7 @@ final class EngineParts {
         case .rescue: await rescuer.run()
         case .duties: await duties.run()
         case .schedules: await schedules.run()
+        case .listing: await listing.run()
         case .feedback: await feedback?.run()
         case .figures: await figures?.run()
         case .heartbeat: try await heartbeat.run()
@@ -173,6 +176,7 @@ final class EngineParts {
         rescuer.stop()
         duties.stop()
         schedules.stop()
+        listing.stop()
         feedback?.stop()
         figures?.stop()
         queues.stop()

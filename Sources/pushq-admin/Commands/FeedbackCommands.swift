@@ -3,7 +3,9 @@ import QueueCore
 import Terminal
 
 enum FeedbackCommands {
-    static let all: [CommandTree] = [.command(List.self)]
+    static let all: [CommandTree] = [
+        .command(List.self), .command(FeedbackExportCommand.self), .command(FeedbackTailCommand.self),
+    ]
 
     struct List: Command {
         static let name = "list"

@@ -78,6 +78,8 @@ import Testing
         "pushq-admin job list": (.readers, "QUEUE"), "pushq-admin job show": (.readers, "QUEUE JOB"),
         "pushq-admin job retry": (.tenants, "QUEUE JOB"), "pushq-admin job resume": (.operators, "QUEUE"),
         "pushq-admin job cancel": (.tenants, "QUEUE JOB"), "pushq-admin feedback list": (.tenants, "QUEUE"),
+        "pushq-admin feedback export": (.tenants, "QUEUE"),
+        "pushq-admin feedback tail": (.tenants, "QUEUE --timeout 1s"),
         "pushq-admin worker list": (.operators, ""), "pushq-admin worker grant": (.operators, "LOGIN"),
         "pushq-admin worker revoke": (.operators, "LOGIN"),
     ]

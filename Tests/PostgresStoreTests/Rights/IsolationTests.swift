@@ -130,7 +130,8 @@ struct `A login of one tenant` {
             }
             let views: Set = ["view my_queues", "view my_campaigns"]
             let functions = Set(Self.probes(1, 1, 1, 1).map(\.function)).union(Self.pure).union(Self.listings.keys)
-            #expect(try await usable("producer") == views.union(functions.map { "function \($0)" }))
+            let withTokens = views.union(["view my_feedback"])
+            #expect(try await usable("producer") == withTokens.union(functions.map { "function \($0)" }))
             let counts = Set(Self.readersProbes.map(\.function)).union(Self.listings.keys).union(["caller"])
             #expect(try await usable("reader") == views.union(counts.map { "function \($0)" }))
             #expect(try await usable("stranger") == [])
@@ -268,6 +269,8 @@ struct `A login of one tenant` {
             shown("show_devices", "'QUEUE', 0, 'anna', true, 9"),
             shown("show_device", "'QUEUE', '\\x\(token)'"),
             shown("show_feedback", "'QUEUE', 9"),
+            shown("feedback_after", "'QUEUE', 0, 9"),
+            Probe(function: "feedback_cursor", query: "pushq.feedback_cursor('QUEUE')"),
             shown("show_campaigns", "'QUEUE', '\(key)', 9"),
             shown("show_refusals", "'QUEUE', \(send), 64, 127, 191, 6, 7"),
             shown("show_timeline", "'QUEUE', \(send), 9, 64, 127, 191, 6, 7"),

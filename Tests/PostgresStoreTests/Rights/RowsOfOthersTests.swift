@@ -79,8 +79,9 @@ import Transport
             select j.queue_id, nextval('pushq.id'), w.id, 1, now(), 0, '\x00', lane, run_at, send_by, message_id, root_id,
                    body_day, 1, 1, 0, false
             from (\#(job)) j, pushq.worker w where w.name = 'TENANT-host';
-            insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id)
-            select queue_id, id, 1, now(), 'kept', (select max(id) from pushq.campaign c where c.queue_id = d.queue_id)
+            insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict, root_id, cursor, listed_at)
+            select queue_id, id, 1, now(), 'undone', (select max(id) from pushq.campaign c where c.queue_id = d.queue_id),
+                   nextval('pushq.id'), now()
             from pushq.device d where user_key = 'TENANT-anna';
             insert into pushq.wave (queue_id, campaign_id, due_at, device_ids)
             select queue_id, max(id), now(), array[nextval('pushq.id')]
@@ -173,6 +174,7 @@ import Transport
         var queries: [(function: String, query: String)] = [
             ("my_queues", "jsonb_agg(to_jsonb(s)) from pushq.my_queues s"),
             ("my_campaigns", "jsonb_agg(to_jsonb(s)) from pushq.my_campaigns s"),
+            ("my_feedback", "jsonb_agg(to_jsonb(s)) from pushq.my_feedback s"),
         ]
         for (function, calls) in Login.listings {
             for call in calls {
@@ -186,7 +188,8 @@ import Transport
         {
             guard
                 probe.function.hasPrefix("show_")
-                    || ["preview_campaign", "preview_message", "preview_waves", "trace"].contains(probe.function)
+                    || ["preview_campaign", "preview_message", "preview_waves", "trace", "feedback_after"].contains(
+                        probe.function)
             else {
                 continue
             }

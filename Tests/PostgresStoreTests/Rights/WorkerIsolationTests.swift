@@ -21,7 +21,7 @@ import Transport
         duty: insert select update
         empty_send: insert
         fan_out: select update
-        feedback: insert select update(verdict)
+        feedback: insert select update(cursor listed_at verdict)
         feedback_poll: insert select update
         feedback_record: delete insert select update(reported_at)
         frequency_cap: select
@@ -67,6 +67,8 @@ import Transport
         migration: applied_at
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting
+        my_feedback: apns_id campaign_key cursor device_id listed_at queue reason recorded_at reported_at root_id token \
+        user_key verdict
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
         profile: activity activity_type installation
         restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
@@ -89,7 +91,8 @@ import Transport
         "fit_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
         "has_old_days", "hold_to_caps",
-        "job_size", "judge_campaigns", "lists_to_forget", "local_times", "longest_retention", "make_jobs",
+        "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "longest_retention",
+        "make_jobs",
         "make_share_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",

@@ -1,0 +1,10 @@
+extension Statement {
+    static let listFeedback = Statement("list_feedback", "select pushq.list_feedback($limit::int) as listed")
+}
+
+extension PostgresConnection {
+    /// Lists some of the reports that producers have not been shown yet. Returns how many.
+    package func listFeedback(most: Int = 5000) async throws(PostgresError) -> Int {
+        Int(try await execute(.listFeedback, ["limit": .int4(Int32(most))]).one().int4("listed"))
+    }
+}

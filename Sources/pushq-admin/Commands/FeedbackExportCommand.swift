@@ -1,0 +1,124 @@
+import PostgresStore
+import QueueCore
+import Terminal
+import Transport
+
+/// Where reading begins, and how it is written. Both commands read the same, in the same order.
+struct FeedbackReading: ParameterGroup {
+    @Option("Only reports behind this cursor: the last one that you have.", "CURSOR") var after: Int?
+    @Option("Only reports that were listed since this time.") var since: Moment?
+
+    func check() throws(UsageError) {
+        guard after == nil || since == nil else { throw UsageError("--after and --since cannot be used together") }
+        guard after ?? 0 >= 0 else { throw UsageError("--after is a cursor, 0 or more") }
+    }
+
+    /// A page of this size is a few megabytes, and takes a few dozen milliseconds.
+    private static let pageSize = 10_000
+    /// Between two looks for more.
+    private static let pause = Duration.milliseconds(500)
+
+    /// Writes the reports of a queue, and says at its end with which cursor to go on, however it ends.
+    /// - Parameters:
+    ///   - follows: waits for more at the end, until somebody interrupts it. Begins at the present end, if nothing else
+    ///     is said.
+    ///   - limit: after this time it no longer waits for more.
+    func write(
+        ofQueue queue: QueueName, follows: Bool, until limit: Duration? = nil, command: String,
+        in database: DatabaseOptions, _ console: Console
+    ) async throws {
+        try check()
+        let format = console.speaksJSON ? FeedbackFormat.ndjson : .csv
+        let (after, since) = (after.map(Int64.init), since?.date)
+        let place = Locked<Int64?>(nil)
+        defer {
+            if let cursor = place.withLock({ $0 }) {
+                console.remark("go on with: pushq-admin feedback \(command) \(queue) --after \(cursor)")
+            }
+        }
+        let deadline = limit.map { ContinuousClock.now + $0 }
+        let interruption = Interruption()
+        try await database.session { store in
+            var cursor: Int64
+            if let after {
+                cursor = after
+            } else if follows || since != nil {
+                cursor = try await store.feedbackCursor(ofQueue: queue, since: since)
+            } else {
+                cursor = 0
+            }
+            // Read before the heading is written: a queue that is not there has none.
+            var page = try await store.exportFeedback(
+                ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
+            if let header = format.header { console.print(header) }
+            try console.checkOutput()
+            place.withLock { $0 = cursor }
+            while !interruption.isThere {
+                if let reports = page {
+                    console.print(reports.lines)
+                    try console.checkOutput()
+                    cursor = reports.last
+                    place.withLock { $0 = reports.last }
+                } else if follows, deadline.map({ ContinuousClock.now < $0 }) ?? true {
+                    try await Task.sleep(for: Self.pause)
+                } else {
+                    return
+                }
+                page = try await store.exportFeedback(
+                    ofQueue: queue, as: format, after: cursor, limit: Self.pageSize)
+            }
+            // What was to be exported is not all there.
+            if !follows { throw Unsuccessful(.unfinished) }
+        }
+    }
+}
+
+struct FeedbackExportCommand: Command {
+    static let name = "export"
+    static let users = CommandUsers.tenants
+    static let summary =
+        "Writes which devices were deactivated, and brought back, as a CSV file, or with --json as NDJSON."
+    static let discussion = """
+        It says which tokens APNs' reports have deactivated, of which users, why and when, and which of these deactivations \
+        an operator has undone. Each report has a cursor. At its end, the command says with which one to go on; with it \
+        you get what came after that, and nothing twice or left out.
+
+        'feedback list' also shows reports that have deactivated nothing, without whole tokens.
+        """
+    static let examples = [
+        "feedback export acme/com.acme.shop/production",
+        "feedback export acme/com.acme.shop/production --after 81500 --json",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    var reading = FeedbackReading()
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        try await reading.write(ofQueue: queue, follows: false, command: Self.name, in: database, console)
+    }
+}
+
+struct FeedbackTailCommand: Command {
+    static let name = "tail"
+    static let users = CommandUsers.tenants
+    static let summary = "Writes the same as it happens, until you press Ctrl-C."
+    static let discussion = """
+        It begins with what happens from now on, unless --after or --since says otherwise. A report is shown within some \
+        seconds of the answer of APNs, while a worker runs. When it ends, it says with which cursor to go on.
+        """
+    static let examples = [
+        "feedback tail acme/com.acme.shop/production",
+        "feedback tail acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --json",
+    ]
+
+    @Positional("The queue: tenant/app/environment.") var queue: QueueName
+    var reading = FeedbackReading()
+    @Option("Stop after this time. By default it goes on until you stop it.") var timeout: Duration?
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        try await reading.write(
+            ofQueue: queue, follows: true, until: timeout, command: Self.name, in: database, console)
+    }
+}

@@ -1,0 +1,37 @@
+-- What was done to devices because of APNs' reports, in an order in which a reader misses nothing and gets nothing
+-- twice.
+
+-- Lists up to `most` reports that deactivated a device, or whose deactivation was undone: draws their cursors. Returns
+-- how many.
+--
+-- One step at a time: a step draws its cursors after all earlier steps have been committed, and they come to light at
+-- once, with its own commit. So whoever has seen a cursor has seen all lower ones, and what another transaction
+-- commits late gets a higher one. After a restore they go on above all that were drawn before, as identifiers do.
+create or replace function pushq.list_feedback(most int) returns int
+language plpgsql as $$
+declare
+  listed int;
+begin
+  -- The usual case, without a lock.
+  if not exists (
+    select from pushq.feedback f where f.cursor is null and f.verdict in ('deactivated', 'undone')) then
+    return 0;
+  end if;
+  perform from pushq.duty d where d.name = 'listing' for update;
+  if not found then
+    return 0;
+  end if;
+  update pushq.feedback f
+  set cursor = n.cursor, listed_at = clock_timestamp()
+  from (
+    select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor
+    from (
+      select f.day, f.queue_id, f.id
+      from pushq.feedback f
+      where f.cursor is null and f.verdict in ('deactivated', 'undone')
+      order by f.queue_id, f.id
+      limit most) u) n
+  where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id;
+  get diagnostics listed = row_count;
+  return listed;
+end $$;
