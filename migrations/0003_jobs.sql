@@ -32,6 +32,7 @@ create table pushq.message (
   replaces     boolean     not null default false,        -- of a Live Activity: replaces what was due before it
   due_at       timestamptz,                               -- of a Live Activity: decides which update is newer
   created_at   timestamptz not null default now(),
+  traceparent  text,                                      -- W3C's: where the send came from; shown, and sent nowhere
   constraint message_pkey primary key (day, queue_id, id),
   constraint message_translations_have_language check (
     cardinality(languages) is not distinct from cardinality(translations))

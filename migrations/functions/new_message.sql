@@ -15,12 +15,22 @@ begin
     pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
 end $$;
 
+-- Refuses what is not a traceparent (QueueCore/Names/TraceParent.swift).
+create or replace function pushq.check_traceparent(traceparent text) returns void
+language plpgsql stable as $$
+begin
+  if traceparent !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' or traceparent ~ '^ff|-0{32}-|-0{16}-' then
+    raise exception using errcode = 'PQ400', message = 'the traceparent is not of W3C''s form',
+      hint = 'it is 00-, 32 digits of the trace, -, 16 of the parent, -, 2 of flags: 00-4bf9…-00f0…-01';
+  end if;
+end $$;
+
 -- Checks a message and stores it. Returns its id. Of a personal one `plain` is what is checked (campaign_message.sql).
 create or replace function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, user_key text default null, replaces boolean default false, due_at timestamptz default null,
   languages text[] default null, translations text[] default null, placeholders text[] default null,
-  plain json default null
+  plain json default null, traceparent text default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -32,9 +42,9 @@ begin
     raise exception using errcode = 'PQ400', message = problem;
   end if;
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at, languages, translations, placeholders)
+                             at_most_once, replaces, due_at, languages, translations, placeholders, traceparent)
   values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8,
-          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14)
+          $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14, $16)
   returning id into new_id;
   return new_id;
 end $$;

@@ -20,7 +20,8 @@ create or replace function pushq.send(
   run_at       timestamptz default now(),
   send_by      timestamptz default null,
   replace_waiting boolean  default false,
-  key          text        default null
+  key          text        default null,
+  traceparent  text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -45,8 +46,12 @@ begin
       hint = 'other pushes replace each other on the device, by their collapse ID';
   end if;
 
+  if traceparent is not null then
+    perform pushq.check_traceparent(traceparent);
+  end if;
   if key is not null then
-    -- Times are not compared: a repeated call may count them anew, or come when they have passed.
+    -- Times are not compared: a repeated call may count them anew, or come when they have passed. Nor is the
+    -- traceparent, since the repetition is an operation of its own.
     earlier := pushq.earlier_send(q, key, root, sha256(convert_to(
       row(pushq.content(body), tokens, user_key, push_type, priority, collapse_id, at_most_once, urgent,
           replace_waiting)::text,
@@ -58,7 +63,8 @@ begin
   perform pushq.check_times(run_at, 'run_at', send_by, expiration);
 
   message := pushq.new_message(
-    q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at);
+    q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at,
+    traceparent => traceparent);
   if tokens is not null then
     -- The usual case is one known token that is not to be changed. It takes a third of the time of what is below.
     if cardinality(tokens) = 1 then

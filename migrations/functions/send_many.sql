@@ -20,7 +20,8 @@ create or replace function pushq.send_many(
   run_at       timestamptz default now(),
   send_by      timestamptz default null,
   replace_waiting boolean  default false,
-  keys         text[]      default null
+  keys         text[]      default null,
+  traceparent  text        default null
 ) returns bigint[]
 language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
 declare
@@ -38,6 +39,7 @@ declare
   one      record;
   lane     int;
 begin
+  perform pushq.check_traceparent(traceparent);
   perform pushq.check_lengths(cardinality(payloads), tokens, user_keys, collapse_ids, keys);
   run_at := coalesce(run_at, now());
   due_at := greatest(run_at, clock_timestamp());
@@ -76,11 +78,11 @@ begin
   into messages, aims
   from unnest(bodies) with ordinality u(body, n);
   insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at)
+                             at_most_once, replaces, due_at, traceparent)
   select q, u.message, u.root, u.body, push_type,
          coalesce(priority, case when push_type = 'background' then 5 end), expiration,
          u.collapse_id, u.user_key, at_most_once, replace_waiting,
-         case when push_type = 'liveactivity' then due_at end
+         case when push_type = 'liveactivity' then due_at end, traceparent
   from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
 
   if tokens is not null then

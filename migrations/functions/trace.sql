@@ -12,7 +12,8 @@ create or replace function pushq.trace(
   campaign text default null, device bigint default null, most int default 10
 )
 returns table (device_id bigint, token_start text, root_id bigint, campaign_key text, apns_id uuid, at timestamptz,
-               what text, job_id bigint, attempt smallint, worker text, status int, reason text)
+               what text, job_id bigint, attempt smallint, worker text, status int, reason text,
+               traceparent text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -66,7 +67,7 @@ begin
   if ids = '{}' then
     return query
     select null::bigint, null, root, trace.campaign, null::uuid, null::timestamptz,
-           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null;
+           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null, null;
     return;
   end if;
 
@@ -87,7 +88,7 @@ begin
     device_id := d.id;
     token_start := left(encode(d.token, 'hex'), 8) || '…';
     root_id := null; campaign_key := null; apns_id := null; job_id := null; attempt := null; worker := null;
-    status := null; reason := null;
+    status := null; reason := null; traceparent := null;
     at := coalesce(d.inactive_since, d.registered_at);
     what := case
       when not d.is_known then 'there is no device of this number any more, or there never was one'
@@ -110,10 +111,10 @@ begin
         -- A campaign's message is as old as the campaign.
         continue when r.job_id is null and campaign_key is not null;
         at := r.at; what := r.what; job_id := r.job_id; attempt := r.attempt; worker := r.worker; status := r.status;
-        reason := r.reason;
+        reason := r.reason; traceparent := r.traceparent;
         return next;
       end loop;
-      job_id := null; attempt := null; worker := null; status := null; reason := null;
+      job_id := null; attempt := null; worker := null; status := null; reason := null; traceparent := null;
       if not was_in then
         at := null;
         what := pushq.trace_absence(q, root, d.id);
@@ -186,7 +187,8 @@ end $$;
 
 -- The jobs that a device of a root has been in, one after the other, as they ended or as they stand.
 create or replace function pushq.trace_notification(q int, root bigint, device bigint)
-returns table (at timestamptz, what text, job_id bigint, attempt smallint, worker text, status int, reason text)
+returns table (at timestamptz, what text, job_id bigint, attempt smallint, worker text, status int, reason text,
+               traceparent text)
 language plpgsql stable as $$
 #variable_conflict use_column
 declare
@@ -221,7 +223,9 @@ begin
       from pushq.message x
       where x.day = b.day and x.queue_id = q and x.id = coalesce(e.message_id, l.message_id, j.message_id);
       at := m.created_at;
-      what := case when m.user_key is null then 'the message was given' else 'the message was given for a user' end;
+      what := case when m.user_key is null then 'the message was given' else 'the message was given for a user' end
+        || coalesce('; its traceparent is ' || m.traceparent, '');
+      traceparent := m.traceparent;
       return next;
     end if;
     job_id := b.job_id;

@@ -76,6 +76,7 @@ package enum TraceColumns {
             Column("worker") { .text($0.worker) },
             Column("job") { .text($0.jobID.map { "\($0)" }) },
             Column("apns_id") { .text($0.apnsID) },
+            Column("traceparent", isForProgramsOnly: true) { .text($0.traceparent) },
         ]
     }
 }

@@ -10,7 +10,8 @@ extension Statement {
           queue => $queue, payload => $payload::json, tokens => nullif($tokens::text[], '{}'), user_key => $user_key,
           push_type => $push_type, priority => $priority, expiration => $expiration, collapse_id => $collapse_id,
           at_most_once => $at_most_once, urgent => $urgent, run_at => $start_at,
-          send_by => $send_by, replace_waiting => $replace_waiting, key => $key)
+          send_by => $send_by, replace_waiting => $replace_waiting, key => $key,
+          traceparent => $traceparent)
         """#)
 
     /// To all active devices of a queue, or to those that a filter holds for.
@@ -187,14 +188,15 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - replacesWaiting: an update of a Live Activity takes the place of those that wait for the same tokens.
     ///   - key: a repetition under the same key returns the first one's root.
+    ///   - traceparent: kept with it, and shown by its trace.
     package func send(
         _ message: MessageDraft, to recipients: Recipients, ofQueue queue: QueueName, replacesWaiting: Bool = false,
-        key: String?
+        key: String?, traceparent: TraceParent? = nil
     ) async throws(PostgresError) -> Int64 {
         let parameters: Parameters = [
             "queue": .queue(queue), "tokens": .textArray(recipients.tokens ?? []),
             "user_key": .text(recipients.userKey),
-            "replace_waiting": .bool(replacesWaiting), "key": .text(key),
+            "replace_waiting": .bool(replacesWaiting), "key": .text(key), "traceparent": .text(traceparent?.text),
         ]
         return try await execute(.send, parameters + message.parameters).one().int8("send")
     }

@@ -99,3 +99,16 @@ extension NameError {
         }
     }
 }
+
+extension TraceParent: ArgumentValue {
+    package static var placeholder: String { "TEXT" }
+    package var shown: String { text }
+
+    package static func parse(_ text: String) throws(InvalidValue) -> TraceParent {
+        do throws(TraceParentError) {
+            return try TraceParent(text)
+        } catch {
+            throw InvalidValue(error.description)
+        }
+    }
+}

@@ -24,6 +24,8 @@ struct SendCommand: Command {
     @Option("Send an alert with this text.") var alert: String?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
     @Option("Repeating a send with the same key sends nothing twice.", "KEY") var key: String?
+    @Option("The traceparent of W3C's Trace Context, which 'pushq-admin trace' shows.", "TEXT") var traceparent:
+        TraceParent?
     @Flag("An update of a Live Activity replaces those that wait for the same tokens.") var replaceWaiting
     var waiting = WaitOptions()
     var options = MessageOptions()
@@ -38,7 +40,8 @@ struct SendCommand: Command {
         let (wait, limit) = (waiting.wait, waiting.timeout)
         let sent = try await database.session { store in
             let root = try await store.send(
-                message, to: recipients, ofQueue: queue, replacesWaiting: replaceWaiting, key: key)
+                message, to: recipients, ofQueue: queue, replacesWaiting: replaceWaiting, key: key,
+                traceparent: traceparent)
             var sent = Sent(root: root)
             if wait {
                 let watch = SendWatch(root: root, queue: queue, console: console, limit: limit)

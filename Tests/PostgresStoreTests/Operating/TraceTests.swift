@@ -93,6 +93,63 @@ import Transport
         }
     }
 
+    private static let traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+    @Test func `shows the traceparent that was given with the send, on each row of it and of no other`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let root = try await send(to: 1...1, queue, options: ", traceparent => '\(Self.traceparent)', key => 'a'")
+            let repeated = try await send(
+                to: 1...1, queue,
+                options: ", traceparent => '\(Self.traceparent.replacing("4bf9", with: "5bf9"))', key => 'a'")
+            #expect(repeated == root, "a repetition is an operation of its own")
+            let plain = try await send(to: 1...1, queue)
+            let steps = try await trace(token(1), queue)
+            for step in steps {
+                #expect(step.traceparent == (step.rootID == root ? Self.traceparent : nil), "\(step.what)")
+            }
+            #expect(steps.contains { $0.rootID == plain })
+            #expect(steps.contains { $0.what == "the message was given; its traceparent is \(Self.traceparent)" })
+            // A retry on the next day brings the message there.
+            try await queue.run(
+                """
+                select pushq.make_partition(pushq.today() + 1, 0);
+                select pushq.bring_message(queue_id, id, day, pushq.today() + 1) from pushq.message where root_id = \(root)
+                """)
+            #expect(
+                try await queue.number("select count(*) from pushq.message where traceparent = '\(Self.traceparent)'")
+                    == 2)
+        }
+    }
+
+    @Test func `is only for a traceparent of W3C's form, one message or many`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let many = { (text: String) in
+                #"""
+                select pushq.send_many('\#(QueueFixture.name)', array['{"aps":{"alert":"x"}}'::json],
+                  tokens => array['aa'], traceparent => '\#(text)')
+                """#
+            }
+            for text in [
+                "", "x", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", Self.traceparent + "-x",
+                Self.traceparent + "\n", "ff" + Self.traceparent.dropFirst(2),
+                "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            ] {
+                await #expect(throws: PostgresError.self, "\(text)") {
+                    try await send(to: 1...1, queue, options: ", traceparent => '\(text)'")
+                }
+                await #expect(throws: PostgresError.self, "\(text)") { try await queue.run(many(text)) }
+                #expect(throws: TraceParentError.self) { try TraceParent(text) }
+            }
+            try await queue.run(many(Self.traceparent))
+            #expect(
+                try await queue.number("select count(*) from pushq.message where traceparent = '\(Self.traceparent)'")
+                    == 1)
+        }
+    }
+
     @Test func `tells why a job waits`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database, devices: 1)

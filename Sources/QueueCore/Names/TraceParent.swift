@@ -1,0 +1,35 @@
+/// A `traceparent` of W3C's Trace Context: which operation of which trace, in the systems of a producer, a send came
+/// from. pushq keeps it and shows it; it is not sent to Apple.
+package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
+    /// As it was given.
+    package let text: String
+
+    /// A text of version 00's form, `00-TRACE-PARENT-FLAGS` (Trace Context §3.2.2): lower-case hexadecimal digits, and
+    /// neither identifier all zeros. Of later versions those are taken that have this form, too; ff is none.
+    package init(_ text: some StringProtocol) throws(TraceParentError) {
+        let fields = String(text).split(separator: "-", omittingEmptySubsequences: false)
+        guard fields.map(\.utf8.count) == [2, 32, 16, 2], fields.allSatisfy({ $0.utf8.allSatisfy(Self.isDigit) }) else {
+            throw TraceParentError()
+        }
+        guard fields[0] != "ff", !Self.isNone(fields[1]), !Self.isNone(fields[2]) else { throw TraceParentError() }
+        self.text = String(text)
+    }
+
+    package var description: String { text }
+
+    private static func isNone(_ id: Substring) -> Bool { id.utf8.allSatisfy { $0 == UInt8(ascii: "0") } }
+
+    private static func isDigit(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
+    }
+}
+
+/// The text is not a `traceparent`.
+package struct TraceParentError: Error, Equatable, CustomStringConvertible {
+    /// Nothing more is known: the text may be anything.
+    package init() {}
+
+    package var description: String {
+        "it should be W3C's traceparent: 00-, 32 digits of the trace, -, 16 of the parent, -, 2 of flags"
+    }
+}
