@@ -71,16 +71,17 @@ create unique index fan_out_own_lane on pushq.fan_out (queue_id, lane) where lan
 -- Few: those that count against a tenant's quota of campaigns.
 create index fan_out_unfinished on pushq.fan_out (queue_id) where not done;
 
--- The tokens that a campaign is for, loaded in parts of which each may be a transaction of its own: no statement and
--- no snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started with it. The
--- campaign fans out from its members as it would from all devices. Upkeep deletes them afterwards, and also lists
--- without a campaign (`pushq.lists_to_forget`).
+-- The tokens or users that a campaign is for, loaded in parts of which each may be a transaction of its own: no
+-- statement and no snapshot lasts as long as the whole list takes, and nothing is sent before a campaign is started
+-- with it. The campaign fans out from its members as it would from all devices. Upkeep deletes them afterwards, and
+-- also lists without a campaign (`pushq.lists_to_forget`).
 create table pushq.list (
   queue_id    int         not null,
   id          bigint      not null default nextval('pushq.id'),
   kind        text,                                       -- of the devices that unknown tokens become
-  token_count bigint      not null default 0,             -- different ones
-  -- Their SHA-256 hashes xored: the same in any order and in any parts.
+  token_count bigint      not null default 0,             -- different ones; of users, those of their devices
+  user_count  bigint,                                     -- different ones; null: it is of tokens
+  -- The SHA-256 hashes of what it is of, xored: the same in any order and in any parts.
   digest      bit(256)    not null default repeat('0', 256)::bit(256),
   campaign_id bigint,                                     -- set: nothing is added any more
   abandoned   boolean     not null default false,         -- without a campaign: members are being deleted
@@ -93,6 +94,14 @@ create table pushq.list_member (
   list_id   bigint not null,
   device_id bigint not null,
   constraint list_member_pkey primary key (queue_id, list_id, device_id)
+);
+
+-- The users of a list, so that each counts once, in whatever part it comes again.
+create table pushq.list_user (
+  queue_id int    not null,
+  list_id  bigint not null,
+  user_key text   not null,
+  constraint list_user_pkey primary key (queue_id, list_id, user_key)
 );
 
 -- The devices that a campaign at a local time has not put into jobs yet, by the time at which they are due: each device

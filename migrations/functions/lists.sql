@@ -1,4 +1,4 @@
--- Lists of tokens for campaigns: loaded in parts, and deleted when nobody needs them any more.
+-- Lists of tokens or users for campaigns: loaded in parts, and deleted when nobody needs them any more.
 
 -- Identifies a set of tokens, whatever their order: the xor of their SHA-256 hashes. `tokens` has no duplicates.
 create or replace function pushq.set_digest(tokens bytea[]) returns bit(256)
@@ -49,6 +49,87 @@ begin
   return pushq.add_members((pushq.enter(queue, sends => true)).q, queue, list, tokens);
 end $$;
 
+-- A list of queue `q`, which is called `queue`, to be added to: other callers wait.
+create or replace function pushq.open_list(q int, queue text, list bigint) returns pushq.list
+language plpgsql as $$
+declare
+  known pushq.list;
+begin
+  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
+  if not found or known.abandoned then
+    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
+      hint = 'a list is deleted a day after its last part: load it again';
+  elsif known.campaign_id is not null then
+    raise exception using errcode = 'PQ409', message = format('a campaign was started with list %s', list),
+      hint = 'begin another list: pushq.new_list';
+  end if;
+  return known;
+end $$;
+
+-- Adds users to a list, which is then one of users: some ten thousand per call are best. Of each user the devices are
+-- added that are active now and whose tokens are of the list's kind. Users who are on the list already are skipped, so
+-- that a part can be repeated. Returns how many users were added, with how many devices, and how many of these users
+-- have none.
+create or replace function pushq.add_users_to_list(
+  queue text, list bigint, users text[], out added bigint, out devices bigint, out without_device bigint
+)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+declare
+  q     int := (pushq.enter(queue, sends => true)).q;
+  known pushq.list := pushq.open_list(q, queue, list);
+begin
+  if known.user_count is null and known.token_count > 0 then
+    raise exception using errcode = 'PQ409', message = format('list %s is of tokens', list),
+      hint = 'begin another list for users: pushq.new_list';
+  elsif exists (select from unnest(users) u where coalesce(u, '') = '') then
+    raise exception using errcode = 'PQ400', message = 'a user key is empty', hint = 'leave it out';
+  end if;
+  with fresh as materialized (
+    insert into pushq.list_user (queue_id, list_id, user_key)
+    select q, list, s.u from (select distinct u from unnest(users) u order by u) s
+    on conflict do nothing
+    returning user_key),
+  found as materialized (
+    select f.user_key, d.id
+    from fresh f
+    join pushq.device d on d.queue_id = q and d.user_key = f.user_key and d.active
+      and coalesce(d.kind, 'alert') = coalesce(known.kind, 'alert')),
+  members as (
+    insert into pushq.list_member (queue_id, list_id, device_id)
+    select q, list, id from found order by id
+    on conflict do nothing
+    returning device_id)
+  update pushq.list l
+  set user_count = coalesce(l.user_count, 0) + n.users, token_count = l.token_count + n.devices,
+      digest = l.digest # n.digest, loaded_at = now()
+  from (
+    select (select count(*) from fresh) as users, (select count(*) from members) as devices,
+           (select count(distinct user_key) from found) as reached,
+           (select pushq.set_digest(array_agg(convert_to('user ' || user_key, 'UTF8'))) from fresh) as digest) n
+  where l.queue_id = q and l.id = list
+  returning n.users, n.devices, n.users - n.reached into added, devices, without_device;
+  perform pushq.check_quota(q, recipients => devices);
+end $$;
+
+-- The tokens of the active devices of users whose tokens are for this push type, to preview a campaign for them; how
+-- many different users these are, and how many of them have no such device.
+create or replace function pushq.tokens_of_users(
+  queue text, users text[], push_type text default 'alert',
+  out tokens bytea[], out given bigint, out without_device bigint
+)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set plan_cache_mode = force_generic_plan as $$
+declare
+  q   int  := (pushq.enter(queue, sends => false)).q;
+  aim text := case when push_type = 'liveactivity-start' then push_type
+                   else coalesce(pushq.device_kind(push_type), 'alert') end;
+begin
+  select coalesce(array_agg(d.token) filter (where d.id is not null), '{}'), count(distinct s.u),
+         count(distinct s.u) filter (where d.id is null)
+  into tokens, given, without_device
+  from (select distinct u from unnest(users) u) s
+  left join pushq.device d on d.queue_id = q and d.user_key = s.u and d.active and coalesce(d.kind, 'alert') = aim;
+end $$;
+
 -- Adds tokens to a list of queue `q`, which is called `queue`.
 --
 -- Planned for any queue and any tokens. Planned for these, a queue whose devices are newer than the table's
@@ -61,13 +142,10 @@ declare
   fresh bigint;
   added bigint;
 begin
-  select * into known from pushq.list l where l.queue_id = q and l.id = list for no key update;
-  if not found or known.abandoned then
-    raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
-      hint = 'a list is deleted a day after its last part: load it again';
-  elsif known.campaign_id is not null then
-    raise exception using errcode = 'PQ409', message = format('a campaign was started with list %s', list),
-      hint = 'begin another list: pushq.new_list';
+  known := pushq.open_list(q, queue, list);
+  if known.user_count is not null then
+    raise exception using errcode = 'PQ409', message = format('list %s is of users', list),
+      hint = 'begin another list for tokens: pushq.new_list';
   end if;
 
   -- Ascending, so that neighbours in the index are written together.
@@ -117,13 +195,22 @@ begin
           where f.queue_id = l.queue_id and f.campaign_id = l.campaign_id and f.list_id = l.id and not f.done);
 end $$;
 
--- Deletes up to `step` members of a list behind the device `after`, and the list with the last of them. Returns the
--- last one's device, or null when there are none left.
+-- Deletes up to `step` members of a list behind the device `after`, and as many of its users; and the list with the
+-- last of them. Returns the last one's device, or null when there are none left.
 create or replace function pushq.forget_list(q int, list bigint, after bigint, step int) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  upto bigint;
+  upto  bigint;
+  users bigint;
 begin
+  delete from pushq.list_user u
+  where u.queue_id = q and u.list_id = list and u.user_key = any (array(
+    select o.user_key
+    from pushq.list_user o
+    where o.queue_id = q and o.list_id = list
+    order by o.user_key
+    limit step));
+  get diagnostics users = row_count;
   with old as materialized (
     select device_id
     from pushq.list_member
@@ -134,7 +221,9 @@ begin
     delete from pushq.list_member m
     where m.queue_id = q and m.list_id = list and m.device_id = any (array(select device_id from old)))
   select max(device_id) into upto from old;
-  if upto is null then
+  if upto is null and users > 0 then
+    return after;
+  elsif upto is null then
     delete from pushq.list l where l.queue_id = q and l.id = list;
   end if;
   return upto;

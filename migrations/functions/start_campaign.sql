@@ -174,8 +174,8 @@ begin
     stop_at_errors, filter, local_time, if_passed, catch_up, default_zone, variants, holdout);
 end $$;
 
--- Starts a campaign of queue `q`, which is called `queue`, for the tokens of a list. Nothing is added to the list any
--- more.
+-- Starts a campaign of queue `q`, which is called `queue`, for the tokens or users of a list. Nothing is added
+-- to the list any more.
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
   collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
@@ -192,15 +192,18 @@ begin
   if not found or known.abandoned then
     raise exception using errcode = 'PQ404', message = format('queue “%s” has no list %s', queue, list),
       hint = 'a list is deleted a day after its last part: load it again';
-  elsif known.token_count = 0 then
-    raise exception using errcode = 'PQ400', message = 'the list of tokens is empty';
+  elsif coalesce(known.user_count, known.token_count) = 0 then
+    raise exception using errcode = 'PQ400',
+      message = case when known.user_count is null then 'the list of tokens is empty'
+                     else 'the list of users is empty' end;
   elsif coalesce(known.kind, 'alert') <> aim then
     raise exception using errcode = 'PQ400',
       message = format('list %s was begun for push type %s, not for %s', list, coalesce(known.kind, 'alert'), aim),
       hint = format('begin another list: pushq.new_list(queue, push_type => ''%s'')', aim);
   end if;
   digest := pushq.list_campaign_digest(
-    payload, known.token_count, known.digest, push_type, priority, collapse_id, at_most_once, urgent, clock,
+    payload, coalesce(known.user_count, known.token_count), known.digest, push_type, priority,
+    collapse_id, at_most_once, urgent, clock,
     shares.content);
   if known.campaign_id is null then
     started := pushq.new_campaign(
@@ -217,9 +220,9 @@ begin
   return started;
 end $$;
 
--- Starts a campaign for the tokens of a list, once: a repeated call under the same key returns the first one's id,
--- whichever list has the same tokens now, and the same key for something else is an error. Nothing is added to the list
--- any more.
+-- Starts a campaign for the tokens or users of a list, once: a repeated call under the same key returns the first one's
+-- id, whichever list has the same tokens or users now, and the same key for something else is an error. Nothing
+-- is added to the list any more.
 create or replace function pushq.start_campaign(
   queue        text,
   key          text,

@@ -67,7 +67,8 @@ begin
   if ids = '{}' then
     return query
     select null::bigint, null, root, trace.campaign, null::uuid, null::timestamptz,
-           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null, null;
+           pushq.trace_nobody(q, root, bytes, trace.user_key), null::bigint, null::smallint, null, null::int, null,
+           null;
     return;
   end if;
 
@@ -393,11 +394,11 @@ begin
     return 'it is in the holdout of the campaign, which gets nothing';
   elsif f.list_id is not null then
     return case
-      when f.done then 'it was not on the list of tokens that the campaign was for, or the campaign was cancelled'
+      when f.done then 'it was not on the list that the campaign was for, or the campaign was cancelled'
       when exists (select from pushq.list_member m
                    where m.queue_id = q and m.list_id = f.list_id and m.device_id = device)
         then 'it is on the campaign''s list, and has not been put into a job yet'
-      else 'it is not on the list of tokens that the campaign is for' end;
+      else 'it is not on the list that the campaign is for' end;
   end if;
   select * into c from pushq.campaign k where k.queue_id = q and k.id = root;
   select x.* into w

@@ -80,14 +80,17 @@ package struct CampaignPreview: Sendable {
     package var versions: [VersionPreview] = []
     /// Of a campaign at a local time, when how many are due.
     package var waves: [WavePreview] = []
+    /// Of a campaign to users of a file, who they are.
+    package var users: UserCounts?
 }
 
 extension PostgresConnection {
-    /// What a campaign to all active devices would be, or to those that a filter holds for, or one to the tokens of a
-    /// file. Nothing is written: the tokens are staged in a transaction that is rolled back.
+    /// What a campaign to all active devices would be, or to those that a filter holds for, or one to the tokens or
+    /// users of a file. Nothing is written: the tokens are staged in a transaction that is rolled back.
     package func preview(
-        _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, key: String,
-        inQueue queue: QueueName, clock: CampaignClock = CampaignClock(), shares: CampaignShares = CampaignShares(),
+        _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, isOfUsers: Bool = false,
+        key: String, inQueue queue: QueueName, clock: CampaignClock = CampaignClock(),
+        shares: CampaignShares = CampaignShares(),
         progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
@@ -114,12 +117,18 @@ extension PostgresConnection {
         var preview: CampaignPreview?
         do {
             try await transaction(within: Self.fileLimit) {
-                var reader = DeviceFileReader(file: file.name)
-                _ = try await stageDevices(from: file, by: &reader, progress: progress)
+                var users: UserCounts?
+                if isOfUsers {
+                    users = try await stageUsers(from: file, for: message, inQueue: queue, progress: progress)
+                } else {
+                    var reader = DeviceFileReader(file: file.name)
+                    _ = try await stageDevices(from: file, by: &reader, progress: progress)
+                }
                 preview = CampaignPreview(
                     try await execute(
                         .previewListCampaign, parameters + ["key": .text(key)], within: Self.fileLimit
                     ).one())
+                preview?.users = users
                 for (share, payload) in personal {
                     preview?.versions += try await execute(
                         .previewListMessage, parameters + ["payload": .text(payload)], within: Self.fileLimit

@@ -30,10 +30,7 @@ extension PostgresConnection {
         limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
         shares: CampaignShares = CampaignShares(), progress: (Int) -> Void
     ) async throws -> Int64 {
-        let parameters: Parameters = [
-            "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
-        ]
-        let list = try await execute(.newList, parameters).one().int8("new_list")
+        let list = try await newList(for: message, inQueue: queue)
         var reader = DeviceFileReader(file: file.name)
         var isComplete = false
         while !isComplete {
@@ -47,5 +44,13 @@ extension PostgresConnection {
         }
         return try await startCampaign(
             message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares)
+    }
+
+    /// A new list for a campaign with this message.
+    func newList(for message: MessageDraft, inQueue queue: QueueName) async throws(PostgresError) -> Int64 {
+        let parameters: Parameters = [
+            "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
+        ]
+        return try await execute(.newList, parameters).one().int8("new_list")
     }
 }

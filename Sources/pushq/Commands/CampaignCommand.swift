@@ -6,7 +6,7 @@ struct CampaignCommand: Command {
     static let name = "campaign"
     static let users = CommandUsers.tenants
     static let summary =
-        "Starts a campaign: one message to all active devices of a queue, to some of them, or to a list of tokens."
+        "Starts a campaign: one message to all active devices of a queue, to some of them, or to a list of tokens or users."
     static let discussion = """
         A key starts one campaign only. Repeating the command, after a time-out or from a cron job that ran twice, \
         finds the existing campaign. Using the key for something else is an error.
@@ -14,6 +14,9 @@ struct CampaignCommand: Command {
         With --filter it is for the devices that fit, such as: --filter "locale = 'de' and tag 'vip' and seen within 30 \
         days". docs/audiences.md says what a filter can ask for. A device is looked at once, when the campaign comes to \
         it.
+
+        With --users it is for the devices that these users have when the file is read. A user who has no active device \
+        is counted and shown, and a user who is there twice counts once.
 
         The payload may be in several languages, {"default": {"aps": …}, "languages": {"de": {"aps": …}}}, and have \
         placeholders for attributes of the device, {{name}} or {{name|there}}: docs/messages.md says how.
@@ -40,6 +43,7 @@ struct CampaignCommand: Command {
     static let examples = [
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --audience all --wait",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --tokens tokens.csv",
+        "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --users users.csv --wait",
         "campaign acme/com.acme.shop/production --key spring-sale --payload payload.json --filter \"tag 'vip'\" --dry-run",
         "campaign acme/com.acme.shop/production --key morning --payload payload.json --audience all --local-time 09:00 "
             + "--default-zone Europe/Vienna",
@@ -51,6 +55,8 @@ struct CampaignCommand: Command {
     @Option("The unique name of the campaign.", "KEY") var key: String
     @Option("The payload, JSON; - is standard input.") var payload: InputFile
     @Option("Device tokens: a CSV file with a column 'token', or one token per line; - is standard input.") var tokens:
+        InputFile?
+    @Option("Users: a CSV file with a column 'user_key', or one user per line; - is standard input.") var users:
         InputFile?
     var audience = AudienceOptions()
     var shares = ShareOptions()
@@ -66,32 +72,37 @@ struct CampaignCommand: Command {
         try waiting.check()
         guard !dryRun || !waiting.wait else { throw UsageError("--dry-run and --wait cannot be used together") }
         try local.check()
-        try audience.check(otherwise: ("--tokens FILE", tokens != nil))
+        try audience.check(otherwise: [("--tokens FILE", tokens != nil), ("--users FILE", users != nil)])
         try shares.check()
-        guard [tokens?.path == "-", payload.path == "-", shares.readsStandardInput].count(where: \.self) < 2 else {
-            throw UsageError("only one of --payload, --variant and --tokens can be standard input")
+        guard
+            [tokens?.path == "-", users?.path == "-", payload.path == "-", shares.readsStandardInput].count(
+                where: \.self) < 2
+        else {
+            throw UsageError("only one of --payload, --variant, --tokens and --users can be standard input")
         }
         let message = try options.message(of: Payload(payload), for: queue, at: times, isOfCampaign: true)
         let shares = try shares.shares(options, for: queue, at: times)
-        let file = try tokens?.devices()
+        let file = try (tokens ?? users)?.devices()
+        let isOfUsers = users != nil
         if dryRun {
             return try await DryRun(
                 queue: queue, key: key, message: message, limits: bounds.limits, filter: audience.condition,
                 clock: local.clock, shares: shares, database: database
             )
-            .run(file, console)
+            .run(file, isOfUsers: isOfUsers, console)
         }
         let (queue, wait, limit) = (queue, waiting.wait, waiting.timeout)
         let (limits, filter, clock) = (bounds.limits, audience.condition, local.clock)
         try await database.session { store in
-            let id = try await Self.start(
-                message, file, filter, limits, clock, shares, key: key, queue: queue, console, in: store)
-            guard wait else { return console.show(Self.started(id, key: key, queue: queue)) }
+            let (id, users) = try await Self.start(
+                message, file, isOfUsers: isOfUsers, filter, limits, clock, shares, key: key, queue: queue, console,
+                in: store)
+            guard wait else { return console.show(Self.started(id, users, key: key, queue: queue)) }
             let (campaign, end) = try await CampaignWatch(key: key, queue: queue, limit: limit)
                 .untilFinished(in: store, console: console)
             let refusals = try await store.refusals(ofRoot: campaign.id, inQueue: queue)
             console.show(
-                Self.started(campaign.id, key: key, queue: queue)
+                Self.started(campaign.id, users, key: key, queue: queue)
                     + [("state", .text(campaign.state)), ("recipients", .count(campaign.total))]
                     + OutcomeColumns.facts(of: campaign.tally, refusals: refusals))
             guard end == .finished else { throw Unsuccessful(.unfinished) }
@@ -109,25 +120,44 @@ struct CampaignCommand: Command {
     }
 
     private static func start(
-        _ message: MessageDraft, _ file: DeviceFile?, _ filter: String?, _ limits: CampaignLimits,
+        _ message: MessageDraft, _ file: DeviceFile?, isOfUsers: Bool, _ filter: String?, _ limits: CampaignLimits,
         _ clock: CampaignClock, _ shares: CampaignShares, key: String, queue: QueueName, _ console: Console,
         in store: PostgresConnection
-    ) async throws -> Int64 {
+    ) async throws -> (id: Int64, users: UserCounts?) {
         guard let file else {
-            return try await store.startCampaign(
+            let id = try await store.startCampaign(
                 message, toDevicesWhere: filter, key: key, inQueue: queue, limits: limits, clock: clock,
                 shares: shares)
+            return (id, nil)
         }
         let bar = ProgressBar("reading", total: nil, on: console)
         defer { bar.finish() }
-        return try await store.startCampaign(
+        if isOfUsers {
+            let (id, counts) = try await store.startCampaign(
+                message, toUsersIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
+            ) {
+                bar.update($0)
+            }
+            return (id, counts)
+        }
+        let id = try await store.startCampaign(
             message, toDevicesIn: file, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares
         ) {
             bar.update($0)
         }
+        return (id, nil)
     }
 
-    private static func started(_ id: Int64, key: String, queue: QueueName) -> [(name: String, value: Cell)] {
-        [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))]
+    private static func started(
+        _ id: Int64, _ users: UserCounts?, key: String, queue: QueueName
+    ) -> [(name: String, value: Cell)] {
+        [("campaign", .text("\(id)")), ("queue", .text("\(queue)")), ("key", .text(key))] + (users?.facts ?? [])
+    }
+}
+
+extension UserCounts {
+    /// As a command shows them.
+    var facts: [(name: String, value: Cell)] {
+        [("users", .count(users)), ("users_without_device", .count(withoutDevice))]
     }
 }

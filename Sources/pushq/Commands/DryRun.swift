@@ -13,15 +13,19 @@ struct DryRun {
     let shares: CampaignShares
     let database: DatabaseOptions
 
-    /// - Parameter file: of the tokens that the campaign is for; nil for all active devices, or those of the filter.
+    /// - Parameters:
+    ///   - file: of the tokens or users that the campaign is for; nil for all active devices, or those of the filter.
+    ///   - isOfUsers: whether it is of users.
     /// - Throws: ``Unsuccessful`` if something is in the way.
-    func run(_ file: DeviceFile?, _ console: Console) async throws {
+    func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
         let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
             return try await store.preview(
-                message, toDevicesWhere: filter, orIn: file, key: key, inQueue: queue, clock: clock, shares: shares
+                message, toDevicesWhere: filter, orIn: file, isOfUsers: isOfUsers, key: key, inQueue: queue,
+                clock: clock,
+                shares: shares
             ) {
                 bar.update($0)
             }
@@ -35,11 +39,14 @@ struct DryRun {
     }
 
     private func audience(_ preview: CampaignPreview, isList: Bool) -> [(name: String, value: Cell)] {
-        [("queue", .text("\(queue)")), ("key", .text(key))] + (filter.map { [("filter", .text($0))] } ?? [])
-            + [("recipients", .count(preview.recipients))]
-            + (isList
-                ? [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
-                : [("inactive_left_out", .count(preview.inactive))])
+        var facts: [(name: String, value: Cell)] = [("queue", .text("\(queue)")), ("key", .text(key))]
+        if let filter { facts.append(("filter", .text(filter))) }
+        facts += preview.users?.facts ?? []
+        facts.append(("recipients", .count(preview.recipients)))
+        // Of users only the active devices are there.
+        if preview.users != nil { return facts }
+        guard isList else { return facts + [("inactive_left_out", .count(preview.inactive))] }
+        return facts + [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
     }
 
     /// How many of the recipients each share would have. Which of them is decided by a hash, so that it is not exact.

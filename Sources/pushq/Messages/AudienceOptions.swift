@@ -14,10 +14,10 @@ struct AudienceOptions: ParameterGroup {
     }
 
     /// A campaign is for one audience.
-    /// - Parameter tokens: the option by which tokens can be given instead, and whether it is; nil if there is none.
-    func check(otherwise tokens: (option: String, isGiven: Bool)? = nil) throws(UsageError) {
-        let options = ["--audience NAME", "--filter FILTER"] + (tokens.map { [$0.option] } ?? [])
-        let given = zip(options, [audience != nil, filter != nil, tokens?.isGiven ?? false]).filter(\.1).map {
+    /// - Parameter lists: the options by which tokens or users can be given instead, and whether they are.
+    func check(otherwise lists: [(option: String, isGiven: Bool)] = []) throws(UsageError) {
+        let options = ["--audience NAME", "--filter FILTER"] + lists.map(\.option)
+        let given = zip(options, [audience != nil, filter != nil] + lists.map(\.isGiven)).filter(\.1).map {
             $0.0.prefix { $0 != " " }
         }
         guard given.count < 2 else { throw UsageError("\(given[0]) and \(given[1]) cannot be used together") }

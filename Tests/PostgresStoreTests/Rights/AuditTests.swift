@@ -13,6 +13,7 @@ import Transport
         "audit", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
         "empty_send", "fan_out",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
+        "list_user",
         "message",
         "migration", "newest_update", "profile", "provider_token", "recent_push", "removed_queue", "restored_queue",
         "result",

@@ -199,6 +199,10 @@ struct `A login of one tenant` {
             Probe(
                 function: "add_tokens_to_list",
                 query: "pushq.add_tokens_to_list('QUEUE', \(list), array['\\xb1'::bytea])"),
+            Probe(
+                function: "add_users_to_list", query: "(pushq.add_users_to_list('QUEUE', \(list), array['anna'])).added"
+            ),
+            shown("tokens_of_users", "'QUEUE', array['anna']"),
             Probe(function: "pause_campaign", query: "pushq.pause_campaign('QUEUE', '\(key)')"),
             Probe(function: "resume_campaign", query: "pushq.resume_campaign('QUEUE', '\(key)')"),
             Probe(function: "set_campaign_rate", query: "pushq.set_campaign_rate('QUEUE', '\(key)', 5)"),

@@ -47,6 +47,7 @@ import Transport
               variants => '[{"name":"TENANT-b","share":0.5,"payload":{"aps":{"alert":"TENANT b"}}}]');
             select pushq.start_campaign(
               'QUEUE', 'TENANT-list', '{"aps":{"alert":"TENANT"}}', tokens => array['DEVICE', 'DEVICE01']);
+            select pushq.add_users_to_list('QUEUE', pushq.new_list('QUEUE'), array['TENANT-anna']);
             select pushq.broadcast(
               'QUEUE', 'TENANT0channel', '{"aps":{"timestamp":1,"event":"update","content-state":{}}}', expiration => 0);
             select pushq.cancel('QUEUE', pushq.send('QUEUE', '{"aps":{"alert":"TENANT"}}', tokens => array['DEVICE']));

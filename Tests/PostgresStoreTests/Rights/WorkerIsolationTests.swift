@@ -63,7 +63,8 @@ import Transport
         device: inactive_since
         empty_send: created_at queue_id root_id why
         lineage: back_to found_at id is_restore name old_id
-        list: abandoned campaign_id digest kind loaded_at token_count
+        list: abandoned campaign_id digest kind loaded_at token_count user_count
+        list_user: list_id queue_id user_key
         migration: applied_at
         my_campaigns: cancelled cancelled_at created_at delivered expired failed fanned_out_at filter finished held_out key \
         max_rate paused_at paused_reason queue rejected retried stop_at_errors suppressed total unknown waiting

@@ -1,0 +1,121 @@
+package import QueueCore
+
+extension Statement {
+    static let addUsersToList = Statement(
+        "add_users_to_list",
+        "select added, devices, without_device from pushq.add_users_to_list($queue, $list, $users::text[])")
+
+    /// Puts the tokens of users where those of a file are put.
+    static let stageUsers = Statement(
+        "stage_users",
+        #"""
+        with found as materialized (
+          select tokens, given, without_device
+          from pushq.tokens_of_users(
+            $queue, array(select user_key from user_stage),
+            push_type => case pushq.message_kind($push_type, $payload::text::json)
+                         when 'liveactivity-start' then 'liveactivity-start' else $push_type end)),
+        staged as (
+          insert into device_stage (line, token, active)
+          select 0, t, true from found cross join unnest(tokens) t)
+        select given, cardinality(tokens)::int8 as devices, without_device from found
+        """#)
+
+    static let addStagedUsers = Statement(
+        "add_staged_users", "insert into user_stage select u from unnest($users::text[]) u")
+
+    /// Only for the transaction, and without WAL.
+    static let makeUserStage = "create temporary table user_stage (user_key text not null) on commit drop"
+}
+
+/// Who a campaign to users is for.
+package struct UserCounts: Equatable, Sendable {
+    /// Different ones.
+    package var users = 0
+    /// Their active devices of the message's kind.
+    package var devices = 0
+    /// Users among them who have none.
+    package var withoutDevice = 0
+
+    package init(users: Int = 0, devices: Int = 0, withoutDevice: Int = 0) {
+        self.users = users
+        self.devices = devices
+        self.withoutDevice = withoutDevice
+    }
+}
+
+extension PostgresConnection {
+    /// Users that are loaded by one statement: a second's work, or less.
+    private static let userPart = 20_000
+
+    /// Starts a campaign to the active devices of users of a file, once under `key`. Returns its id.
+    ///
+    /// The users are loaded in parts, each in a transaction of its own, and their devices looked up then. A repetition
+    /// is one if the file has the same users, whichever devices they have meanwhile. What fails half-way is repeated
+    /// from the beginning, as with tokens.
+    ///
+    /// - Parameter progress: is told how many users have been read.
+    package func startCampaign(
+        _ message: MessageDraft, toUsersIn file: DeviceFile, key: String, inQueue queue: QueueName,
+        limits: CampaignLimits = CampaignLimits(), clock: CampaignClock = CampaignClock(),
+        shares: CampaignShares = CampaignShares(), progress: (Int) -> Void = { _ in }
+    ) async throws -> (id: Int64, counts: UserCounts) {
+        let list = try await newList(for: message, inQueue: queue)
+        var counts = UserCounts()
+        try await readUsers(of: file, progress: progress) { part in
+            let row = try await execute(
+                .addUsersToList, ["queue": .queue(queue), "list": .int8(list), "users": .textArray(part)],
+                within: Self.fileLimit
+            ).one()
+            counts.users += row.count("added")
+            counts.devices += row.count("devices")
+            counts.withoutDevice += row.count("without_device")
+        }
+        let id = try await startCampaign(
+            message, toList: list, key: key, inQueue: queue, limits: limits, clock: clock, shares: shares)
+        return (id, counts)
+    }
+
+    /// Puts the tokens of the users of a file into `device_stage`, in the caller's transaction.
+    func stageUsers(
+        from file: DeviceFile, for message: MessageDraft, inQueue queue: QueueName, progress: (Int) -> Void
+    ) async throws -> UserCounts {
+        try await runScript(Statement.makeDeviceStage)
+        try await runScript(Statement.makeUserStage)
+        try await readUsers(of: file, progress: progress) { part in
+            _ = try await execute(.addStagedUsers, ["users": .textArray(part)], within: Self.fileLimit)
+        }
+        let parameters: Parameters = [
+            "queue": .queue(queue), "push_type": .text(message.pushType.rawValue), "payload": .text(message.payload),
+        ]
+        let row = try await execute(.stageUsers, parameters, within: Self.fileLimit).one()
+        try await runScript("analyze device_stage", within: Self.fileLimit)
+        return UserCounts(
+            users: row.count("given"), devices: row.count("devices"), withoutDevice: row.count("without_device"))
+    }
+
+    private func readUsers(
+        of file: DeviceFile, progress: (Int) -> Void, _ add: ([String]) async throws -> Void
+    ) async throws {
+        var reader = UserFileReader(file: file.name)
+        var part: [String] = []
+        while let piece = try file.next() {
+            try reader.read(piece, into: &part)
+            progress(reader.userCount)
+            guard part.count >= Self.userPart else { continue }
+            try await add(part)
+            part.removeAll(keepingCapacity: true)
+        }
+        try reader.finish(into: &part)
+        progress(reader.userCount)
+        guard reader.userCount > 0 else { throw NoUsers(file: file.name) }
+        if !part.isEmpty { try await add(part) }
+    }
+}
+
+/// A file of users has none.
+package struct NoUsers: Error, Equatable, CustomStringConvertible {
+    package let file: String
+
+    package var description: String { "\(file) has no users: it should have one a line, or a column 'user_key'" }
+}

@@ -1,0 +1,48 @@
+import TestSupport
+import Testing
+
+@testable import PostgresStore
+
+@Suite struct `A file of users` {
+    /// Reads a text in pieces of so many bytes.
+    private func read(_ text: String, pieces: Int = .max) throws(DeviceFileError) -> [String] {
+        var reader = UserFileReader(file: "users.csv")
+        var users: [String] = []
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            try reader.read(Array(rest.prefix(pieces)), into: &users)
+            rest = rest.dropFirst(min(pieces, rest.count))
+        }
+        try reader.finish(into: &users)
+        #expect(reader.userCount == users.count)
+        return users
+    }
+
+    @Test(arguments: [1, 2, 3, 7, 1000]) func `has one a line, or a column among others, in pieces of any length`(
+        pieces: Int
+    ) throws {
+        #expect(try read("anna\nbert\r\n\nca,rl\n4711", pieces: pieces) == ["anna", "bert", "ca,rl", "4711"])
+        let table = "\u{FEFF}plan;User_Key ;city\npro;anna;\"a\nb\"\nfree;\"be\"\"rt\";\nfree;;x\r\npro;karl;y"
+        #expect(try read(table, pieces: pieces) == ["anna", "be\"rt", "karl"])
+        #expect(try read("token,user_key\naa,anna\n", pieces: pieces) == ["anna"])
+        #expect(try read("user_key\nü\n", pieces: pieces) == ["ü"])
+        #expect(try read("", pieces: pieces) == [])
+    }
+
+    @Test(arguments: [
+        ("token\naa\n", "users.csv:1: there is no column 'user_key' in the header"),
+        (
+            "id,userkey\n1,anna\n",
+            "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"
+        ),
+        ("userkey\nanna\n", "users.csv:1: there is no column 'user_key' in the header; is 'userkey' meant for it?"),
+        ("user_key,plan\nanna,pro\nbert\n", "users.csv:3: the line has 1 fields, and the header has 2"),
+        ("user_key,plan\n\"anna,pro\n", "users.csv:2: a quotation mark is not closed"),
+        ("anna\nb\0b\n", "users.csv:2: the user key is not UTF-8 text"),
+        (String(repeating: "x", count: 70_000), "users.csv:1: the line is longer than 64 KiB"),
+    ])
+    func `that is broken is refused with the line that is wrong`(text: String, problem: String) throws {
+        let error = #expect(throws: DeviceFileError.self) { try read(text) }
+        #expect(error?.description == problem)
+    }
+}
