@@ -44,6 +44,7 @@ import Transport
         select pushq.register_device('\(queue)', 'aa', 'ann', locale => 'de');
         select pushq.start_campaign('\(queue)', 'all', \(payload), holdout => 0.1);
         select pushq.add_to_list('\(queue)', pushq.new_list('\(queue)'), array['aa', 'bb']);
+        select pushq.add_users_to_list('\(queue)', pushq.new_list('\(queue)'), array['ann', 'nobody']);
         select pushq.send('\(queue)', \(payload), user_key => 'nobody');
         select pushq.cancel('\(queue)', pushq.send('\(queue)', \(payload), tokens => array['aa'], key => 'order-1'));
         drop view named
