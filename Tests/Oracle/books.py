@@ -11,10 +11,14 @@ KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled"
 # Why a recipient was left out of a personal message.
 LACKS = "LacksAttribute"
 
+# Why a recipient was held back by a frequency cap.
+CAPPED = "FrequencyCap"
+
 # What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which
 # are stored and so never change; those that the recording APNs answers with, and pushq's own.
 ENDS = {0: "waiting", 1: "delivered", 2: "suppressed", 3: "expired", 4: "cancelled", 5: "unknown"}
-UNFIT = {6: LACKS, 7: "TooLong"}  # not sent because of what its personal text would be
+# Not sent because of what its personal text would be, or because its device has had enough.
+SUPPRESSED = {6: LACKS, 7: "TooLong", 8: CAPPED}
 FAMILIES = {64: "rejected", 128: "failed", 192: "retried"}
 REASONS = {
     0: "Other",
@@ -32,11 +36,14 @@ REASONS = {
     42: "ChannelNotRegistered",
 }
 
+# How commands show why recipients were held back.
+SHOWN = {LACKS: "lacks_attribute", CAPPED: "frequency_cap"}
+
 
 def read_outcome(byte):
     """Kind and reason of an outcome byte; the reason is empty where there is none."""
-    if byte in UNFIT:
-        return "suppressed", UNFIT[byte]
+    if byte in SUPPRESSED:
+        return "suppressed", SUPPRESSED[byte]
     if byte < 64:
         return ENDS.get(byte, f"byte {byte}"), ""
     return FAMILIES[byte & 0xC0], REASONS.get(byte & 0x3F, f"reason {byte & 0x3F}")

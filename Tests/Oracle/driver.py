@@ -12,6 +12,7 @@ import psycopg2
 
 from . import filters
 from . import scenario as s
+from .follower import Follower
 
 STUCK_SECONDS = 90  # what is due counts as stuck when nothing has come of it for so long
 
@@ -38,6 +39,8 @@ class History:
     events: list = dataclasses.field(default_factory=list)
     faults: list = dataclasses.field(default_factory=list)  # (kind, worker's door or None, from, until)
     stuck: list = dataclasses.field(default_factory=list)  # what did not come to an end
+    followed: dict = dataclasses.field(default_factory=dict)  # queue -> rows of feedback as a producer read them
+    unfollowed: str = None  # why he could not read on
 
 
 class Driver:
@@ -50,8 +53,10 @@ class Driver:
 
     def run(self):
         self.set_up()
+        follower = Follower(self.stack, self.episode.seed, self.episode.queues)
         for operation in self.episode.operations:
             self.do(operation)
+        self.history.followed, self.history.unfollowed = follower.end(), follower.problem
         for worker in self.running.values():
             worker.drain()
         return self.history
@@ -80,12 +85,25 @@ class Driver:
             admin("queue", "set", queue.name, "--attempts", str(queue.attempts), "--derive-collapse-id", derives)
             if queue.is_binary:
                 admin("queue", "set", queue.name, "--gateway", "binary")
+            if queue.cap is not None:
+                self.set_cap(queue)
             for channel in queue.channels:
                 stack.query("select pushq.register_channel(%s, %s, 0)", (queue.name, channel))
         deaths = sum(isinstance(x, (s.KillWorker, s.ReplaceWorker)) for x in episode.operations)
         stack.start_apns(episode.seed, episode.mood, self.environments, episode.workers + deaths)
         for place in self.places:
             self.running[place] = stack.start_worker(place[0])
+
+    def set_cap(self, queue):
+        cap = queue.cap
+        options = ["--frequency-cap", cap.words, "--cap-urgent", "on" if cap.includes_urgent else "off"]
+        options += ["--cap-time-zone", cap.zone] if cap.zone else []
+        self.stack.command(self.stack.admin, "queue", "set", queue.name, *options)
+        if not cap.is_new:
+            self.stack.query("""
+                update pushq.frequency_cap set set_at = set_at - interval '1 hour'
+                where queue_id = (select queue_id from pushq.queue_name where name = %s)
+                """, (queue.name,))
 
     def add_credential(self, credential, queues):
         stack = self.stack
@@ -135,15 +153,16 @@ class Driver:
         """What the app does not know, it says to be empty."""
         profile = operation.profile
         statement = """
-            select pushq.register_device(%s, %s, %s, locale => %s, app_version => %s, tags => %s::text[],
-                                         attributes => %s::jsonb, keep_user => %s)"""
-        values = (profile.locale or "", profile.app_version or "", list(profile.tags), json.dumps(dict(profile.attributes)))
+            select pushq.register_device(%s, %s, %s, locale => %s, time_zone => %s, app_version => %s,
+                                         tags => %s::text[], attributes => %s::jsonb, keep_user => %s)"""
+        values = (profile.locale or "", profile.zone or "", profile.app_version or "", list(profile.tags))
+        values += (json.dumps(dict(profile.attributes)),)
         self.sql(event, statement, (operation.queue, operation.token, operation.user, *values, operation.user is None))
 
     def import_(self, operation, event):
         if operation.profiles:
             profiles = dict(operation.profiles)
-            rows = "token,user_key,locale,app_version,tags,attributes\n"
+            rows = "token,user_key,locale,time_zone,app_version,tags,attributes\n"
             rows += "".join(f"{t},{quoted(u)},{profile_fields(profiles.get(t))}\n" for t, u in operation.devices)
         else:
             rows = "token,user_key\n" + "".join(f"{token},{quoted(user)}\n" for token, user in operation.devices)
@@ -430,7 +449,7 @@ class Driver:
 
     def due(self):
         """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs, reports of APNs on
-        devices that others were writing."""
+        devices that others were writing, deactivations that producers cannot read yet."""
         return self.stack.query("""
             select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
             union all
@@ -440,6 +459,8 @@ class Driver:
             where not done and not paused and start_at < now() + interval '1 hour'
             union all
             select 'report', id, reported_at::text from pushq.feedback_record
+            union all
+            select 'listing', id, recorded_at::text from pushq.feedback where cursor is null and verdict = 'deactivated'
             limit 10
             """)
 
@@ -466,10 +487,11 @@ def quoted(text):
 def profile_fields(profile):
     """Of a line of a CSV file."""
     if profile is None:
-        return ",,,"
+        return ",,,,"
     tags = json.dumps(profile.tags, ensure_ascii=False) if profile.tags else ""
     attributes = json.dumps(dict(profile.attributes), ensure_ascii=False) if profile.attributes else ""
-    return f"{profile.locale or ''},{profile.app_version or ''},{quoted(tags)},{quoted(attributes)}"
+    plain = f"{profile.locale or ''},{profile.zone or ''},{profile.app_version or ''}"
+    return f"{plain},{quoted(tags)},{quoted(attributes)}"
 
 
 def moment(time):

@@ -20,6 +20,7 @@ class Profile:
     app_version: str = None
     tags: tuple = ()
     attributes: tuple = ()  # pairs of name and value
+    zone: str = None  # a name of the IANA database
 
     def value(self, name):
         return dict(self.attributes).get(name)

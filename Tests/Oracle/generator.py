@@ -1,6 +1,7 @@
 """Makes an episode from a seed. The same seed makes the same episode on every machine: nothing here knows the time,
 the disk or the order of a set."""
 
+import contextlib
 import dataclasses
 import json
 import random
@@ -12,6 +13,7 @@ from .scenario import (
     Broadcast,
     Campaign,
     CancelCampaign,
+    Cap,
     Credential,
     CutSessions,
     Deactivate,
@@ -53,6 +55,8 @@ TEXTS = [
     "a\u2028line and a\ttab",
     "x" * 700,
 ]
+# Time zones of devices: behind and ahead of UTC, also by half and quarter hours.
+ZONES = [None, None, "UTC", "Europe/Vienna", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Chatham", "Pacific/Kiritimati"]
 # Push types that a device may get by the dozen, with what Apple requires in their payload.
 BINARY_TYPES = [
     "alert",
@@ -86,6 +90,8 @@ class Generator:
         # Of their own, so that the same seed still makes the same of all else.
         self.filter_dice = random.Random(f"filters {seed} {size}")
         self.personal_dice = random.Random(f"personal {seed} {size}")
+        self.zone_dice = random.Random(f"zones {seed} {size}")
+        self.cap_dice = random.Random(f"caps {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -111,6 +117,7 @@ class Generator:
             self.operations.append(self.next_operation(queues, workers, is_rough))
             if self.dice.random() < 0.4:
                 self.operations.append(Wait(round(self.dice.random() ** 2 * 0.8, 3)))
+            self.press_against_caps(queues)
         self.come_to_an_end()
         mood = self.mood()
         # Leases that nobody is to lose are long, so that a busy machine does not lose them.
@@ -175,8 +182,22 @@ class Generator:
                         queue.rate, queue.burst = dice.choice([(40, 4), (150, 15), (400, 400)])
                     queue.channels = [self.channel() for _ in range(dice.choice([0, 1, 2]))]
                     queue.is_binary = queue.credential.kind == "certificate" and dice.random() < 0.35
+                    queue.cap = self.cap()
                     queues.append(queue)
         return queues[: 6 if self.is_long else 4]
+
+    def cap(self):
+        """One queue in four has a frequency cap. Some periods are so short that a long episode may outlast them."""
+        dice = self.cap_dice
+        if dice.random() > 0.25:
+            return None
+        return Cap(
+            dice.choice([1, 1, 2, 3]),
+            dice.choice([60, 60, 86_400, 7 * 86_400, None]),
+            dice.random() < 0.3,
+            dice.choice(ZONES),
+            dice.random() < 0.3,
+        )
 
     def channel(self):
         return "".join(self.dice.choice("ABCDEFabcdef0123456789+/") for _ in range(22)) + "=="
@@ -463,6 +484,7 @@ class Generator:
 
     def profile(self):
         known, nick = random_profile(self.filter_dice), self.personal_dice.choice(personal.NICKS)
+        known = dataclasses.replace(known, zone=self.zone_dice.choice(ZONES))
         return known if nick is None else dataclasses.replace(known, attributes=(*known.attributes, ("nick", nick)))
 
     def personal(self, message):
@@ -612,6 +634,44 @@ class Generator:
         campaign = self.dice.choice(running)
         self.paused_campaigns.add(campaign)
         return PauseCampaign(*campaign)
+
+    # Frequency caps.
+
+    @contextlib.contextmanager
+    def throwing(self, dice):
+        """What is made meanwhile follows from other dice."""
+        before, self.dice = self.dice, dice
+        try:
+            yield dice
+        finally:
+            self.dice = before
+
+    def press_against_caps(self, queues):
+        """Now and then several alerts at once go to the same devices, of which a cap lets some through; in a long
+        episode also after its period."""
+        capped = [queue for queue in queues if queue.cap is not None]
+        if not capped or self.cap_dice.random() > 0.15:
+            return
+        with self.throwing(self.cap_dice) as dice:
+            queue = dice.choice(capped)
+            self.rush(queue)
+            if self.is_long and queue.cap.seconds == 60 and not self.suspended and dice.random() < 0.3:
+                self.operations.append(Wait(dice.choice([50, 75])))
+                self.rush(queue)
+
+    def rush(self, queue):
+        dice = self.dice
+        tokens = self.list_of_tokens(queue, keeps_new=False)
+        for _ in range(dice.randint(2, 4)):
+            kind = dice.choice(["send", "list", "list", "all"])
+            message, urgent = self.message(queue, "alert"), dice.random() < 0.2
+            if kind == "send":
+                self.operations.append(Send(queue.name, message, tokens, urgent=urgent))
+                continue
+            key = self.key()
+            self.note_campaign(queue, key)
+            is_for_all = kind == "all" and queue.name not in self.crowded
+            self.operations.append(Campaign(queue.name, key, message, None if is_for_all else tokens, urgent=urgent))
 
     def cancel(self, queue):
         running = [campaign for campaign in self.campaigns if campaign not in self.paused_campaigns]

@@ -6,9 +6,11 @@ import json
 import math
 import re
 
-from .books import KINDS, LACKS
+from .books import CAPPED, KINDS, LACKS, SHOWN
+from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 from .personal import comparable
+from .scenario import Campaign
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
@@ -54,6 +56,8 @@ class Judge:
         for text in self.model.history.stuck:
             self.find("stuck", f"this never came to an end: {text}")
         self.judge_arrivals()
+        self.caps = Caps(self.model, self.books, self.arrivals)
+        self.judge_caps()
         self.judge_identifiers()
         self.judge_connections()
         for sending in self.model.sendings:
@@ -64,6 +68,7 @@ class Judge:
         self.judge_channels()
         self.judge_rates()
         self.judge_feedback()
+        self.judge_followed()
         self.judge_queues()
         self.judge_workers()
         return self.findings
@@ -171,6 +176,12 @@ class Judge:
             self.find(
                 "not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place"
             )
+
+    def judge_caps(self):
+        """No device gets more alerts in a period than its queue's frequency cap allows."""
+        for queue, token, time, count in self.caps.excesses():
+            cap = self.model.episode.queue(queue).cap
+            self.find("cap", f"{short(token)} of {queue} got {count} alerts by {time:.3f}, though it may have {cap.words}")
 
     def judge_identifiers(self):
         """The same for one recipient on every try, and another for everybody else."""
@@ -341,6 +352,10 @@ class Judge:
         return None
 
     def not_suppressed(self, sending, target, end, arrivals, told, passing):
+        if end.reason == CAPPED:
+            if not self.caps.may_hold_back(sending, target, end.ended_at):
+                return "its device had not had so many"
+            return self.not_untouched(sending, target, arrivals)
         if end.reason:
             if end.reason != LACKS or not sending.message.personal:
                 return "nothing of its text was too much"
@@ -401,7 +416,7 @@ class Judge:
                 self.find("sum", f"job {job} counts {written}, and its bytes are {counted}")
         by_queue = collections.defaultdict(collections.Counter)
         for sending in self.model.sendings:
-            by_campaign = collections.Counter()
+            by_campaign, held_back = collections.Counter(), collections.Counter()
             recipients = 0
             for target in sending.may:
                 entries = self.books.entries.get((sending.root, target), [])
@@ -409,7 +424,8 @@ class Judge:
                 kinds = ["retried" if entry.sent_again else entry.kind for entry in entries]
                 by_queue[sending.queue.name].update(kinds)
                 by_campaign.update(kinds)
-            self.judge_campaign(sending, recipients, by_campaign)
+                held_back.update(entry.reason for entry in entries if entry.kind == "suppressed")
+            self.judge_campaign(sending, recipients, by_campaign, held_back)
         for queue, row in self.books.stats.items():
             counted = by_queue[queue]
             for kind in KINDS:
@@ -421,7 +437,7 @@ class Judge:
             if (row["devices"], row["inactive"]) != (len(devices) - inactive, inactive):
                 self.find("sum", f"stats say devices {row['devices']}, inactive {row['inactive']} of {queue}")
 
-    def judge_campaign(self, sending, recipients, counted):
+    def judge_campaign(self, sending, recipients, counted, held_back):
         key = getattr(sending.event.operation, "key", None)
         row = self.books.campaigns.get((sending.queue.name, key))
         if row is None or row["campaign_id"] != sending.root:
@@ -442,6 +458,9 @@ class Judge:
         for kind in (*KINDS, "total", "waiting"):
             if shown[kind] != row[kind]:
                 self.find("sum", f"campaign show says {kind} {shown[kind]} of {where}, and the view {row[kind]}")
+        for reason, name in SHOWN.items():
+            if shown.get(name, 0) != held_back[reason]:
+                self.find("sum", f"campaign show says {name} {shown.get(name, 0)} of {where}, and it was {held_back[reason]}")
 
     # MARK: Devices
 
@@ -569,6 +588,47 @@ class Judge:
                 }
             ):
                 self.find("feedback", f"{where} was kept, though it had not registered again: {self.story(device)}")
+
+    def judge_followed(self):
+        """A producer who goes by cursors misses no deactivation, reads none twice, and learns which push it was."""
+        if self.model.history.unfollowed:
+            self.find("followed", f"a producer could not go on: {self.model.history.unfollowed}")
+        for queue, rows in self.model.history.followed.items():
+            for before, row in zip(rows, rows[1:]):
+                if row.cursor <= before.cursor:
+                    self.find("followed", f"{queue} had the cursor {row.cursor} behind {before.cursor}")
+            read = collections.Counter((row.verdict, row.token, row.reason, round(row.reported_at, 3)) for row in rows)
+            happened = collections.Counter(
+                (row.verdict, row.token, row.reason, round(row.reported_at, 3))
+                for row in self.books.feedback
+                if row.queue == queue and row.verdict == "deactivated"
+            )
+            for (verdict, token, reason, _), count in (happened - read).items():
+                self.find("followed", f"{reason} of {short(token)} in {queue} is {verdict}, and its producer missed it")
+            for (verdict, token, reason, _), count in (read - happened).items():
+                self.find("followed", f"{reason} of {short(token)} in {queue} was read as {verdict} {count} times too often")
+            dead = {t for (name, t), row in self.books.devices.items() if name == queue and not row.active and row.reason}
+            for token in sorted(dead - {row.token for row in rows}):
+                self.find("followed", f"{short(token)} of {queue} is inactive, and its producer does not know")
+            for row in rows:
+                self.judge_answer_of(queue, row)
+
+    def judge_answer_of(self, queue, row):
+        """What the producer reads of the push that was answered so is what was sent."""
+        where = f"{row.reason} of {short(row.token)} in {queue}"
+        sending = next((sent for sent in self.model.sendings if sent.root == row.root), None)
+        if sending is None:
+            self.find("followed", f"{where} is said to answer {row.root}, which nobody sent")
+            return
+        operation = sending.event.operation
+        key = operation.key if isinstance(operation, Campaign) else None
+        if row.key != key:
+            self.find("followed", f"{where} is said to answer the campaign {row.key}, and it was {key}")
+        said = [a for a in self.arrivals[sending.root, row.token] if a.decision.reason == row.reason]
+        if not said:
+            self.find("followed", f"{where} is said to answer {self.name(sending)}, which was not answered so")
+        elif not sending.queue.is_binary and row.identifier not in {a.header("apns-id") for a in said}:
+            self.find("followed", f"{where} has the apns-id {row.identifier}, which was not answered so")
 
     # MARK: Queues and workers
 

@@ -20,6 +20,29 @@ class Credential:
     app: str = ""  # of a certificate
 
 
+@dataclasses.dataclass(frozen=True)
+class Cap:
+    """How many alerts a device of a queue gets at most in a period."""
+
+    pushes: int
+    seconds: int = None  # None: a calendar day in the device's time zone
+    includes_urgent: bool = False
+    zone: str = None  # of devices of which nobody has said it
+    is_new: bool = False  # nobody knows how much was sent before it; else it has been there for long
+
+    def is_for(self, operation):
+        """Whether it counts a push of this and may hold it back."""
+        return operation.message.push_type == "alert" and (self.includes_urgent or not operation.urgent)
+
+    @property
+    def words(self):
+        """As an operator writes it."""
+        if self.seconds is None:
+            return f"{self.pushes} per calendar day"
+        number, unit = (self.seconds // 86_400, "day") if self.seconds % 86_400 == 0 else (self.seconds // 60, "minute")
+        return f"{self.pushes} per {number} {unit}{'s' if number > 1 else ''}"
+
+
 @dataclasses.dataclass
 class Queue:
     """One app of a tenant in one environment, with its settings."""
@@ -34,6 +57,7 @@ class Queue:
     derives_collapse_id: bool = True
     is_binary: bool = False  # sent over Apple's old interface
     channels: list = dataclasses.field(default_factory=list)
+    cap: Cap = None
 
     @property
     def name(self):

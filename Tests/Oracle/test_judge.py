@@ -8,14 +8,17 @@ import base64
 import collections
 import copy
 import dataclasses
+import datetime
 import json
 import unittest
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
-from .books import KINDS, LACKS, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
+from .books import CAPPED, KINDS, LACKS, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
+from .caps import day_began
 from .driver import Driver, Event, History
 from .filters import Profile, holds, text
+from .follower import Followed
 from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
@@ -25,7 +28,7 @@ START = 1_790_000_000.0
 SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
 CERTIFICATE = s.Credential("beta", "shop", "certificate", app="com.example.shop")
 SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
-TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0)
+TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0, cap=s.Cap(2, 86_400))
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
 
@@ -47,7 +50,7 @@ class Play:
 
     def __init__(self):
         self.events, self.arrivals, self.entries, self.feedback, self.lapsed = [], [], {}, [], []
-        self.faults, self.late = [], []
+        self.faults, self.late, self.followed = [], [], []
         self.now = START
         self.roots = 100
         self.ends = {}
@@ -106,6 +109,14 @@ class Play:
         self.answer(self.personal, B, 200, body=b'{"n":1, "aps":{"alert":"Hi Ann \\"A\\""},"number":15}')
         self.answer(self.personal, C, 200, body=b'{"aps":{"alert":"Hallo {{x}}"},"number":15}')
         self.end(self.personal, A, "suppressed", LACKS)
+        # One that has had as many as it may; what is urgent gets through.
+        self.more = self.do(s.Campaign(TEST.name, "more", message(16)))
+        self.answer(self.more, A, 200)
+        self.end(self.more, B, "suppressed", CAPPED)
+        self.answer(self.more, C, 200)
+        self.now += 1
+        self.urgent = self.do(s.Campaign(TEST.name, "urgent", message(17), (B,), urgent=True))
+        self.answer(self.urgent, B, 200)
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -204,6 +215,10 @@ class Play:
             self.end(event, target, "rejected", reason)
             verdict = "deactivated" if arrival.decision.dead_since == "now" else "kept"
             self.feedback.append(FeedbackRow(queue.name, target, reason, arrival.dead_since, self.now + 0.05, verdict))
+            if verdict == "deactivated":
+                key, identifier = getattr(event.operation, "key", None), arrival.header("apns-id")
+                row = (len(self.followed) + 1, verdict, reason, arrival.dead_since, target, event.root, key, identifier)
+                self.followed.append(Followed(*row))
         else:
             known = reason == "ChannelNotRegistered"
             self.end(event, target, "rejected", reason if known else "Other")
@@ -232,7 +247,8 @@ class Play:
     def books(self):
         devices = self.devices()
         campaigns, stats = {}, {}
-        for event in (self.list, self.all, self.some, self.personal, self.stopped):
+        shown = {}
+        for event in (self.list, self.all, self.some, self.personal, self.more, self.urgent, self.stopped):
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
@@ -243,6 +259,8 @@ class Play:
                 "finished": True,
                 "fanned_out_at": event.ended,
             }
+            reasons = collections.Counter(SHOWN[e.reason] for e in entries if e.reason in SHOWN)
+            shown[event.operation.queue, event.operation.key] = {**campaigns[event.operation.queue, event.operation.key], **reasons}
         queues = {event.root: event.operation.queue for event in self.events if event.root}
         for queue in (SHOP, TEST):
             mine = [row for (name, _), row in devices.items() if name == queue.name]
@@ -259,7 +277,7 @@ class Play:
             self.entries,
             [(1, {"delivered": 3}, {"delivered": 3})],
             campaigns,
-            copy.deepcopy(campaigns),
+            shown,
             stats,
             devices,
             {(SHOP.name, SHOP.channels[0]): False, (TEST.name, "Z29uZQ=="): True},
@@ -287,7 +305,8 @@ def findings(play, alter=None):
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
-    model = Model(episode, History(play.events, play.faults), record, certificates, fanned_out, ends)
+    history = History(play.events, play.faults, followed={SHOP.name: play.followed})
+    model = Model(episode, history, record, certificates, fanned_out, ends)
     return judge(model, record, books, play.lease)
 
 
@@ -318,6 +337,34 @@ def leave_out(play, books):
     """As one who lacks what its text asks for."""
     play.arrivals.remove(personal(play, B))
     books.entries[play.personal.root, B] = [Entry("suppressed", LACKS, play.now, 1)]
+
+
+def hold_back(event, target):
+    """As one of whom a frequency cap says that it has had enough."""
+
+    def alter(play, books):
+        drop(event, target)(play, books)
+        set_entry(event, target, kind="suppressed", reason=CAPPED)(play, books)
+
+    return alter
+
+
+def brings_too_many(after=0.5):
+    """What a cap has held back arrives, so long after its campaign."""
+
+    def alter(play, books):
+        arrives("more", B)(play, books)
+        one = arrival(play, play.more, B)
+        one.at = play.more.began + after
+        one.answered_at = one.at + 0.001
+
+    return alter
+
+
+def refuse_first(play, books):
+    """Of the two that were enough, one was refused."""
+    arrival(play, play.some, B).decision = Decision("answer", 410, "Unregistered", "now")
+    set_entry("some", B, kind="rejected", reason="Unregistered")(play, books)
 
 
 def set_header(name, value, event="alert", target=A):
@@ -458,6 +505,23 @@ def forget_feedback(play, books):
     books.feedback.pop(0)
 
 
+def follow(other):
+    """A producer reads one more, like the first but for this."""
+
+    def alter(play, books):
+        cursor = play.followed[-1].cursor + 1
+        play.followed.append(dataclasses.replace(play.followed[0], **{"cursor": cursor, **other}))
+
+    return alter
+
+
+def set_followed(**values):
+    def alter(play, books):
+        play.followed[0] = dataclasses.replace(play.followed[0], **values)
+
+    return alter
+
+
 def flood(play, books):
     """Many at once, of a queue with a rate."""
     for number in range(40):
@@ -562,6 +626,13 @@ ALTERATIONS = {
     "a value that was read as a placeholder": (set_text(C, b"{{x}}", b""), "text"),
     "a value whose marks were lost": (set_text(B, b'\\"A\\"', b"A"), "text"),
     "one who lacks nothing, left out": (leave_out, "outcome"),
+    "more than a frequency cap allows": (brings_too_many(), "cap"),
+    "more than it allows, at the end of its period": (brings_too_many(86_400 - 15), "cap"),
+    "one held back that had not had enough": (hold_back("more", C), "outcome"),
+    "one held back by a cap that is not for what is urgent": (hold_back("urgent", B), "outcome"),
+    "one held back without a cap": (hold_back("alert", A), "outcome"),
+    "one held back because of what was refused": (refuse_first, "outcome"),
+    "how many a cap held back": (set_book(["shown", (TEST.name, "more"), "frequency_cap"], 0), "sum"),
     "another try sooner than was asked for": (move("list", F, 1.95), "too soon"),
     "more than the rate of a queue": (flood, "rate"),
     "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
@@ -595,6 +666,14 @@ ALTERATIONS = {
     "another time of death": (lambda p, b: setattr(b.feedback[0], "reported_at", START - 3600), "feedback"),
     "a dead device that was kept": (lambda p, b: setattr(b.feedback[0], "verdict", "kept"), "feedback"),
     "feedback that a command does not list": (lambda p, b: b.listed[SHOP.name].popitem(), "feedback"),
+    "a deactivation that its producer missed": (lambda p, b: p.followed.clear(), "followed"),
+    "a deactivation that its producer read twice": (follow({}), "followed"),
+    "a cursor that was given to two": (lambda p, b: p.followed.append(dataclasses.replace(p.followed[0], token=D)), "followed"),
+    "a deactivation that never was": (follow(dict(token=A)), "followed"),
+    "one that was only kept": (follow(dict(token=D)), "followed"),
+    "a deactivation by another push": (set_followed(root=101), "followed"),
+    "a deactivation by another campaign": (set_followed(key="all"), "followed"),
+    "a deactivation with another apns-id": (set_followed(identifier="00000000-0000-8066-8000-0000000000ff"), "followed"),
     "a worker that crashed": (set_exit(code=-5), "worker"),
     "a worker that reports a crash": (set_exit(log="x.swift:1: Fatal error: Index out of range"), "worker"),
     "a token in a log": (set_exit(log=f"cannot send to {A}"), "secret"),
@@ -647,6 +726,7 @@ class TheJudge(unittest.TestCase):
                 play.faults.append(("killed", "production/1", killed_at, killed_at + 0.01))
                 set_entry("list", B, kind="unknown", reason="")(play, books)
                 forget_feedback(play, books)
+                play.followed.clear()
                 del books.listed[SHOP.name]["Unregistered", "deactivated"]
                 books.devices[SHOP.name, B] = DeviceRow(True, None, "user")
                 books.exported[SHOP.name].append(B)
@@ -656,6 +736,23 @@ class TheJudge(unittest.TestCase):
         # The play's counts are not of interest: they still include the answer.
         self.assertEqual({finding.kind for finding in findings(Play(), kill(2))} - {"sum"}, set())
         self.assertEqual({finding.kind for finding in findings(Play(), kill(4))} - {"sum"}, {"outcome", "device"})
+
+    def test_takes_another_alert_when_the_period_of_a_cap_is_over(self):
+        # The last that it had came shortly before.
+        kinds = {finding.kind for finding in findings(Play(), brings_too_many(86_400 + 1))}
+        self.assertNotIn("cap", kinds)
+
+    def test_knows_when_a_day_began_where_a_device_is(self):
+        for zone, time, began in [
+            ("Europe/Vienna", "2026-11-23T22:59Z", "2026-11-22T23:00Z"),
+            ("Europe/Vienna", "2026-11-23T23:00Z", "2026-11-23T23:00Z"),
+            ("Asia/Kolkata", "2026-11-23T18:29Z", "2026-11-22T18:30Z"),
+            # A day that has 25 hours, and one that begins at one o'clock.
+            ("Europe/Vienna", "2026-10-25T22:30Z", "2026-10-24T22:00Z"),
+            ("Africa/Cairo", "2026-04-24T00:30Z", "2026-04-23T22:00Z"),
+        ]:
+            time, began = (datetime.datetime.fromisoformat(x.replace("Z", "+00:00")).timestamp() for x in (time, began))
+            self.assertEqual(day_began(zone, time), began, zone)
 
     def test_does_not_take_a_repeat_over_a_connection_that_lasted(self):
         def lose(play, books):
