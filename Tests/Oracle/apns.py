@@ -135,7 +135,8 @@ class Arrival:
     decision: Decision = None  # None: behind a GOAWAY, so not looked at
     dead_since: float = None  # the time that a 410 gave
     answered_at: float = None  # when the answer went to the kernel; None: never
-    text: bytes = None  # what came, of a personal message, whose `body` is the message itself
+    text: bytes = None  # what came, of a message with several texts, whose `body` is the message itself
+    share: str = None  # of a campaign that has shares: whose payload came
 
     def header(self, name):
         """The value of a header; None if it is missing."""

@@ -6,6 +6,8 @@ import csv
 import dataclasses
 import io
 
+from .scenario import Send
+
 KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"]
 
 # Why a recipient was left out of a personal message.
@@ -35,6 +37,9 @@ REASONS = {
     37: "GivenBack",
     42: "ChannelNotRegistered",
 }
+
+# How many sends are looked up with `pushq.trace`.
+TRACED = 20
 
 # How commands show why recipients were held back.
 SHOWN = {LACKS: "lacks_attribute", CAPPED: "frequency_cap"}
@@ -67,6 +72,7 @@ class DeviceRow:
     active: bool
     reason: str  # why it is inactive, if APNs said so
     user: str
+    number: int = None
 
 
 @dataclasses.dataclass
@@ -77,6 +83,16 @@ class FeedbackRow:
     reported_at: float
     recorded_at: float
     verdict: str
+
+
+@dataclasses.dataclass
+class TraceRow:
+    """What `pushq.trace` says of a send to one device."""
+
+    root: int
+    token_start: str  # eight digits and an ellipsis
+    identifier: str
+    traceparent: str
 
 
 @dataclasses.dataclass
@@ -113,6 +129,7 @@ class Books:
     paused: dict  # queue -> reason
     exits: list
     secrets: list  # texts that no log may hold
+    traced: dict = dataclasses.field(default_factory=dict)  # root -> rows of `pushq.trace`, of some sends
 
 
 TRIGGER = """
@@ -134,7 +151,7 @@ join pushq.tenant t on t.id = q.tenant_id
 """
 
 
-def read_books(stack, episode):
+def read_books(stack, episode, history):
     """Reads everything."""
     names = dict(stack.query(QUEUES))
     targets, devices = {}, {}
@@ -142,7 +159,7 @@ def read_books(stack, episode):
     for queue, id, token, active, reason, user in rows:
         targets[id] = bytes(token).hex()
         why = None if reason is None else REASONS.get(reason, f"reason {reason}")
-        devices[names[queue], targets[id]] = DeviceRow(active, why, user)
+        devices[names[queue], targets[id]] = DeviceRow(active, why, user, id)
     targets.update(stack.query("select id, channel from pushq.channel"))
     entries, tallies = read_entries(stack, targets)
     campaigns, shown = read_campaigns(stack, names)
@@ -167,7 +184,21 @@ def read_books(stack, episode):
         },
         exits=[Exit(w.door, w.process.returncode, w.expected_exit, w.text()) for w in stack.workers],
         secrets=read_secrets(stack, targets),
+        traced=read_traces(stack, history),
     )
+
+
+def read_traces(stack, history):
+    """Of the last sends of an episode; all of them would take long."""
+    sends = [e for e in history.events if isinstance(e.operation, Send) and e.root is not None and e.committed]
+    traced = {}
+    for event in sends[-TRACED:]:
+        rows = stack.query(
+            "select root_id, token_start, apns_id::text, traceparent from pushq.trace(%s, send => %s) where root_id is not null",
+            (event.operation.queue, event.root),
+        )
+        traced[event.root] = [TraceRow(*row) for row in rows]
+    return traced
 
 
 def read_entries(stack, targets):

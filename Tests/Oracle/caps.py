@@ -38,7 +38,8 @@ class Caps:
     @staticmethod
     def is_for(sending):
         """Whether a push counts, and may be held back."""
-        return sending.queue.cap is not None and not sending.is_broadcast and sending.queue.cap.is_for(sending.event.operation)
+        cap = sending.queue.cap
+        return cap is not None and not sending.is_broadcast and cap.is_for(sending.event.operation)
 
     def zones(self, queue, token, since, until):
         """The time zones that a device may have had between two times."""

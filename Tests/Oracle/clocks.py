@@ -17,6 +17,7 @@ NAMES = {
     3: "jan feb mar apr may jun jul aug sep oct nov dec".split(),
     4: "sun mon tue wed thu fri sat".split(),
 }
+CATCH_UP = 3600  # seconds after a local time in which it still counts as now
 FIRST = [0, 0, 1, 1, 0]
 LAST = [59, 23, 31, 12, 6]
 SHORT = {
@@ -105,6 +106,13 @@ def runs(cron, zone, start, end):
                     found.add(time)
             local += minute
     return sorted(found)
+
+
+def zones_to_send_to(zones, local, time, if_passed):
+    """The zones in which a campaign with a local time on a day is sent as soon as it starts, at `time`: where that time
+    was in the last hour, or in all that are past it. What is still to come is none of them."""
+    passed = {zone: time - first_instant(datetime.fromisoformat(local), ZoneInfo(zone)).timestamp() for zone in zones}
+    return {zone for zone, seconds in passed.items() if 0 <= seconds and (seconds <= CATCH_UP or if_passed == "now")}
 
 
 def main():

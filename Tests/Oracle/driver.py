@@ -5,8 +5,10 @@ import datetime
 import json
 import math
 import os
+import random
 import signal
 import time
+import zoneinfo
 
 import psycopg2
 
@@ -30,6 +32,8 @@ class Event:
     expiration: int = None  # of what was sent, as it stands in its header
     run_at: float = None
     send_by: float = None  # None: a day after its start
+    traceparent: str = None  # that came with a send
+    local_time: str = None  # of a campaign that is sent when clocks show it
 
 
 @dataclasses.dataclass
@@ -48,6 +52,9 @@ class Driver:
         self.stack, self.episode = stack, episode
         self.history = History()
         self.running = {}  # place -> worker
+        self.dice = random.Random(f"driver {episode.seed}")
+        self.local_times = {}  # (queue, key) -> what a campaign was started with, for whoever repeats it
+        self.scheduled = []  # events of campaigns that workers are to start
         self.environments = sorted({queue.environment for queue in episode.queues})
         self.places = [(e, n) for n in range(episode.workers) for e in self.environments]
 
@@ -56,6 +63,8 @@ class Driver:
         follower = Follower(self.stack, self.episode.seed, self.episode.queues)
         for operation in self.episode.operations:
             self.do(operation)
+        for event in self.scheduled:
+            event.root = self.root_of(event.operation)
         self.history.followed, self.history.unfollowed = follower.end(), follower.problem
         for worker in self.running.values():
             worker.drain()
@@ -191,9 +200,15 @@ class Driver:
         within = getattr(operation, "send_within", None)
         event.send_by = (event.run_at or now) + within if within else None
 
+    def traceparent(self):
+        """Of every second send; another one for each call."""
+        trace, span = self.dice.randbytes(16).hex(), self.dice.randbytes(8).hex()
+        return f"00-{trace}-{span}-01" if self.dice.random() < 0.5 else None
+
     def send(self, operation, event, cursor=None):
         self.times(operation, event)
         message = operation.message
+        event.traceparent = self.traceparent()
         if operation.by_command:
             return self.send_by_command(operation, event)
         values = {
@@ -209,6 +224,7 @@ class Driver:
             "urgent": operation.urgent,
             "replace_waiting": operation.replaces_waiting,
             "key": operation.key,
+            "traceparent": event.traceparent,
         }
         statement, parameters = call("pushq.send", values, event, "run_at")
         if cursor is None:
@@ -245,6 +261,7 @@ class Driver:
         options += ["--user", operation.user] if operation.user is not None else []
         options += ["--key", operation.key] if operation.key is not None else []
         options += ["--urgent"] if operation.urgent else []
+        options += ["--traceparent", event.traceparent] if event.traceparent else []
         for name, value in (("--at", event.run_at), ("--send-by", event.send_by)):
             options += [name, moment(value)] if value is not None else []
         self.run_sender(event, "send", "send", operation.queue, *options)
@@ -267,10 +284,12 @@ class Driver:
             "at_most_once": first.message.at_most_once,
             "urgent": first.urgent,
             "keys": [send.key for send in sends],
+            "traceparent": self.traceparent(),
         }
         roots = self.sql(event, *call("pushq.send_many", values, inner[0], "run_at"))
         for place, send in enumerate(inner):
             send.expiration, send.run_at, send.send_by = inner[0].expiration, inner[0].run_at, inner[0].send_by
+            send.traceparent = values["traceparent"]
             send.root, send.error, send.ended = roots[place] if roots else None, event.error, time.time()
         self.history.events += inner
 
@@ -280,6 +299,12 @@ class Driver:
         if operation.by_command:
             options = self.message_options(operation, event) + ["--key", operation.key]
             options += ["--urgent"] if operation.urgent else []
+            for variant in operation.variants:
+                path = self.stack.file(f"payload-{variant.name}.json", variant.message.payload)
+                options += ["--variant", f"{variant.name}={path}:{float(variant.share) * 100:g}%"]
+            options += ["--holdout", f"{float(operation.holdout) * 100:g}%"] if operation.holdout else []
+            for name, value in self.local(operation, event).items():
+                options += [f"--{name.replace('_', '-')}", value] if value is not None else []
             if operation.filter is not None:
                 where = filters.text(operation.filter)
                 return self.run_sender(event, "campaign", "campaign", operation.queue, *options, "--filter", where)
@@ -304,8 +329,71 @@ class Driver:
             values["tokens"] = list(operation.tokens)
         if operation.filter is not None:
             values["filter"] = filters.text(operation.filter)
+        if operation.variants:
+            variants = (f'{{"name": "{v.name}", "share": {v.share}, "payload": {v.message.payload}}}' for v in operation.variants)
+            values["variants"] = f"[{', '.join(variants)}]"
+        values |= {"holdout": operation.holdout, **self.local(operation, event)}
         event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
         return None
+
+    def local(self, operation, event):
+        """What says when a campaign with a local time is sent, by the names of arguments."""
+        if operation.local_zone is None:
+            return {}
+        # A full minute that is past in its zone, also when the command has taken its time.
+        then = datetime.datetime.fromtimestamp(time.time() - 60, zoneinfo.ZoneInfo(operation.local_zone))
+        place = (operation.queue, operation.key)
+        event.local_time = self.local_times.setdefault(place, then.strftime("%Y-%m-%dT%H:%M"))
+        return {
+            "local_time": event.local_time,
+            "if_passed": operation.if_passed,
+            "default_zone": operation.default_zone,
+        }
+
+    def schedule(self, operation, event):
+        """Its run, or what is started by hand, is a campaign like any other."""
+        campaign = operation.campaign
+        message = campaign.message
+        run = (int(time.time() + 2) // 60 + 1) * 60
+        local = datetime.datetime.fromtimestamp(run, zoneinfo.ZoneInfo(operation.zone))
+        cron = "@yearly" if operation.is_run_by_hand else f"{local.minute} {local.hour} {local.day} {local.month} *"
+        options = {
+            "push_type": message.push_type,
+            "priority": message.priority,
+            "collapse_id": message.collapse_id,
+            "at_most_once": message.at_most_once,
+            "urgent": campaign.urgent,
+            "expiration": "0" if message.never_stored else None,
+            "filter": filters.text(campaign.filter) if campaign.filter is not None else None,
+        }
+        options = {name: value for name, value in options.items() if value is not None}
+        following = self.sql(
+            event,
+            "select extract(epoch from pushq.add_schedule(%s, %s, %s, %s::json, time_zone => %s, options => %s))::float8",
+            (campaign.queue, operation.name, cron, message.payload, operation.zone, json.dumps(options)),
+        )
+        started = Event(campaign, event.began, error=event.error, expiration=0 if message.never_stored else None)
+        if event.error is None and operation.is_run_by_hand:
+            key = self.sql(started, "select pushq.run_schedule(%s, %s)", (campaign.queue, operation.name))
+            started.operation = dataclasses.replace(campaign, key=key)
+            started.root = self.root_of(started.operation) if key else None
+        elif event.error is None:
+            started.run_at = run
+            key = f"{operation.name}@{datetime.datetime.fromtimestamp(run, datetime.timezone.utc):%Y-%m-%dT%H:%MZ}"
+            started.operation = dataclasses.replace(campaign, key=key)
+            self.scheduled.append(started)
+            event.error = f"its next run is {following} instead of {run}" if following != run else None
+        else:
+            event.error = None  # what was refused is the campaign
+        started.ended = time.time()
+        self.history.events.append(started)
+
+    def root_of(self, campaign):
+        """The number of a campaign that somebody else has started; None if there is none under its key."""
+        rows = self.stack.query("""
+            select c.id from pushq.campaign c join pushq.queue_name n using (queue_id) where n.name = %s and c.key = %s
+            """, (campaign.queue, campaign.key))
+        return rows[0][0] if rows else None
 
     def broadcast(self, operation, event):
         self.times(operation, event)
@@ -449,7 +537,7 @@ class Driver:
 
     def due(self):
         """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs, reports of APNs on
-        devices that others were writing, deactivations that producers cannot read yet."""
+        devices that others were writing, deactivations that producers cannot read yet, schedules of this minute."""
         return self.stack.query("""
             select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
             union all
@@ -457,6 +545,8 @@ class Driver:
             union all
             select 'fan-out', campaign_id, cursor_device_id::text from pushq.fan_out
             where not done and not paused and start_at < now() + interval '1 hour'
+            union all
+            select 'schedule', queue_id, next_at::text from pushq.schedule where next_at < now() + interval '2 minutes'
             union all
             select 'report', id, reported_at::text from pushq.feedback_record
             union all
@@ -504,6 +594,8 @@ def call(function, values, event, start):
     casts = {
         "payload": "json",
         "payloads": "json[]",
+        "variants": "json",
+        "holdout": "float8",
         "tokens": "text[]",
         "user_keys": "text[]",
         "collapse_ids": "text[]",

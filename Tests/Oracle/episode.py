@@ -35,12 +35,13 @@ def run_episode(make_stack, seed, size):
         driver = Driver(stack, episode)
         history = driver.run()
         stack.keep_database()
-        books = read_books(stack, episode)
+        books = read_books(stack, episode, history)
         record = stack.read_record()
     finally:
         stack.end()
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items() if row["fanned_out_at"]}
-    model = Model(episode, history, record, driver.certificates, fanned_out, first_ends(books.entries))
+    numbers = {place: row.number for place, row in books.devices.items()}
+    model = Model(episode, history, record, driver.certificates, fanned_out, first_ends(books.entries), numbers)
     findings = judge(model, record, books, episode.lease)
     recipients = len(books.entries)
     return Verdict(

@@ -1,8 +1,8 @@
 """Filters of campaigns, as docs/audiences.md explains them: made up, written down, and held against a device.
 
 A filter is a tuple: `("and", a, b)`, `("or", a, b)`, `("not", a)`, or a condition with its field, such as
-`("attribute", "visits", ">=", 7)`. It is never parsed here: the text is made from the tuple, so that what the server
-makes of the text has to be what was meant."""
+`("visits", ">=", 7)`. It is never parsed here: the text is made from the tuple, so that what the server makes of the
+text has to be what was meant. `("zone in", zones, default)` stands for a local time, and is never written."""
 
 import dataclasses
 
@@ -126,6 +126,8 @@ def holds(tree, profile):
             return profile.value("plan") in values
         case ("visits", sign, value):
             return compare(profile.value("visits"), sign, value)
+        case ("zone in", zones, default):
+            return (profile.zone or default) in zones
         case ("missing", field):
             return {
                 "locale": profile.locale is None,

@@ -32,18 +32,20 @@ from .scenario import (
     ResumeQueue,
     ResumeTenant,
     RetryFailed,
+    Schedule,
     Send,
     Settle,
     StopWorker,
     SuspendTenant,
     SendMany,
     Transaction,
+    Variant,
     Wait,
 )
 
 # The short form's: between them they have every kind of operation but SIGSTOP, which takes longer than a lease, every
 # mood, both interfaces and both kinds of credential. Others have to be looked for when what is made here changes.
-SHORT_SEEDS = [65, 164, 271, 292]
+SHORT_SEEDS = [27, 223, 244, 16]
 TENANTS = ["acme", "bolt-labs", "c.corp"]
 APPS = ["com.example.shop", "com.example.Chat-2", "org.example.news"]
 TEXTS = [
@@ -92,6 +94,8 @@ class Generator:
         self.personal_dice = random.Random(f"personal {seed} {size}")
         self.zone_dice = random.Random(f"zones {seed} {size}")
         self.cap_dice = random.Random(f"caps {seed} {size}")
+        self.share_dice = random.Random(f"shares {seed} {size}")
+        self.clock_dice = random.Random(f"clocks {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -118,6 +122,7 @@ class Generator:
             if self.dice.random() < 0.4:
                 self.operations.append(Wait(round(self.dice.random() ** 2 * 0.8, 3)))
             self.press_against_caps(queues)
+            self.schedule(queues)
         self.come_to_an_end()
         mood = self.mood()
         # Leases that nobody is to lose are long, so that a busy machine does not lose them.
@@ -413,11 +418,45 @@ class Generator:
             return None
         earlier = self.dice.choice(self.sent_keys)
         if self.dice.random() < 0.7:
-            return earlier
+            return self.with_other_shares(earlier)
         message = self.message(next(q for q in self.all if q.name == earlier.queue))
         if isinstance(earlier, Campaign):
             return Campaign(earlier.queue, earlier.key, message, earlier.tokens, filter=earlier.filter)
         return Send(earlier.queue, message, earlier.tokens, key=earlier.key)
+
+    def with_local_time(self, campaign):
+        """One campaign to an audience in four is sent where clocks show what they do where they are furthest behind, so
+        that nobody has to wait a day for it."""
+        dice = self.clock_dice
+        if campaign.tokens is not None or campaign.start_in or dice.random() > 0.25:
+            return campaign
+        furthest = "America/Los_Angeles"
+        return dataclasses.replace(
+            campaign,
+            local_zone=furthest,
+            if_passed=dice.choice([None, "never", "now"]),
+            default_zone=dice.choice([None, furthest, "UTC"]),
+        )
+
+    def schedule(self, queues):
+        """Now and then a campaign is left to a schedule. Its minute is waited for in some long episodes."""
+        dice = self.clock_dice
+        queue = dice.choice(queues)
+        if dice.random() > 0.05 or queue.tenant in self.suspended or queue.name in self.crowded:
+            return
+        with self.throwing(dice):
+            message = dataclasses.replace(self.message(queue), expires_in=None)
+            self.keys += 1
+            campaign = Campaign(queue.name, None, message, filter=self.filter(None), urgent=dice.random() < 0.2)
+            zone = dice.choice(ZONES) or "UTC"
+            is_run_by_hand = not self.is_long or dice.random() < 0.7
+            self.operations.append(Schedule(f"schedule-{self.keys}", zone, campaign, is_run_by_hand))
+
+    def with_other_shares(self, earlier):
+        """Now and then, wrongly, the shares are others."""
+        if not isinstance(earlier, Campaign) or not earlier.has_shares or self.share_dice.random() < 0.6:
+            return earlier
+        return dataclasses.replace(earlier, holdout="0.15" if earlier.holdout is None else None if earlier.variants else "0.2")
 
     def transaction(self, queue):
         commits = self.dice.random() < 0.6
@@ -511,8 +550,28 @@ class Generator:
             by_command=by_command,
             filter=self.filter(tokens),
         )
+        operation = self.with_shares(self.with_local_time(operation))
         self.sent_keys.append(operation)
         return operation
+
+    def with_shares(self, campaign):
+        """One campaign in four has other payloads for some, a holdout, or both."""
+        with self.throwing(self.share_dice) as dice:
+            if dice.random() > 0.25:
+                return campaign
+            variants = []
+            for name in dice.choice([[], ["b"], ["b", "short.c"]]):
+                self.messages += 1
+                message = dataclasses.replace(campaign.message, payload=self.payload(campaign.message.push_type))
+                message = dataclasses.replace(message, personal=None, number=None)
+                if message.push_type == "alert" and dice.random() < 0.5:
+                    payload, parts = personal.random_message(dice, self.messages, self.seed)
+                    message = dataclasses.replace(message, payload=payload, personal=parts, number=self.messages)
+                variants.append(Variant(name, dice.choice(["0.05", "0.2", "0.333", "0.4"]), message))
+            holdout = dice.choice(["0.1", "0.19"] if variants else ["0.01", "0.1", "0.5", "0.97"])
+            if variants and dice.random() < 0.5:
+                holdout = None
+            return dataclasses.replace(campaign, variants=tuple(variants), holdout=holdout)
 
     def live_activity(self, queue):
         """Updates of which only the newest is wanted; so there is often more than one."""

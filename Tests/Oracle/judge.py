@@ -69,6 +69,7 @@ class Judge:
         self.judge_rates()
         self.judge_feedback()
         self.judge_followed()
+        self.judge_traces()
         self.judge_queues()
         self.judge_workers()
         return self.findings
@@ -90,7 +91,9 @@ class Judge:
             if arrival.target not in sending.may:
                 self.find("stranger", f"{self.name(sending)} arrived at {short(arrival.target)}, whom it was not for")
                 continue
-            if sending.message.personal:
+            if arrival.share != (share := self.model.share(sending, arrival.target)):
+                self.find("share", f"{self.name(sending)} sent {arrival.share} to {short(arrival.target)}, who is in {share}")
+            elif self.model.personal(sending, arrival.target):
                 self.judge_text(sending, arrival)
             if arrival.was_looked_at:
                 self.arrivals[sending.root, arrival.target].append(arrival)
@@ -357,7 +360,7 @@ class Judge:
                 return "its device had not had so many"
             return self.not_untouched(sending, target, arrivals)
         if end.reason:
-            if end.reason != LACKS or not sending.message.personal:
+            if end.reason != LACKS or not self.model.personal(sending, target):
                 return "nothing of its text was too much"
             if not self.model.may_lack(sending, target, end.ended_at):
                 return "it has what its text asks for"
@@ -417,6 +420,7 @@ class Judge:
         by_queue = collections.defaultdict(collections.Counter)
         for sending in self.model.sendings:
             by_campaign, held_back = collections.Counter(), collections.Counter()
+            by_share = collections.defaultdict(collections.Counter)
             recipients = 0
             for target in sending.may:
                 entries = self.books.entries.get((sending.root, target), [])
@@ -425,7 +429,10 @@ class Judge:
                 by_queue[sending.queue.name].update(kinds)
                 by_campaign.update(kinds)
                 held_back.update(entry.reason for entry in entries if entry.kind == "suppressed")
+                by_share[self.model.share(sending, target)].update(kinds + ["total"] * bool(entries))
             self.judge_campaign(sending, recipients, by_campaign, held_back)
+            if getattr(sending.event.operation, "has_shares", False):
+                self.judge_shares(sending, by_share)
         for queue, row in self.books.stats.items():
             counted = by_queue[queue]
             for kind in KINDS:
@@ -443,8 +450,15 @@ class Judge:
         if row is None or row["campaign_id"] != sending.root:
             return
         where = self.name(sending)
-        # Of a list it is known who was in no job yet when the campaign was cancelled: they count, too.
-        if sending.cancelled and sending.event.operation.tokens is not None:
+        # Of a list it is known who was in no job yet when the campaign was cancelled: they count, too. Who of them would
+        # have been in a holdout, nobody has looked at.
+        if sending.cancelled and sending.event.operation.tokens is not None and sending.held_out:
+            missing = len(sending.may) - recipients
+            if not counted["cancelled"] + missing <= row["cancelled"] <= counted["cancelled"] + missing + sending.held_out[1]:
+                self.find("sum", f"{where} counts cancelled {row['cancelled']}, of whom {counted['cancelled']} were in jobs")
+            beyond = row["cancelled"] - counted["cancelled"]
+            counted, recipients = counted + collections.Counter(cancelled=beyond), recipients + beyond
+        elif sending.cancelled and sending.event.operation.tokens is not None:
             counted = counted + collections.Counter(cancelled=len(sending.may) - recipients)
             recipients = len(sending.may)
         for kind in KINDS:
@@ -461,6 +475,25 @@ class Judge:
         for reason, name in SHOWN.items():
             if shown.get(name, 0) != held_back[reason]:
                 self.find("sum", f"campaign show says {name} {shown.get(name, 0)} of {where}, and it was {held_back[reason]}")
+
+    def judge_shares(self, sending, counted):
+        """What a command shows of each share. Of a campaign that was cancelled it is not known how far it had got."""
+        where = self.name(sending)
+        shown = self.books.shown.get((sending.queue.name, sending.event.operation.key))
+        if shown is None or sending.cancelled:
+            return
+        rows = {row["share"]: row for row in shown["shares"]}
+        held_out = rows.pop("holdout", {"total": 0})["total"]
+        least, most = sending.held_out or (0, 0)
+        if not least <= held_out <= most:
+            self.find("sum", f"{where} shows {held_out} in its holdout instead of {least} to {most}")
+        if held_out != shown.get("held_out", 0):
+            self.find("sum", f"{where} shows {held_out} in its holdout, and {shown.get('held_out')} who are held out")
+        for share in {*rows, *counted} - {None}:
+            row = rows.get(share, {})
+            for kind in (*KINDS, "waiting", "total"):
+                if row.get(kind) != counted[share][kind]:
+                    self.find("sum", f"{where} shows {kind} {row.get(kind)} of {share}, and it was {counted[share][kind]}")
 
     # MARK: Devices
 
@@ -629,6 +662,24 @@ class Judge:
             self.find("followed", f"{where} is said to answer {self.name(sending)}, which was not answered so")
         elif not sending.queue.is_binary and row.identifier not in {a.header("apns-id") for a in said}:
             self.find("followed", f"{where} has the apns-id {row.identifier}, which was not answered so")
+
+    def judge_traces(self):
+        """A trace shows the identifiers that were sent, and the traceparent that came with the send."""
+        for sending in self.model.sendings:
+            rows = self.books.traced.get(sending.root, [])
+            for row in rows:
+                sent = {
+                    arrival.header("apns-id")
+                    for target in sending.may
+                    if target.startswith(row.token_start[:8])
+                    for arrival in self.arrivals.get((sending.root, target), ())
+                }
+                if sent and not sending.queue.is_binary and row.identifier not in sent:
+                    self.find("trace", f"{self.name(sending)} is traced with the apns-id {row.identifier}")
+            shown = {row.traceparent for row in rows} - {None}
+            given = {sending.event.traceparent} - {None} if any(row.identifier for row in rows) else set()
+            if shown != given:
+                self.find("trace", f"{self.name(sending)} shows the traceparent {shown} instead of {given}")
 
     # MARK: Queues and workers
 

@@ -14,8 +14,10 @@ import dataclasses
 import math
 
 from . import scenario as s
+from .clocks import zones_to_send_to
 from .filters import Profile, holds
 from .personal import number_of, pushed
+from .shares import HOLDOUT, PAYLOAD, share_of
 
 SUFFIXES = {
     "voip": ".voip",
@@ -194,6 +196,7 @@ class Sending:
     paused: list = dataclasses.field(default_factory=list)  # (from, until) in which nothing of it is claimed
     retried: int = 0  # times that its failed recipients were sent to again, for which they have another day
     others: set = None  # tokens of another kind, when it was called
+    held_out: tuple = None  # of a campaign with shares: how many devices its holdout has at least, and at most
 
     @property
     def root(self):
@@ -221,11 +224,12 @@ class Sending:
 class Model:
     """What had to follow."""
 
-    def __init__(self, episode, history, record, certificates, fanned_out=None, first_ends=None):
+    def __init__(self, episode, history, record, certificates, fanned_out=None, first_ends=None, numbers=None):
         self.episode, self.history, self.record = episode, history, record
         self.certificates = certificates  # queue -> what its connections show
         self.fanned_out = fanned_out or {}  # (queue, key) -> when a campaign had made all its jobs
         self.first_ends = first_ends or {}  # root -> when the first of its recipients had an outcome
+        self.numbers = numbers or {}  # (queue, token) -> the device's number
         self.other_kinds = {}  # (queue, token) -> push type with a topic of its own, if a send of it named it first
         self.were_of_other_kinds = {}  # the same, whatever became of it later
         self.devices = collections.defaultdict(Device)
@@ -261,13 +265,37 @@ class Model:
     # MARK: Devices
 
     def recognise(self):
-        """Gives the arrivals of a personal message its payload as the producer gave it, by the number that each of its
-        texts carries; what arrived is kept as `text`."""
-        personal = {o.message.number: self.payload_of(o) for o in self.episode.messages if o.message.personal}
-        plain = {self.payload_of(o) for o in self.episode.messages if not o.message.personal}
-        for arrival in self.record.arrivals if personal else ():
-            if arrival.body not in plain:
-                arrival.text, arrival.body = arrival.body, personal.get(number_of(arrival.body), arrival.body)
+        """Gives the arrivals of a message with several texts its payload as the producer gave it: those of variants have
+        one of their own, and each text of a personal message carries its number. What arrived is kept as `text`."""
+        personal, plain = {}, {}  # number, or payload -> the operation's payload, and the share that it is for
+        for operation in self.episode.messages:
+            payload = self.payload_of(operation)
+            shares = [(PAYLOAD if getattr(operation, "has_shares", False) else None, operation.message, payload)]
+            for variant in getattr(operation, "variants", ()):
+                shares.append((variant.name, variant.message, variant.message.payload.strip().encode()))
+            for share, message, own in shares:
+                if message.personal:
+                    personal[message.number] = payload, share
+                else:
+                    plain[own] = payload, share
+        for arrival in self.record.arrivals:
+            known = plain.get(arrival.body)
+            if known is None and personal:
+                known = personal.get(number_of(arrival.body))
+            arrival.text = arrival.body
+            arrival.body, arrival.share = known or (arrival.body, None)
+
+    def share(self, sending, target):
+        """The share of a campaign that a device is in; None for what has no shares, or no such device."""
+        operation, number = sending.event.operation, self.numbers.get((sending.queue.name, target))
+        has_shares = getattr(operation, "has_shares", False) and number is not None
+        return share_of(operation, number) if has_shares else None
+
+    def personal(self, sending, target):
+        """The texts of the message that a recipient gets, if it has several."""
+        share = self.share(sending, target)
+        variants = {variant.name: variant.message for variant in getattr(sending.event.operation, "variants", ())}
+        return variants.get(share, sending.message).personal
 
     def texts(self, sending, target, since, until):
         """What a recipient of a personal message may get if it is claimed in that time; None among it: nothing, since it
@@ -276,7 +304,7 @@ class Model:
         profiles = set()
         for moment in device.moments(since, until):
             profiles |= device.current(device.profiles, moment, Profile())
-        return {pushed(sending.message.personal, profile) for profile in profiles}
+        return {pushed(self.personal(sending, target), profile) for profile in profiles}
 
     def may_get(self, sending, target, moment):
         """The same for what arrived at `moment`."""
@@ -376,7 +404,7 @@ class Model:
             case s.ResumeTenant():
                 self.suspended.discard(operation.tenant)
                 self.expect(event, None)
-            case s.ResumeCampaign():
+            case s.ResumeCampaign() | s.Schedule():
                 self.expect(event, None)
             case s.RetryFailed():
                 for sending in self.sendings:
@@ -505,7 +533,7 @@ class Model:
         else:
             devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
             user = getattr(operation, "user", None)
-            filter = getattr(operation, "filter", None)
+            filter = self.filter(event, devices)
             if isinstance(operation, s.Send) and event.run_at is not None:
                 # The user's devices are looked up when a worker comes to it, after its time.
                 since, until = sending.begins - 0.1, self.first_ends.get(event.root, math.inf)
@@ -534,8 +562,25 @@ class Model:
                 t for t, d in devices.items()
                 if t not in surely and d.may_fit(True, since, until, user, self.settled, filter)
             }
+        if getattr(operation, "holdout", None) is not None:
+            held_out = {t for t in sending.may if self.share(sending, t) == HOLDOUT}
+            sending.held_out = len(held_out & sending.must), len(held_out)
+            sending.must, sending.may = sending.must - held_out, sending.may - held_out
         if sending.cancelled and not sending.is_broadcast:
             sending.must = set()  # of a campaign that was cancelled nobody knows how far it had got
+
+    @staticmethod
+    def filter(event, devices):
+        """The devices that a campaign is for: those that its filter holds for, where its local time is now."""
+        operation = event.operation
+        filter = getattr(operation, "filter", None)
+        if getattr(operation, "local_zone", None) is None:
+            return filter
+        zones = {profile.zone for device in devices.values() for _, _, profile in device.profiles}
+        zones = (zones | {operation.default_zone}) - {None}
+        zones = zones_to_send_to(zones, event.local_time, event.began, operation.if_passed)
+        is_there = ("zone in", zones, operation.default_zone)
+        return is_there if filter is None else ("and", filter, is_there)
 
     def campaign(self, operation):
         for sending in self.sendings:

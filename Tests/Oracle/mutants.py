@@ -84,6 +84,52 @@ MUTANTS = [
         "condition := '(' || condition || ') is true';",
         "condition := '(' || condition || ')';",
     ),
+    # Frequency caps.
+    Mutant(
+        "one more than a cap allows",
+        "and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes + 1] < a.since, true)",
+        "and (coalesce(r.sent_at[cardinality(r.sent_at) - a.pushes] < a.since, true)",
+    ),
+    Mutant(
+        "a cap that holds back what is urgent",
+        "type == .alert && (includesUrgent || lane.peer != .urgent)",
+        "type == .alert",
+    ),
+    Mutant(
+        "held back by what was refused",
+        "where e.root <> g.root_id or g.arrived)",
+        "where true)",
+    ),
+    Mutant(
+        "held back by what is on its way",
+        "select count(*) filter (where not e.is_open) as arrived,",
+        "select count(*) as arrived,",
+    ),
+    # Feedback.
+    Mutant(
+        "a report read twice",
+        "f.cursor is not null and f.cursor > after",
+        "f.cursor is not null and f.cursor >= after",
+    ),
+    Mutant(
+        "reports in the order of their identifiers",
+        "select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor",
+        "select u.day, u.queue_id, u.id, u.id as cursor",
+    ),
+    # Shares.
+    Mutant("the share of the next device", "sha256(prefix || int8send(i)) as h", "sha256(prefix || int8send(i + 1)) as h"),
+    Mutant(
+        "a holdout that gets the payload",
+        "left join pushq.campaign_share c\n      on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = d.share",
+        "left join pushq.campaign_share c\n      on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = greatest(d.share, 1)",
+    ),
+    # Clocks.
+    Mutant("a schedule's campaign without its filter", "where options ? o.name;", "where options ? o.name and o.name <> 'filter';"),
+    Mutant(
+        "the clocks of one zone for all",
+        "select i.id, coalesce(p.time_zone, clock ->> 'zone') as time_zone",
+        "select i.id, coalesce(clock ->> 'zone', p.time_zone) as time_zone",
+    ),
     # Settling and retries.
     Mutant(
         "a retry without its last member",

@@ -81,6 +81,15 @@ class Message:
 
 
 @dataclasses.dataclass(frozen=True)
+class Variant:
+    """Another message for a share of a campaign's devices, which differs in its payload alone."""
+
+    name: str
+    share: str  # a decimal fraction of the devices
+    message: Message
+
+
+@dataclasses.dataclass(frozen=True)
 class Register:
     """`pushq.register_device`."""
 
@@ -153,6 +162,30 @@ class Campaign:
     send_within: float = None
     by_command: bool = False
     filter: tuple = None
+    variants: tuple = ()
+    holdout: str = None  # the share of the devices that gets nothing, a decimal fraction
+    local_zone: str = None  # sent to each device when clocks there show what they show in this zone at the call
+    if_passed: str = None  # what is done where that time was more than an hour ago
+    default_zone: str = None  # of devices of which nobody has said it
+
+    @property
+    def has_shares(self):
+        return bool(self.variants) or self.holdout is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """`pushq.add_schedule` or `pushq schedule add`, of a campaign that workers start at the next full minute; or at
+    once, when somebody runs it by hand. The campaign's key is not known before."""
+
+    name: str
+    zone: str
+    campaign: Campaign
+    is_run_by_hand: bool
+
+    @property
+    def queue(self):
+        return self.campaign.queue
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,5 +317,7 @@ class Episode:
         for operation in self.operations:
             if isinstance(operation, (Send, Campaign, Broadcast)):
                 yield operation
+            elif isinstance(operation, Schedule):
+                yield operation.campaign
             elif isinstance(operation, (SendMany, Transaction)):
                 yield from operation.sends

@@ -9,13 +9,16 @@ import collections
 import copy
 import dataclasses
 import datetime
+import hashlib
 import json
 import unittest
+from zoneinfo import ZoneInfo
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
-from .books import CAPPED, KINDS, LACKS, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, first_ends
+from .books import CAPPED, KINDS, LACKS, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, TraceRow, first_ends
 from .caps import day_began
+from .clocks import zones_to_send_to
 from .driver import Driver, Event, History
 from .filters import Profile, holds, text
 from .follower import Followed
@@ -23,12 +26,14 @@ from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
 from .personal import Personal
+from .shares import share_of
 
 START = 1_790_000_000.0
 SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY1234567")
 CERTIFICATE = s.Credential("beta", "shop", "certificate", app="com.example.shop")
 SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
 TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0, cap=s.Cap(2, 86_400))
+TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
 
@@ -72,7 +77,7 @@ class Play:
         self.do(s.Register(SHOP.name, F, "buyer"))
         self.now += 1
         # Neighbours of an inactive device, which is in the list itself.
-        self.alert = self.do(s.Send(SHOP.name, message(1), (A, C, E)))
+        self.alert = self.do(s.Send(SHOP.name, message(1), (A, C, E)), traceparent=TRACE)
         self.answer(self.alert, A, 200)
         self.end(self.alert, C, "suppressed")
         self.answer(self.alert, E, 200)
@@ -102,8 +107,8 @@ class Play:
         self.answer(self.some, B, 200)
         # A text for each, and none for one who lacks what it asks for.
         self.now += 2
-        self.do(s.Register(TEST.name, B, profile=Profile("en", None, (), (("nick", 'Ann "A"'),))))
-        self.do(s.Register(TEST.name, C, profile=Profile("de-AT", None, (), (("nick", "{{x}}"),))))
+        self.do(s.Register(TEST.name, B, profile=Profile("en", None, (), (("nick", 'Ann "A"'),), "Europe/Vienna")))
+        self.do(s.Register(TEST.name, C, profile=Profile("de-AT", None, (), (("nick", "{{x}}"),), "Asia/Tokyo")))
         self.now += 1
         self.personal = self.do(s.Campaign(TEST.name, "personal", PERSONAL))
         self.answer(self.personal, B, 200, body=b'{"n":1, "aps":{"alert":"Hi Ann \\"A\\""},"number":15}')
@@ -117,6 +122,16 @@ class Play:
         self.now += 1
         self.urgent = self.do(s.Campaign(TEST.name, "urgent", message(17), (B,), urgent=True))
         self.answer(self.urgent, B, 200)
+        # A time that clocks have just shown in Vienna, and hours ago in Tokyo; where A is, nobody knows.
+        minute = datetime.datetime.fromtimestamp(self.now - 60, ZoneInfo("Europe/Vienna")).strftime("%Y-%m-%dT%H:%M")
+        local = s.Campaign(TEST.name, "local", message(20, "background"), local_zone="Europe/Vienna")
+        self.local = self.do(local, local_time=minute)
+        self.answer(self.local, B, 200)
+        # The key puts A into the share of the payload, D into that of the variant, and E into the holdout.
+        variants = (s.Variant("b", "0.4", message(19)),)
+        self.split = self.do(s.Campaign(SHOP.name, "split-27", message(18), (A, D, E), variants=variants, holdout="0.3"))
+        self.answer(self.split, A, 200)
+        self.answer(self.split, D, 200, body=message(19).payload.encode())
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -235,7 +250,7 @@ class Play:
         rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
         rows[SHOP.name, C] = DeviceRow(False, None, None)
         rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
-        return rows
+        return {place: dataclasses.replace(row, number=TOKENS.index(place[1]) + 1) for place, row in rows.items()}
 
     def counts(self, entries):
         row = {kind: 0 for kind in KINDS}
@@ -248,7 +263,7 @@ class Play:
         devices = self.devices()
         campaigns, stats = {}, {}
         shown = {}
-        for event in (self.list, self.all, self.some, self.personal, self.more, self.urgent, self.stopped):
+        for event in (self.list, self.all, self.some, self.personal, self.more, self.urgent, self.local, self.split, self.stopped):
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
@@ -261,6 +276,10 @@ class Play:
             }
             reasons = collections.Counter(SHOWN[e.reason] for e in entries if e.reason in SHOWN)
             shown[event.operation.queue, event.operation.key] = {**campaigns[event.operation.queue, event.operation.key], **reasons}
+        of_one = {**self.counts([Entry("delivered", "", 0, 0)]), "waiting": 0}
+        shares = [{**of_one, "share": "payload", "total": 1}, {**of_one, "share": "b", "total": 1}]
+        held_out = {**of_one, "share": "holdout", "total": 1, "delivered": 0}
+        shown[SHOP.name, "split-27"] |= {"held_out": 1, "shares": [*shares, held_out]}
         queues = {event.root: event.operation.queue for event in self.events if event.root}
         for queue in (SHOP, TEST):
             mine = [row for (name, _), row in devices.items() if name == queue.name]
@@ -288,6 +307,7 @@ class Play:
             {},
             self.exits,
             TOKENS + ["PRIVATE KEY"],
+            {self.alert.root: [TraceRow(self.alert.root, A[:8] + "…", arrival(self, self.alert, A).header("apns-id"), TRACE)]},
         )
 
 
@@ -305,8 +325,9 @@ def findings(play, alter=None):
     episode = s.Episode(1, [SHOP, TEST], 1, Mood(), [e.operation for e in play.events if e.committed])
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
+    numbers = {place: row.number for place, row in books.devices.items()}
     history = History(play.events, play.faults, followed={SHOP.name: play.followed})
-    model = Model(episode, history, record, certificates, fanned_out, ends)
+    model = Model(episode, history, record, certificates, fanned_out, ends, numbers)
     return judge(model, record, books, play.lease)
 
 
@@ -359,6 +380,11 @@ def brings_too_many(after=0.5):
         one.answered_at = one.at + 0.001
 
     return alter
+
+
+def swap_shares(play, books):
+    one, other = [a for a in play.arrivals if a.body in (message(18).payload.encode(), message(19).payload.encode())]
+    one.body, other.body = other.body, one.body
 
 
 def refuse_first(play, books):
@@ -633,6 +659,24 @@ ALTERATIONS = {
     "one held back without a cap": (hold_back("alert", A), "outcome"),
     "one held back because of what was refused": (refuse_first, "outcome"),
     "how many a cap held back": (set_book(["shown", (TEST.name, "more"), "frequency_cap"], 0), "sum"),
+    "a push where clocks show another time": (arrives("local", C), "stranger"),
+    "a push where nobody knows what clocks show": (arrives("local", A), "stranger"),
+    "one whose clocks show the time, and who is nowhere": (
+        lambda p, b: (drop("local", B)(p, b), remove_entry("local", B)(p, b)),
+        "left out",
+    ),
+    "the payload of another share": (swap_shares, "share"),
+    "one of a holdout who gets something": (arrives("split", E), "stranger"),
+    "one of a holdout who is a recipient": (
+        lambda p, b: b.entries.update({(p.split.root, E): [Entry("suppressed", "", START, 1)]}),
+        "stranger",
+    ),
+    "one of a variant who is nowhere": (
+        lambda p, b: (p.arrivals.remove(next(a for a in p.arrivals if a.body == message(19).payload.encode())), remove_entry("split", D)(p, b)),
+        "left out",
+    ),
+    "the count of a share": (set_book(["shown", (SHOP.name, "split-27"), "shares", 1, "delivered"], 0), "sum"),
+    "the size of a holdout": (set_book(["shown", (SHOP.name, "split-27"), "shares", 2, "total"], 2), "sum"),
     "another try sooner than was asked for": (move("list", F, 1.95), "too soon"),
     "more than the rate of a queue": (flood, "rate"),
     "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
@@ -674,6 +718,11 @@ ALTERATIONS = {
     "a deactivation by another push": (set_followed(root=101), "followed"),
     "a deactivation by another campaign": (set_followed(key="all"), "followed"),
     "a deactivation with another apns-id": (set_followed(identifier="00000000-0000-8066-8000-0000000000ff"), "followed"),
+    "a traceparent that is not shown": (lambda p, b: setattr(b.traced[p.alert.root][0], "traceparent", None), "trace"),
+    "a trace with another apns-id": (
+        lambda p, b: setattr(b.traced[p.alert.root][0], "identifier", "00000000-0000-8066-8000-0000000000ff"),
+        "trace",
+    ),
     "a worker that crashed": (set_exit(code=-5), "worker"),
     "a worker that reports a crash": (set_exit(log="x.swift:1: Fatal error: Index out of range"), "worker"),
     "a token in a log": (set_exit(log=f"cannot send to {A}"), "secret"),
@@ -789,12 +838,17 @@ class Episodes(unittest.TestCase):
         self.assertEqual({queue.credential.kind for queue in queues}, {"token", "certificate"})
         filtered = [o for e in episodes for o in e.messages if getattr(o, "filter", None)]
         self.assertGreater(len(filtered), 1)
+        self.assertTrue(any(getattr(o, "local_zone", None) for e in episodes for o in e.messages))
+        caps = [queue.cap for queue in queues if queue.cap is not None]
+        self.assertEqual({cap.includes_urgent for cap in caps}, {True, False})
+        self.assertEqual({cap.seconds is None for cap in caps}, {True, False})
         for share in ("dead", "bad", "busy", "stubborn", "reset", "go_away", "channel_gone"):
             self.assertTrue(any(getattr(episode.mood, share) for episode in episodes), share)
 
     def test_have_no_two_messages_with_one_payload(self):
         for seed in range(20):
             messages = {operation.message for operation in generate(seed).messages}
+            messages |= {v.message for o in generate(seed).messages for v in getattr(o, "variants", ())}
             self.assertEqual(len({message.payload.strip() for message in messages}), len(messages))
 
     def test_have_filters_that_mean_what_they_say(self):
@@ -813,6 +867,29 @@ class Episodes(unittest.TestCase):
             with self.subTest(written):
                 self.assertEqual(text(tree), written)
                 self.assertEqual((holds(tree, device), holds(tree, Profile())), (answer, of_nobody))
+
+    def test_are_sent_where_clocks_show_a_time(self):
+        zones = {"UTC", "Europe/Vienna", "America/Los_Angeles", "Asia/Kolkata"}
+        at = datetime.datetime(2026, 11, 23, 15, 0, 59, tzinfo=datetime.timezone.utc).timestamp()
+        for local, if_passed, wanted in [
+            ("2026-11-23T15:00", None, {"UTC"}),
+            ("2026-11-23T15:01", None, {"Europe/Vienna"}),
+            ("2026-11-23T20:30", None, {"Asia/Kolkata"}),
+            ("2026-11-23T20:31", "now", set()),
+            ("2026-11-23T07:00", "never", {"America/Los_Angeles"}),
+            ("2026-11-23T07:00", "now", zones),
+        ]:
+            self.assertEqual(zones_to_send_to(zones, local, at, if_passed), wanted, local)
+
+    def test_have_campaigns_with_shares_as_the_documentation_divides_them(self):
+        campaigns = [o for seed in SHORT_SEEDS for o in generate(seed).messages if getattr(o, "has_shares", False)]
+        self.assertTrue(any(campaign.variants for campaign in campaigns))
+        self.assertTrue(any(campaign.holdout for campaign in campaigns))
+        autumn = s.Campaign("", "autumn", message(1), variants=(s.Variant("b", "0.45", message(2)),), holdout="0.1")
+        for device in range(1, 1000):
+            digest = hashlib.sha256(b"autumn\0" + device.to_bytes(8, "big")).digest()
+            point = int.from_bytes(digest[:4], "big") / 2**32
+            self.assertEqual(share_of(autumn, device), "holdout" if point < 0.1 else "payload" if point < 0.55 else "b")
 
     def test_are_answered_alike_whatever_the_time(self):
         mood = Mood(dead=0.3, busy=0.3, reset=0.3)
