@@ -8,7 +8,8 @@ import io
 
 from .scenario import Send
 
-KINDS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"]
+ENDINGS = ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"]
+KINDS = [*ENDINGS, "retried"]
 
 # Why a recipient was left out of a personal message.
 LACKS = "LacksAttribute"

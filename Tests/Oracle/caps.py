@@ -25,10 +25,10 @@ def day_began(zone, time):
 
 class Caps:
     """Holds what arrived against the caps of an episode's queues. `arrivals` are those that were looked at, by root and
-    token."""
+    token; `lapsed` are the ends of leases that were taken from workers that were gone."""
 
-    def __init__(self, model, books, arrivals):
-        self.model, self.books, self.arrivals = model, books, arrivals
+    def __init__(self, model, books, arrivals, lapsed):
+        self.model, self.books, self.arrivals, self.lapsed = model, books, arrivals, lapsed
         self.pushes = collections.defaultdict(list)  # (queue, token) -> sendings that count
         for sending in model.sendings:
             if self.is_for(sending):
@@ -110,7 +110,8 @@ class Caps:
             a.at for a in arrivals
             if a.status == 200 or a.answered_at is None or self.model.may_be_unread(a)
         ]
-        # A push of which nothing is known any more may have been on its way.
+        # A push of which nothing is known any more may have been on its way, as far as anybody knows.
+        times += self.lapsed.get((sending.root, token), [])
         times += [e.ended_at for e in self.books.entries.get((sending.root, token), ()) if e.kind == "unknown"]
         if not times:
             return None

@@ -6,7 +6,7 @@ import json
 import math
 import re
 
-from .books import CAPPED, KINDS, LACKS, SHOWN
+from .books import CAPPED, ENDINGS, KINDS, LACKS, SHOWN
 from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 from .personal import comparable
@@ -56,7 +56,7 @@ class Judge:
         for text in self.model.history.stuck:
             self.find("stuck", f"this never came to an end: {text}")
         self.judge_arrivals()
-        self.caps = Caps(self.model, self.books, self.arrivals)
+        self.caps = Caps(self.model, self.books, self.arrivals, self.lapsed)
         self.judge_caps()
         self.judge_identifiers()
         self.judge_connections()
@@ -491,7 +491,7 @@ class Judge:
             self.find("sum", f"{where} shows {held_out} in its holdout, and {shown.get('held_out')} who are held out")
         for share in {*rows, *counted} - {None}:
             row = rows.get(share, {})
-            for kind in (*KINDS, "waiting", "total"):
+            for kind in (*ENDINGS, "waiting", "total"):
                 if row.get(kind) != counted[share][kind]:
                     self.find("sum", f"{where} shows {kind} {row.get(kind)} of {share}, and it was {counted[share][kind]}")
 
