@@ -40,7 +40,7 @@ def main():
     if options.mutants is not None:
         from .mutants import run_mutants
 
-        return run_mutants(options.mutants)
+        return run_mutants(options.mutants, options.binaries)
     size = "short" if options.short else "long"
     if options.seed is not None:
         seeds = [options.seed]

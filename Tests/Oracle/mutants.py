@@ -1,4 +1,5 @@
-"""Faults that are put into a copy of the source, one at a time, to see that the oracle finds them.
+"""Faults that are put into a copy of the source, one at a time, to see that the oracle finds them. One in a function of
+the database is put into the databases of its episodes, and nothing has to be built.
 
 A mutant is a text that stands exactly once in the source and another in its place, wherever its file moves. One whose
 text is no longer there is a failure of its own: it has to be brought up to date, or nobody would know what it still
@@ -235,8 +236,9 @@ class OutOfDate(Exception):
     """A mutant does not fit the source any more."""
 
 
-def run_mutants(names):
-    """Tries all mutants, or those of these names; prints a table. Returns the exit code."""
+def run_mutants(names, binaries):
+    """Tries all mutants, or those of these names; prints a table. `binaries` are those without a fault. Returns the exit
+    code."""
     chosen = [mutant for mutant in MUTANTS if not names or mutant.name in names]
     if not chosen:
         print(
@@ -246,13 +248,12 @@ def run_mutants(names):
             file=sys.stderr,
         )
         return 2
-    copy_source()
     missed = 0
     print("| mutant | found | in episode | after | as |\n|---|---|--:|--:|---|", flush=True)
     for mutant in chosen:
         began = time.monotonic()
         try:
-            found = try_mutant(mutant)
+            found = try_mutant(mutant, binaries)
         except OutOfDate as problem:
             found = str(problem)
         is_found = isinstance(found, tuple)
@@ -298,8 +299,17 @@ def write(path, data):
             file.write(data)
 
 
-def try_mutant(mutant):
+def is_function(path):
+    """Whether a file is applied as it is to a database that has its schema, so that nothing has to be built."""
+    return os.path.dirname(path) in (f"{ROOT}/migrations/functions", f"{ROOT}/migrations/views")
+
+
+def try_mutant(mutant, binaries):
     """The number of the episode that found it and the kinds of its findings; or why it was not found."""
+    path = place(mutant, ROOT)
+    if is_function(path):
+        return run_until_found(binaries, read(path).decode().replace(mutant.text, mutant.other))
+    copy_source()
     path = place(mutant, COPY)
     original = read(path)
     try:
@@ -334,8 +344,8 @@ def build():
     return f"{COPY}/.build/debug"
 
 
-def run_until_found(binaries):
-    with ground(binaries) as make_stack:
+def run_until_found(binaries, change=None):
+    with ground(binaries, change) as make_stack:
         for number in range(1, EPISODES + 1):
             try:
                 verdict = run_episode(make_stack, number, "short")

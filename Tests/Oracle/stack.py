@@ -253,7 +253,7 @@ class Worker:
 class Stack:
     """What one episode runs on."""
 
-    def __init__(self, folder, postgres, authority, binaries):
+    def __init__(self, folder, postgres, authority, binaries, change=None):
         self.folder = folder
         os.makedirs(folder)
         self.postgres, self.authority = postgres, authority
@@ -275,6 +275,9 @@ class Stack:
             connection.autocommit = True
             connection.cursor().execute(f"create database {self.database}")
         self.command(self.admin, "migrate")
+        if change is not None:
+            with self.connect().cursor() as cursor:
+                cursor.execute(change)
         self.make_worker_login()
 
     # MARK: The database
@@ -387,9 +390,9 @@ class Stack:
 
 
 @contextlib.contextmanager
-def ground(binaries):
+def ground(binaries, change=None):
     """A function that makes the stack of an episode, on one server and one authority for all of them. Everything is
-    gone afterwards."""
+    gone afterwards. `change` is SQL that is done in each database when it has its schema."""
     for program in ("pushq", "pushq-admin"):
         if not os.access(f"{binaries}/{program}", os.X_OK):
             raise StackError(f"{binaries}/{program} is not there: swift build makes it")
@@ -399,7 +402,7 @@ def ground(binaries):
     try:
         postgres = Postgres(f"{folder}/postgres")
         authority = Authority(f"{folder}/authority")
-        yield lambda name: Stack(f"{folder}/{name}", postgres, authority, binaries)
+        yield lambda name: Stack(f"{folder}/{name}", postgres, authority, binaries, change)
     finally:
         if postgres and postgres.process and postgres.process.poll() is None:
             postgres.stop()
