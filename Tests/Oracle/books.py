@@ -91,7 +91,7 @@ class TraceRow:
     """What `pushq.trace` says of a send to one device."""
 
     root: int
-    token_start: str  # eight digits and an ellipsis
+    token_start: str  # eight digits and an ellipsis; None for what is said of no device
     identifier: str
     traceparent: str
 

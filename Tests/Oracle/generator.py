@@ -108,6 +108,7 @@ class Generator:
         self.sent_keys = []  # sends and campaigns that were made under a key
         self.suspended = set()
         self.crowded = set()  # queues with very many devices
+        self.has_outlasted = False  # the period of a cap
 
     # MARK: The whole
 
@@ -707,14 +708,15 @@ class Generator:
 
     def press_against_caps(self, queues):
         """Now and then several alerts at once go to the same devices, of which a cap lets some through; in a long
-        episode also after its period."""
+        episode once also after its period."""
         capped = [queue for queue in queues if queue.cap is not None]
         if not capped or self.cap_dice.random() > 0.15:
             return
         with self.throwing(self.cap_dice) as dice:
             queue = dice.choice(capped)
             self.rush(queue)
-            if self.is_long and queue.cap.seconds == 60 and not self.suspended and dice.random() < 0.3:
+            if self.is_long and queue.cap.seconds == 60 and not self.has_outlasted and dice.random() < 0.3:
+                self.has_outlasted = True
                 self.operations.append(Wait(dice.choice([50, 75])))
                 self.rush(queue)
 

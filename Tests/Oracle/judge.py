@@ -670,7 +670,7 @@ class Judge:
             for row in rows:
                 sent = {
                     arrival.header("apns-id")
-                    for target in sending.may
+                    for target in (sending.may if row.token_start else ())
                     if target.startswith(row.token_start[:8])
                     for arrival in self.arrivals.get((sending.root, target), ())
                 }

@@ -113,9 +113,14 @@ MUTANTS = [
         "f.cursor is not null and f.cursor >= after",
     ),
     Mutant(
-        "reports in the order of their identifiers",
-        "select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor",
-        "select u.day, u.queue_id, u.id, u.id as cursor",
+        "a page of the newest reports",
+        "and f.cursor > after\n    order by f.cursor\n",
+        "and f.cursor > after\n    order by f.cursor desc\n",
+    ),
+    Mutant(
+        "a report of another push",
+        "pushq.apns_id(f.root_id, f.device_id)\n  from (",
+        "pushq.apns_id(f.root_id, f.device_id + 1)\n  from (",
     ),
     # Shares.
     Mutant("the share of the next device", "sha256(prefix || int8send(i)) as h", "sha256(prefix || int8send(i + 1)) as h"),

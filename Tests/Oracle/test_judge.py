@@ -244,6 +244,11 @@ class Play:
 
     # MARK: As the judge gets it
 
+    def trace(self):
+        """Of one device, and of the send itself."""
+        root, identifier = self.alert.root, arrival(self, self.alert, A).header("apns-id")
+        return [TraceRow(root, A[:8] + "…", identifier, TRACE), TraceRow(root, None, None, None)]
+
     def devices(self):
         rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in TOKENS[:7]}
         rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C)})
@@ -307,7 +312,7 @@ class Play:
             {},
             self.exits,
             TOKENS + ["PRIVATE KEY"],
-            {self.alert.root: [TraceRow(self.alert.root, A[:8] + "…", arrival(self, self.alert, A).header("apns-id"), TRACE)]},
+            {self.alert.root: self.trace()},
         )
 
 
