@@ -65,11 +65,11 @@ class Caps:
 
     def got(self, sendings, token):
         """When a device got something, and of which root: what APNs took. What it refused in the end does not count,
-        whatever it had said before."""
+        whatever it had said before; and a repeat, of what stayed unanswered for half a minute, is one push with that."""
         for sending in sendings:
             arrivals = self.arrivals.get((sending.root, token), [])
             if arrivals and arrivals[-1].decision.status == 200:
-                yield from ((a.at, sending.root) for a in arrivals if a.decision.status == 200)
+                yield next(a.at for a in arrivals if a.decision.status == 200 or a.answered_at is None), sending.root
 
     def periods(self, queue, token, time):
         """Since when pushes count together with one that arrived at `time`."""

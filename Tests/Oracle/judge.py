@@ -175,10 +175,16 @@ class Judge:
             self.find("cancelled", f"{where} arrived {arrival.at - sending.cancelled[1]:.2f} s after it was cancelled")
         elif any(since < arrival.at < until for since, until in sending.paused):
             self.find("paused", f"{where} arrived while it was paused")
-        elif not self.model.may_be_sent_at(sending, arrival.target, arrival.at):
+        elif not any(self.model.may_be_sent_at(sending, arrival.target, at) for at in self.sent_first(sending, arrival)):
             self.find(
                 "not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place"
             )
+
+    def sent_first(self, sending, arrival):
+        """When its worker may have sent this first: what stays unanswered is sent again after half a minute, and nobody
+        looks at the device once more."""
+        before = self.arrivals.get((sending.root, arrival.target), ())
+        return [arrival.at] + [a.at for a in before if a.answered_at is None and a.door == arrival.door and a.at < arrival.at]
 
     def judge_caps(self):
         """No device gets more alerts in a period than its queue's frequency cap allows."""

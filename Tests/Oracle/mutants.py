@@ -126,8 +126,8 @@ MUTANTS = [
     Mutant("the share of the next device", "sha256(prefix || int8send(i)) as h", "sha256(prefix || int8send(i + 1)) as h"),
     Mutant(
         "a holdout that gets the payload",
-        "left join pushq.campaign_share c\n      on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = d.share",
-        "left join pushq.campaign_share c\n      on c.queue_id = f.queue_id and c.campaign_id = f.campaign_id and c.place = greatest(d.share, 1)",
+        "select i, width_bucket(\n           (get_byte(h, 0)::bigint << 24) | (get_byte(h, 1) << 16) | (get_byte(h, 2) << 8) | get_byte(h, 3), bounds)",
+        "select i, greatest(1, width_bucket(\n           (get_byte(h, 0)::bigint << 24) | (get_byte(h, 1) << 16) | (get_byte(h, 2) << 8) | get_byte(h, 3), bounds))",
     ),
     # Clocks.
     Mutant("a schedule's campaign without its filter", "where options ? o.name;", "where options ? o.name and o.name <> 'filter';"),

@@ -791,6 +791,20 @@ class TheJudge(unittest.TestCase):
         self.assertEqual({finding.kind for finding in findings(Play(), kill(2))} - {"sum"}, set())
         self.assertEqual({finding.kind for finding in findings(Play(), kill(4))} - {"sum"}, {"outcome", "device"})
 
+    def test_takes_a_repeat_of_what_stayed_unanswered_though_its_device_is_inactive_by_now(self):
+        def repeat(is_answered):
+            def alter(play, books):
+                play.events.append(Event(s.Deactivate(SHOP.name, (E,)), play.now, play.now + 0.01))
+                duplicate("alert", E, at=play.now + 25 - arrival(play, play.alert, E).at)(play, books)
+                if not is_answered:
+                    one = arrival(play, play.alert, E)
+                    one.decision, one.answered_at = Decision("silent"), None
+
+            return alter
+
+        self.assertIn("not to be sent", {finding.kind for finding in findings(Play(), repeat(True))})
+        self.assertNotIn("not to be sent", {finding.kind for finding in findings(Play(), repeat(False))})
+
     def test_takes_another_alert_when_the_period_of_a_cap_is_over(self):
         # The last that it had came shortly before.
         kinds = {finding.kind for finding in findings(Play(), brings_too_many(86_400 + 1))}
