@@ -426,17 +426,17 @@ class Generator:
         return Send(earlier.queue, message, earlier.tokens, key=earlier.key)
 
     def with_local_time(self, campaign):
-        """One campaign to an audience in four is sent where clocks show what they do where they are furthest behind, so
+        """Every second campaign to an audience is sent where clocks show what they do where they are furthest behind, so
         that nobody has to wait a day for it."""
         dice = self.clock_dice
-        if campaign.tokens is not None or campaign.start_in or dice.random() > 0.25:
+        if campaign.tokens is not None or campaign.start_in or dice.random() > 0.5:
             return campaign
         furthest = "America/Los_Angeles"
         return dataclasses.replace(
             campaign,
             local_zone=furthest,
             if_passed=dice.choice([None, "never", "now"]),
-            default_zone=dice.choice([None, furthest, "UTC"]),
+            default_zone=dice.choice([None, furthest, furthest, "UTC"]),
         )
 
     def schedule(self, queues):
