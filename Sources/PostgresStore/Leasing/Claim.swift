@@ -59,6 +59,7 @@ extension Statement {
                c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
                coalesce(f.lane <> t.lane, false) as is_elsewhere,
                (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
+               (extract(epoch from now() - m.created_at) * 1000000)::bigint as age,
                (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
                d.ids as active_ids, d.tokens,
                m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
@@ -188,6 +189,8 @@ package struct ClaimedJob: Sendable {
     package var missing: Missing?
     /// When its message was made, in microseconds since 1970: nothing of it was sent before.
     package var madeAt: Int64 = 0
+    /// How long ago that was when it was claimed.
+    package var age = Duration.zero
     /// How long it was due before it was claimed.
     package var waited = Duration.zero
     /// The token of each recipient that may be sent to.
@@ -272,7 +275,8 @@ extension ClaimedJob {
             isStopped: row.bool("stopped"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
             judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
-            madeAt: row.optionalInt8("made_at") ?? 0, waited: .microseconds(row.int8("waited")),
+            madeAt: row.optionalInt8("made_at") ?? 0, age: .microseconds(row.optionalInt8("age") ?? 0),
+            waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(
                 of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")),
             personal: PersonalPayloads(row, payload: message.payload, recipients: deviceIDs))

@@ -12,6 +12,7 @@ extension Statement {
                q.paused_at is not null or t.suspended_at is not null as paused,
                f.includes_urgent as cap_includes_urgent,
                (extract(epoch from f.set_at) * 1000000)::bigint as cap_set_at,
+               (extract(epoch from pushq.cap_window(f.period)) * 1000000)::bigint as cap_window,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
@@ -170,7 +171,9 @@ extension QueueSettings {
             tenantRate: row.optionalFloat8("tenant_rate"), isPaused: row.bool("paused"),
             credential: StoredCredential(row),
             cap: row.optionalInt8("cap_set_at").map {
-                CapRule(includesUrgent: row.bool("cap_includes_urgent"), setAt: $0)
+                CapRule(
+                    includesUrgent: row.bool("cap_includes_urgent"), setAt: $0,
+                    window: .microseconds(row.int8("cap_window")))
             })
     }
 }

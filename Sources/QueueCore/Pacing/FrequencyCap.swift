@@ -21,10 +21,13 @@ package struct CapRule: Equatable, Sendable {
     package let includesUrgent: Bool
     /// When it was last changed, in microseconds since 1970 by the database's clock.
     package let setAt: Int64
+    /// For how long a push can matter: places that are older are not kept.
+    package let window: Duration
 
-    package init(includesUrgent: Bool, setAt: Int64) {
+    package init(includesUrgent: Bool, setAt: Int64, window: Duration) {
         self.includesUrgent = includesUrgent
         self.setAt = setAt
+        self.window = window
     }
 
     /// Workers learn of a change within this time, if they can reach the database. In microseconds.
@@ -35,7 +38,12 @@ package struct CapRule: Equatable, Sendable {
         type == .alert && (includesUrgent || lane.peer != .urgent)
     }
 
-    /// Whether all that was ever sent of a message was counted: then a recipient without a place has got nothing.
-    /// - Parameter madeAt: when the message was made, in microseconds since 1970.
-    package func hasCounted(messageMadeAt madeAt: Int64) -> Bool { madeAt > setAt + Self.learning }
+    /// Whether all that was ever sent of a message was counted, and still is: then a recipient without a place has got
+    /// nothing.
+    /// - Parameters:
+    ///   - madeAt: when the message was made, in microseconds since 1970.
+    ///   - age: how long ago that was.
+    package func hasCounted(messageMadeAt madeAt: Int64, ago age: Duration) -> Bool {
+        madeAt > setAt + Self.learning && age < window
+    }
 }

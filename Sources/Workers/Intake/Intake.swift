@@ -172,7 +172,8 @@ final class Intake {
                 if let cap = queues[claim.key.queueID]?.settings.cap,
                     cap.includes(claim.message.pushType, in: claim.lane)
                 {
-                    claim.capAnswer = CapAnswer(isWhole: cap.hasCounted(messageMadeAt: claim.madeAt))
+                    claim.capAnswer = CapAnswer(
+                        isWhole: cap.hasCounted(messageMadeAt: claim.madeAt, ago: claim.age))
                     capped.append(claim)
                 } else {
                     start(claim, claimedAt: sentAt)

@@ -57,7 +57,7 @@ struct CappedWorld {
         random = SeededGenerator(seed: seed)
         pushes = Int.random(in: 1...3, using: &random)
         hours = seed % 2 == 0 ? nil : Int.random(in: 2...40, using: &random)
-        rule = CapRule(includesUrgent: seed % 3 == 0, setAt: 0)
+        rule = CapRule(includesUrgent: seed % 3 == 0, setAt: 0, window: .seconds(86_400))
         defaultZone = seed % 4 == 0 ? "Asia/Kathmandu" : "UTC"
         try await queue.run(
             """

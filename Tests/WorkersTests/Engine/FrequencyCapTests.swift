@@ -138,4 +138,27 @@ import Transport
             }
         }
     }
+
+    /// A period is over, and with it the places of that time: nobody knows whether a lost worker has sent this.
+    @Test(arguments: [true, false])
+    func `calls unknown what may have been sent longer ago than it counts`(isOld: Bool) async throws {
+        try await EngineFixture.run { _, fixture in
+            let queue = try await fixture.makeQueue(devices: 1)
+            try await fixture.connection.setFrequencyCap(
+                FrequencyCap(pushes: 1, period: .seconds(60)), includesUrgent: nil, timeZone: nil, of: queue)
+            try await fixture.connection.runScript(
+                #"""
+                update pushq.frequency_cap set set_at = set_at - interval '1 day';
+                select pushq.send('\#(queue)', '{"aps":{"alert":"x"}}', array[encode(token, 'hex')]) from pushq.device;
+                update pushq.job set rescues = 1;
+                update pushq.message set created_at = created_at - interval '\#(isOld ? 90 : 30) seconds';
+                -- Another push has arrived meanwhile.
+                insert into pushq.recent_push (queue_id, device_id, root_ids, job_ids, sent_at)
+                select queue_id, id, '{1}', '{0}', array[now()] from pushq.device;
+                """#)
+            try await fixture.withEngine { _ in try await waitUntilAllHasEnded(fixture) }
+            let ended = try await fixture.number("select unknown * 10 + suppressed from pushq.result")
+            #expect(ended == (isOld ? 10 : 1))
+        }
+    }
 }
