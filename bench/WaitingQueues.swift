@@ -13,19 +13,21 @@ struct WaitingQueues {
     private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
     /// - Parameters:
-    ///   - queues: those that wait, each with a push and a certificate of its own.
-    ///   - connections: of the worker; each goes to another queue after it was idle for 10 s.
+    ///   - queues: those of another tenant that wait, each with a push and a certificate of its own.
+    ///   - connections: of that tenant; each goes to another queue when it was idle for a second.
     static func measure(queues: Int, connections: Int) async throws {
         let stack = try await BenchStack(latency: .milliseconds(5))
-        let names = (1...queues).map { QueueName(tenant: "t\($0)", app: "com.t\($0)", environment: .production) }
-        try await stack.makeQueue(busy, devices: Int(rate * 2.5 * (time / .seconds(1))))
+        let names = (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
+        try await stack.makeQueue(busy, devices: Int(rate * 8 * (time / .seconds(1))))
         try await stack.makeQueues(names)
         try await stack.withStore { store in
             try await store.setRate(rate, burst: nil, of: busy)
+            try await store.runScript(
+                "update pushq.tenant set connections = \(connections) where name = 'crowd'", within: .seconds(10))
             let start = Statement("start", #"select pushq.start_campaign($1, 'c', '{"aps":{"alert":"x"}}')"#)
             _ = try await store.execute(start, [.text("\(busy)")])
         }
-        let worker = try stack.startWorker(["--connections", "\(connections)"])
+        let worker = try stack.startWorker()
         // It connects, and measures its rate.
         try await Task.sleep(for: .seconds(3))
         let alone = try await share(of: worker, stack)
@@ -35,7 +37,8 @@ struct WaitingQueues {
         print(
             """
             \(Int(alone.perSecond)) pushes a second take \(percent(alone.cpu)) % of a core; \(Int(beside.perSecond)) \
-            beside \(queues) queues that wait for one of \(connections) connections take \(percent(beside.cpu)) %
+            beside \(queues) queues of another tenant that wait for one of its \(connections) connections take \
+            \(percent(beside.cpu)) %
             """)
         await stack.end()
     }

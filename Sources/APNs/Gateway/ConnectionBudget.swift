@@ -203,7 +203,8 @@ package final class ConnectionBudget {
         if holding.connection.inFlightCount == 0 { holding.connection.close() }
     }
 
-    /// The connection whose turn is over: the oldest one of the gateway with the most connections for its weight.
+    /// The connection whose turn is over, of the gateway with the most connections for its weight: the one that has been
+    /// idle for the longest time, or else the oldest one.
     private func connectionToGiveWay(
         for seeker: any ConnectionSeeker, among held: [ObjectIdentifier: Holding]
     ) -> Holding? {
@@ -211,18 +212,24 @@ package final class ConnectionBudget {
         for holding in held.values where !leaving.contains(ObjectIdentifier(holding.connection)) {
             counts[ObjectIdentifier(holding.owner), default: 0] += 1
         }
-        let contender = { (owner: any ConnectionSeeker) in
-            ConnectionTurns.Contender(weight: owner.weight, connections: counts[ObjectIdentifier(owner)] ?? 0)
-        }
         let now = loop.now
-        let waiting = contender(seeker)
+        let holder = { (holding: Holding) in
+            let connection = holding.connection
+            return ConnectionTurns.Contender(
+                weight: holding.owner.weight, connections: counts[ObjectIdentifier(holding.owner)] ?? 0,
+                idle: connection.inFlightCount == 0 ? connection.lastRequest.duration(to: now) : .zero)
+        }
+        let waiting = ConnectionTurns.Contender(
+            weight: seeker.weight, connections: counts[ObjectIdentifier(seeker)] ?? 0)
         return held.values.lazy.filter { [leaving, turns] holding in
             !leaving.contains(ObjectIdentifier(holding.connection)) && holding.owner !== seeker
                 && turns.isOver(
-                    after: holding.connection.openedAt.duration(to: now), of: contender(holding.owner), for: waiting)
+                    after: holding.connection.openedAt.duration(to: now), of: holder(holding), for: waiting)
         }.max { one, other in
-            let (load, otherLoad) = (contender(one.owner).load, contender(other.owner).load)
-            return load == otherLoad ? one.connection.openedAt > other.connection.openedAt : load < otherLoad
+            let (first, second) = (holder(one), holder(other))
+            if first.load != second.load { return first.load < second.load }
+            if first.idle != second.idle { return first.idle < second.idle }
+            return one.connection.openedAt > other.connection.openedAt
         }
     }
 }

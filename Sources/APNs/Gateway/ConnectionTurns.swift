@@ -2,13 +2,14 @@
 /// weight.
 ///
 /// A gateway with more than its share gives one up soon. Where all have their share, which may be one connection for
-/// two gateways, each keeps its connection for a turn. A connection that gives way takes no more pushes, waits for its
+/// two gateways, each keeps its connection for a turn while it sends, and gives it up soon when it has nothing to send:
+/// if a thousand gateways wait with one push each, no connection stands idle for the rest of a turn. A connection that gives way takes no more pushes, waits for its
 /// answers and closes, so nothing is lost.
 struct ConnectionTurns {
     /// How long a gateway of weight 1 keeps a connection while another one waits for it. Apple takes connections in
     /// quick succession for an attack.
     var turn = Duration.seconds(5)
-    /// The minimum time that a connection is kept.
+    /// The minimum time that a connection is kept, and that it must have been idle to be given up before the turn ends.
     var minimum = Duration.seconds(1)
 
     /// A gateway that has connections or waits for one.
@@ -16,6 +17,8 @@ struct ConnectionTurns {
         let weight: Double
         /// Connections that it has.
         let connections: Int
+        /// For how long the one that it may give up has had nothing in flight.
+        var idle = Duration.zero
 
         var load: Double { Double(connections) / weight }
     }
@@ -29,6 +32,7 @@ struct ConnectionTurns {
         if holder.load > withOneMore.load { return age >= minimum }
         // It has its share.
         if seeker.load >= holder.load { return false }
+        if holder.idle >= minimum { return age >= minimum }
         return age >= max(minimum, turn * min(max(holder.weight, Self.weights.lowerBound), Self.weights.upperBound))
     }
 }

@@ -113,6 +113,26 @@ import Transport
         }
     }
 
+    @Test func `go from one that has nothing to send to one that waits, long before its turn is over`() async throws {
+        let turns = ConnectionTurns(turn: .seconds(3600), minimum: .milliseconds(10))
+        try await run(gateways: 5, limit: 2, minimumIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
+            // One always has something to send, and keeps its connection. Each of the others has one push, and asks for
+            // a connection until it is sent.
+            senders[0].send(count: 1_000_000)
+            try await eventually("its connection", within: .seconds(30)) { senders[0].connectionCount == 1 }
+            for sender in senders[1...] { sender.send(count: 1) }
+            try await eventually("each to have sent", within: .seconds(30)) {
+                for sender in senders[1...] where sender.connectionCount == 0 && sender.results.isEmpty {
+                    sender.gateway.requestCapacity()
+                }
+                return senders[1...].allSatisfy { $0.results.count == 1 }
+            }
+            #expect(senders[0].connectionCount == 1)
+            #expect(budget.count <= 2)
+            #expect(server.connections.count >= 5)
+        }
+    }
+
     @Test func `go to the gateway that has waited longest`() async throws {
         let held = Held()
         try await run(gateways: 4, limit: 1) {
@@ -239,6 +259,15 @@ import Transport
         let holder = Contender(weight: 1, connections: 1)
         #expect(!turns.isOver(after: .seconds(4), of: holder, for: nobody))
         #expect(turns.isOver(after: .seconds(5), of: holder, for: nobody))
+    }
+
+    @Test func `is soon for one that has nothing to send`() {
+        let idle = Contender(weight: 1, connections: 1, idle: .seconds(1))
+        #expect(turns.isOver(after: .seconds(1), of: idle, for: nobody))
+        #expect(!turns.isOver(after: .milliseconds(900), of: idle, for: nobody))
+        let brief = Contender(weight: 1, connections: 1, idle: .milliseconds(900))
+        #expect(!turns.isOver(after: .seconds(4), of: brief, for: nobody))
+        #expect(!turns.isOver(after: .seconds(4), of: idle, for: Contender(weight: 1, connections: 1)))
     }
 
     @Test func `is later for a greater weight, within bounds`() {
