@@ -3,7 +3,7 @@ package import QueueCore
 extension Statement {
     /// Which (queue, lane) pairs have jobs, and which campaigns have jobs to be made: see `pushq.ready_work`.
     ///
-    /// `$limit`: how far to count the ready jobs of a campaign's lane.
+    /// `$limit`: how far to count the ready jobs of a campaign's lane; 0: it looks at no campaigns.
     static let ready = Statement(
         "ready",
         #"""
@@ -67,6 +67,8 @@ package struct ReadyWork: Sendable {
     /// In order of queue and lane, beginning where the poll began.
     package fileprivate(set) var jobs: [Jobs] = []
     package fileprivate(set) var fanOuts: [FanOut] = []
+    /// Whether it was looked at campaigns; if not, there may be some with jobs to be made.
+    package fileprivate(set) var coversCampaigns = true
     /// Those lanes among them that are one campaign's own.
     package fileprivate(set) var ownLanes: [OwnLane] = []
     /// Where the poll ended, if there may be pairs, or queues with campaigns, that it did not come to.
@@ -115,18 +117,19 @@ extension PostgresConnection {
     /// - Parameters:
     ///   - place: the poll begins behind it, and goes on at the start when it has come to the end.
     ///   - pairs: the maximum number of pairs of queue and lane that it covers.
-    ///   - limit: bounds how many ready jobs of a campaign's lane are counted.
+    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
     package func ready(
-        after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32
+        after place: LanePlace = .start, pairs: Int32, countingTo limit: Int32?
     ) async throws(PostgresError) -> ReadyWork {
         let rows = try await execute(
             .ready,
             [
                 "after_queue": .int4(place.queueID), "after_lane": .int4(place.lane.rawValue), "pairs": .int4(pairs),
-                "limit": .int4(limit),
+                "limit": .int4(limit ?? 0),
             ])
         var (pairsLeft, campaignsLeft) = (pairs, pairs)
         var work = ReadyWork()
+        work.coversCampaigns = limit != nil
         for row in rows {
             guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
             if row.optionalInt8("campaign_id") == nil {
@@ -156,21 +159,23 @@ extension PostgresConnection {
 
     /// Which lanes have jobs, begun at `floors`, below which theirs are known to be gone. In the order of queue and
     /// lane.
-    /// - Parameter known: campaigns that have jobs to be made, from a full poll; their ready jobs are counted
-    ///   anew.
+    /// - Parameters:
+    ///   - limit: bounds how many ready jobs of a campaign's lane are counted; nil: look at no campaigns.
+    ///   - known: campaigns that have jobs to be made, from a full poll; their ready jobs are counted anew.
     package func ready(
-        above floors: [LaneHead], countingTo limit: Int32, known: [ReadyWork.FanOut]
+        above floors: [LaneHead], countingTo limit: Int32?, known: [ReadyWork.FanOut]
     ) async throws(PostgresError) -> ReadyWork {
-        let lanes = Set(known.map(\.place))
+        let lanes = limit == nil ? [] : Set(known.map(\.place))
         let rows = try await execute(
             .readyAbove,
             [
                 "queue_ids": .int4Array(floors.map(\.place.queueID)),
                 "lanes": .int4Array(floors.map(\.place.lane.rawValue)),
                 "run_ats": .timestamptzArray(floors.map(\.runAt)), "job_ids": .int8Array(floors.map(\.jobID)),
-                "counted": .boolArray(floors.map { lanes.contains($0.place) }), "limit": .int4(limit),
+                "counted": .boolArray(floors.map { lanes.contains($0.place) }), "limit": .int4(limit ?? 0),
             ])
         var work = ReadyWork()
+        work.coversCampaigns = limit != nil
         var readyJobs: [LanePlace: Int] = [:]
         for row in rows {
             guard let lane = Lane(rawValue: row.int4("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
@@ -182,8 +187,9 @@ extension PostgresConnection {
                     head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
             // Of a shared lane without a floor nothing was claimed of late: it has not run dry.
             let isCounted = !lane.isShared || floors.contains { $0.place == place }
-            if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit) }
+            if lanes.contains(place) { readyJobs[place] = isCounted ? Int(row.int4("ready")) : Int(limit ?? 0) }
         }
+        guard limit != nil else { return work }
         work.fanOuts = known.map { fanOut in
             ReadyWork.FanOut(
                 place: fanOut.place, campaignID: fanOut.campaignID, readyJobs: readyJobs[fanOut.place] ?? 0,

@@ -71,6 +71,16 @@ struct ClaimPlan {
 
     /// How much to claim of which lanes, in the order in which they were considered.
     private(set) var quotas: [ClaimQuota] = []
+    /// The claims to make, one after the other. Lanes with small jobs are claimed first, by a statement of their own: a
+    /// single push waits neither for the large jobs of its neighbours nor for their recipients on the way here.
+    var statements: [[ClaimQuota]] {
+        let small = quotas.filter { smallLanes.contains(Self.place(of: $0)) }
+        let large = quotas.filter { !smallLanes.contains(Self.place(of: $0)) }
+        return [small, large].filter { !$0.isEmpty }
+    }
+
+    /// Those in `quotas` whose jobs are small.
+    private var smallLanes: Set<LanePlace> = []
     /// The last lane in `quotas`, if lanes behind it were left out although their queues could send more.
     private(set) var lastServed: LanePlace?
 
@@ -107,7 +117,8 @@ struct ClaimPlan {
                 Double(part))
             guard missing > 0 else { continue }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
-            let hasRoom = claimed < Double(Self.maximumClaimed) || lane.jobSize <= Self.smallJob
+            let isSmall = lane.jobSize <= Self.smallJob
+            let hasRoom = claimed < Double(Self.maximumClaimed) || isSmall
             guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
@@ -119,6 +130,7 @@ struct ClaimPlan {
             claimed += Double(count) * lane.jobSize
             tenants[lane.tenantID]!.heldJobs += count
             if isShared { ahead.recipients += Double(count) * lane.jobSize }
+            if isSmall { smallLanes.insert(lane.place) }
             quotas.append(
                 ClaimQuota(
                     queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))

@@ -108,14 +108,13 @@ final class Intake {
         queues.measureRates()
         let connection = try await store.connection()
         let begun = ContinuousClock.now
+        let limit = poll.coversCampaigns ? Int32(FanOutPlan.maximumReadyJobs) : nil
         let work: ReadyWork
         switch poll {
-        case .lanes(let place, let count):
-            work = try await connection.ready(
-                after: place, pairs: count, countingTo: Int32(FanOutPlan.maximumReadyJobs))
-        case .floors(let floors):
-            work = try await connection.ready(
-                above: floors, countingTo: Int32(FanOutPlan.maximumReadyJobs), known: state.campaigns)
+        case .lanes(let place, let count, _):
+            work = try await connection.ready(after: place, pairs: count, countingTo: limit)
+        case .floors(let floors, _):
+            work = try await connection.ready(above: floors, countingTo: limit, known: state.campaigns)
         }
         let found = ContinuousClock.now
         figures.counts.note(.poll, took: begun.duration(to: found))
@@ -124,8 +123,8 @@ final class Intake {
         for lane in work.ownLanes { queues[lane.place.queueID]?.learn(lane, now: found) }
         let worker = worker()
         state.noteFound(
-            work, lanes: candidates(in: work, of: worker), worker: worker, needsFanOut: fanOut.note(work.fanOuts),
-            now: found)
+            work, lanes: candidates(in: work, of: worker), worker: worker,
+            needsFanOut: work.coversCampaigns && fanOut.note(work.fanOuts), now: found)
     }
 
     private func worker() -> ClaimPlan.Worker {

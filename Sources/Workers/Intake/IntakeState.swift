@@ -25,11 +25,9 @@ struct IntakeState {
         /// Nothing is under way, and the next step is a poll.
         case awake
         case polling(PollPlan.Poll, begun: ContinuousClock.Instant)
-        /// A poll has found this, and a claim may follow.
-        case planned(ClaimPlan, Wakefulness.Found)
-        case claiming(Wakefulness.Found)
-        /// The worker polls again when it has rested.
-        case resting(Wakefulness.Found)
+        /// A poll has found this. These claims may follow, and then the worker rests.
+        case planned([[ClaimQuota]], Wakefulness.Found)
+        case claiming(then: [[ClaimQuota]], Wakefulness.Found)
         case writingRow
         case waiting(Duration)
         case ended
@@ -85,11 +83,10 @@ struct IntakeState {
         }
         switch phase {
         case .awake: return poll(at: now)
-        case .planned(let claim, let found):
-            guard !claim.quotas.isEmpty else { return rest(found, at: now) }
-            phase = .claiming(found)
-            return .claim(claim.quotas)
-        case .resting(let found): return rest(found, at: now)
+        case .planned(let claims, let found):
+            guard let claim = claims.first else { return rest(found, at: now) }
+            phase = .claiming(then: Array(claims.dropFirst()), found)
+            return .claim(claim)
         case .waiting(let pause):
             phase = .awake
             return .wait(pause)
@@ -99,7 +96,7 @@ struct IntakeState {
 
     private var isBetweenSteps: Bool {
         switch phase {
-        case .awake, .planned, .resting, .waiting: true
+        case .awake, .planned, .waiting: true
         case .polling, .claiming, .writingRow, .ended: false
         }
     }
@@ -116,7 +113,8 @@ struct IntakeState {
                 return .takeRowAway
             }
         }
-        let poll = plan.next(at: now)
+        // One that is asleep polls rarely, and was not told what was committed before its row was written.
+        let poll = plan.next(at: now, coversAll: wakefulness.isAsleep)
         phase = .polling(poll, begun: now)
         return .poll(poll)
     }
@@ -142,7 +140,7 @@ struct IntakeState {
     /// A poll has found work, or none.
     /// - Parameters:
     ///   - lanes: the lanes of `work` whose queues this worker serves, in their order.
-    ///   - needsFanOut: whether a campaign has to make jobs now.
+    ///   - needsFanOut: whether a campaign has to make jobs now; false if the poll did not look at them.
     mutating func noteFound(
         _ work: ReadyWork, lanes: [ClaimPlan.Candidate], worker: ClaimPlan.Worker, needsFanOut: Bool,
         now: ContinuousClock.Instant
@@ -152,20 +150,20 @@ struct IntakeState {
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
         plan.noteClaim(isEmpty: claim.quotas.isEmpty, lastServed: claim.lastServed, end: work.end)
         var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: begun.duration(to: now))
-        found.isPartial = work.end != nil
+        found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0
         for dueIn in lanes.map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {
             found.nextDue = min(found.nextDue, dueIn)
         }
-        phase = .planned(claim, found)
+        phase = .planned(claim.statements, found)
     }
 
     /// A claim has brought jobs of these lanes, one of each job.
     mutating func noteClaimed(_ lanes: [LanePlace]) {
-        guard case .claiming(var found) = phase else { preconditionFailure("there was no claim") }
+        guard case .claiming(let claims, var found) = phase else { preconditionFailure("there was no claim") }
         for lane in lanes { plan.noteClaimed(from: lane) }
         if !lanes.isEmpty { found.hasWork = true }
-        phase = .resting(found)
+        phase = .planned(claims, found)
     }
 
     /// A poll or a claim has failed: it is tried again after a while.

@@ -9,11 +9,18 @@ import QueueCore
 struct PollPlan {
     /// What to poll.
     enum Poll: Equatable {
-        /// The lanes behind a place, from the beginning of each lane, and at most this number of lanes.
-        case lanes(after: LanePlace, atMost: Int32)
-        /// All lanes, some of which begin at a floor. The campaigns are those that the last poll without floors
-        /// found.
-        case floors([LaneHead])
+        /// The lanes behind a place, from the beginning of each lane, and at most this number of lanes; and with or
+        /// without the campaigns.
+        case lanes(after: LanePlace, atMost: Int32, campaigns: Bool)
+        /// All lanes, some of which begin at a floor; and with or without the campaigns, which are those that the last
+        /// poll without floors found.
+        case floors([LaneHead], campaigns: Bool)
+
+        var coversCampaigns: Bool {
+            switch self {
+            case .lanes(_, _, let campaigns), .floors(_, let campaigns): campaigns
+            }
+        }
     }
 
     /// The maximum number of lanes that one poll covers and one claim takes from.
@@ -28,28 +35,38 @@ struct PollPlan {
     private var pollsAll = false
     /// The campaigns that have jobs to be made, as the last poll without floors found them.
     private(set) var campaigns: [ReadyWork.FanOut] = []
+    /// What polls take that look at the campaigns, too. Their ready jobs are counted, which costs many times more than
+    /// to look at the lanes if fifty campaigns are under way; and a single push waits for nothing but the lanes.
+    private var campaignPolls = PollTimes()
+    private var campaignPollAt: ContinuousClock.Instant?
 
     init(maximumLanes: Int32 = Self.maximumLanes) {
         self.maximumLanes = maximumLanes
     }
 
     /// What to poll at `now`.
-    func next(at now: ContinuousClock.Instant) -> Poll {
-        guard floors.isFullPollDue(at: now) else { return .floors(floors.floors) }
-        return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes)
+    /// - Parameter coversAll: it must not leave the campaigns out.
+    func next(at now: ContinuousClock.Instant, coversAll: Bool = false) -> Poll {
+        let campaigns = coversAll || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
+        guard floors.isFullPollDue(at: now) else { return .floors(floors.floors, campaigns: campaigns) }
+        return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes, campaigns: campaigns)
     }
 
     /// Notes what a poll found that began at `begun`.
     mutating func note(
         _ work: ReadyWork, of poll: Poll, begun: ContinuousClock.Instant, now: ContinuousClock.Instant
     ) {
+        if poll.coversCampaigns {
+            campaignPolls.note(begun.duration(to: now))
+            campaignPollAt = begun
+        }
         switch poll {
         case .floors: floors.notePoll(work.jobs.map(\.head), now: now)
         case .lanes:
             // A poll that did not cover all lanes is bounded already, and its floors would be incomplete.
             let time = work.end == nil ? begun.duration(to: now) : .zero
             floors.noteFullPoll(work.jobs.map(\.head), took: time, now: begun)
-            campaigns = work.fanOuts
+            if work.coversCampaigns { campaigns = work.fanOuts }
         }
     }
 

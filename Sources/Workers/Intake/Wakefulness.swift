@@ -35,12 +35,6 @@ struct Wakefulness {
     /// How often the row is written anew: others delete it if they take this worker for dead, and do not tell it.
     private static let reassurance = Duration.seconds(5)
 
-    /// A poll that was slow because PostgreSQL or this process stood still is no reason to wait for longer than this.
-    private static let longestBusyWait = Duration.seconds(1)
-
-    /// How many polls to look back for one that was not held up.
-    private static let recentPolls = 8
-
     private let busyPoll: Duration
     private let idlePoll: Duration
     /// Whether producers notify it, as far as it knows.
@@ -48,8 +42,7 @@ struct Wakefulness {
     private var assuredAt: ContinuousClock.Instant?
     private var emptyPolls = 0
     private var idleWait = Duration.zero
-    /// How long the latest polls took.
-    private var pollTimes: [Duration] = []
+    private var pollTimes = PollTimes()
 
     /// - Parameters:
     ///   - busyPoll: how often a busy worker polls, for urgent pushes.
@@ -70,12 +63,8 @@ struct Wakefulness {
 
     /// What is to be done after a poll.
     mutating func next(after found: Found, now: ContinuousClock.Instant) -> Step {
-        // A poll costs more where many queues have work: no more often than makes a tenth of the time. Most of them
-        // also wait for a processor or for this loop, which is no cost: so the shortest one tells.
-        pollTimes.append(found.pollTime)
-        if pollTimes.count > Self.recentPolls { pollTimes.removeFirst() }
-        let cost = pollTimes.min() ?? found.pollTime
-        let busyWait = min(max(busyPoll, cost * 10), Self.longestBusyWait)
+        pollTimes.note(found.pollTime)
+        let busyWait = max(busyPoll, pollTimes.pause)
         if found.hasWork {
             let wasAsleep = isAsleep
             wake()

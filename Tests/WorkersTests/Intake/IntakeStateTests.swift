@@ -24,7 +24,7 @@ import Testing
         _ state: inout IntakeState, finding work: ReadyWork? = nil, leases: Int = 0, needsFanOut: Bool = false
     ) {
         let step = state.next(at: start)
-        #expect(step == .poll(.lanes(after: .start, atMost: 500)))
+        #expect(step == .poll(.lanes(after: .start, atMost: 500, campaigns: true)))
         let work = work ?? ReadyWork(jobs: [], fanOuts: [], end: nil)
         let lanes = work.jobs.map {
             ClaimPlan.Candidate(tenantID: 1, place: $0.head.place, head: $0.head, dueIn: $0.dueIn)
@@ -62,6 +62,40 @@ import Testing
         let rest = state.next(at: start)
         #expect(rest == .wait(.milliseconds(10)))
         poll(&state)
+    }
+
+    @Test func `claims small jobs first, and large ones by a statement of their own`() {
+        var state = make()
+        _ = state.next(at: start)
+        let lanes = [(Int32(1), 500.0), (2, 1), (3, 500)].map { queueID, jobSize in
+            ClaimPlan.Candidate(tenantID: queueID, place: LanePlace(queueID, .normal), head: nil, jobSize: jobSize)
+        }
+        state.noteFound(
+            ReadyWork(jobs: [], fanOuts: [], end: nil), lanes: lanes,
+            worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false, now: start)
+        for queues in [[Int32(2)], [1, 3]] {
+            guard case .claim(let quotas) = state.next(at: start) else {
+                Issue.record("there is no claim of \(queues)")
+                return
+            }
+            #expect(quotas.map(\.queueID) == queues)
+            state.noteClaimed(quotas.map { LanePlace($0.queueID, $0.lane) })
+        }
+        let rest = state.next(at: start)
+        #expect(rest == .wait(.milliseconds(10)))
+    }
+
+    @Test func `stays awake while a poll has not looked at campaigns`() {
+        var state = make()
+        for _ in 0..<5 {
+            _ = state.next(at: start)
+            state.noteFound(
+                ReadyWork(jobs: [], fanOuts: [], coversCampaigns: false, end: nil), lanes: [],
+                worker: .init(maximumHeld: 400_000, maximumLeases: 20_000), needsFanOut: false,
+                now: start)
+            let rest = state.next(at: start)
+            #expect(rest == .wait(.milliseconds(10)))
+        }
     }
 
     @Test func `polls on after a few milliseconds where a claim brought nothing: others were faster`() {

@@ -76,6 +76,9 @@ struct IntakeWorld {
     private var heldThen: [Int32: Int] = [:]
     private var pausedThen: Set<Int32> = []
     private var limitThen = 0
+    /// What was to be claimed since: by a statement for the small jobs and one for the large ones.
+    private var asked: [ClaimQuota] = []
+    private var hasClaimFailed = false
     private var pollTook = Duration.zero
     private var passedOver: [LanePlace: Int] = [:]
     private var pollsSincePause = 0
@@ -219,7 +222,10 @@ struct IntakeWorld {
 
     private mutating func poll(_ poll: PollPlan.Poll) {
         reached[poll.isAtFloors ? "poll from floors" : "poll", default: 0] += 1
-        hasToPoll = false
+        checkThatLanesAreServed()
+        if violation != nil { return }
+        // A poll that leaves the campaigns out says nothing of them.
+        if poll.coversCampaigns { hasToPoll = false }
         pollsSincePause += 1
         // After the row was written it polls once more at once.
         if pollsSincePause > 2 { return fail(.noSpinning, "\(pollsSincePause) polls in a row") }
@@ -234,10 +240,11 @@ struct IntakeWorld {
         now += .milliseconds([0, 1, 3, 20, 60].randomElement(using: &chance)!)
         pollTook = begun.duration(to: now)
         (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, maximumLeases)
+        (asked, hasClaimFailed) = ([], false)
         state.noteFound(
             found, lanes: found.jobs.map(candidate),
             worker: .init(maximumHeld: 400_000, leases: heldInAll, maximumLeases: maximumLeases),
-            needsFanOut: isLikely(0.02, &chance), now: now)
+            needsFanOut: found.coversCampaigns && isLikely(0.02, &chance), now: now)
         checkThatJobsAreSeen()
     }
 
@@ -245,7 +252,8 @@ struct IntakeWorld {
         ClaimPlan.Candidate(
             tenantID: 1,
             place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
-            mayClaim: !pausedQueues.contains(lane.queueID), heldJobs: held[lane.queueID] ?? 0)
+            mayClaim: !pausedQueues.contains(lane.queueID), heldJobs: held[lane.queueID] ?? 0,
+            jobSize: lane.lane == .bulk ? 500 : 1)
     }
 
     /// What PostgreSQL answers.
@@ -253,14 +261,14 @@ struct IntakeWorld {
         let lanes = waiting.filter { !$0.value.isEmpty }.keys.sorted()
         var (order, end): ([LanePlace], LanePlace?) = (lanes, nil)
         var floors: [LanePlace: LaneHead] = [:]
-        switch sabotage == .pollsFloorsOnly && !lastFloors.isEmpty ? .floors(lastFloors) : poll {
-        case .lanes(let place, let most):
+        switch sabotage == .pollsFloorsOnly && !lastFloors.isEmpty ? .floors(lastFloors, campaigns: true) : poll {
+        case .lanes(let place, let most, _):
             order = lanes.filter { $0 > place } + lanes.filter { $0 <= place }
             if order.count > Int(most) {
                 order = Array(order.prefix(Int(most)))
                 end = order.last
             }
-        case .floors(let heads):
+        case .floors(let heads, _):
             for head in heads { floors[head.place] = head }
             lastFloors = heads
         }
@@ -279,7 +287,7 @@ struct IntakeWorld {
                     queueID: place.queueID, lane: place.lane, dueIn: dueIn,
                     head: LaneHead(place, runAt: head.runAt, jobID: head.id)))
         }
-        return ReadyWork(jobs: found, fanOuts: [], end: end)
+        return ReadyWork(jobs: found, fanOuts: [], coversCampaigns: poll.coversCampaigns, end: end)
     }
 
     private mutating func checkThatJobsAreSeen() {
@@ -300,11 +308,12 @@ struct IntakeWorld {
         }
         if sabotage == .claimsALaneTwice { quotas.append(quotas[0]) }
         if sabotage == .forgetsALane { quotas.removeAll { $0.queueID == 3 } }
-        check(quotas)
+        asked += quotas
+        checkBounds()
         for _ in 0..<Int.random(in: 0...2, using: &chance) { happen() }
         mayStop()
         if isLikely(0.03, &chance) {
-            hasFailed = true
+            (hasFailed, hasClaimFailed) = (true, true)
             return state.noteFailed()
         }
         var lanes: [LanePlace] = []
@@ -320,18 +329,24 @@ struct IntakeWorld {
         state.noteClaimed(lanes)
     }
 
-    private mutating func check(_ quotas: [ClaimQuota]) {
-        let asked = quotas.reduce(0) { $0 + Int($1.jobs) }
-        let places = quotas.map { LanePlace($0.queueID, $0.lane) }
+    private mutating func checkBounds() {
+        let places = asked.map { LanePlace($0.queueID, $0.lane) }
         if Set(places).count < places.count || places.count > Int(Self.maximumLanes)
-            || quotas.contains(where: { !(1...200).contains($0.jobs) })
+            || asked.contains(where: { !(1...200).contains($0.jobs) })
         {
-            return fail(.boundedClaims, "\(quotas)")
+            return fail(.boundedClaims, "\(asked)")
         }
+        let jobs = asked.reduce(0) { $0 + Int($1.jobs) }
         let leases = heldThen.values.reduce(0, +)
-        if leases + asked > limitThen {
-            return fail(.renewableLeases, "\(asked) are claimed, \(leases) were held, of \(limitThen)")
+        if leases + jobs > limitThen {
+            return fail(.renewableLeases, "\(jobs) are claimed, \(leases) were held, of \(limitThen)")
         }
+    }
+
+    /// Of the lanes that the last poll found.
+    private mutating func checkThatLanesAreServed() {
+        guard !hasClaimFailed, !isStopped else { return }
+        let places = Set(asked.map { LanePlace($0.queueID, $0.lane) })
         for lane in lastFound.jobs {
             let place = lane.head.place
             let hasRoom =
