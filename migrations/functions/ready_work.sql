@@ -7,8 +7,8 @@
 -- and lane took 79 ms. It begins after (after_queue, after_lane), goes on at the beginning, and ends after `pairs`:
 -- a caller that begins where the last call ended gets all of them in turn. So it is with campaigns, of which
 -- there may be thousands: each pair's first, as many as pairs. Their ready jobs are counted up to `count_to`, which
--- costs more than all else where many campaigns are under way; with 0 it looks at no campaigns. In plpgsql, so that plans are looked after before they
--- are used.
+-- costs more than all else where many campaigns are under way; with 0 it looks at no campaigns. In plpgsql, so that
+-- plans are looked after before they are used.
 --
 -- A worker asks this before it claims anything. So it is here that the database is found to have been restored, also if
 -- that happened behind a pooler, which keeps the worker's session.

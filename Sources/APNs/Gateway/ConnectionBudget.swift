@@ -203,7 +203,7 @@ package final class ConnectionBudget {
         if holding.connection.inFlightCount == 0 { holding.connection.close() }
     }
 
-    /// The connection whose turn is over, of the gateway with the most connections for its weight: the one that has been
+    /// The connection whose turn is over, of the gateway with the most connections for its weight: the one that was
     /// idle for the longest time, or else the oldest one.
     private func connectionToGiveWay(
         for seeker: any ConnectionSeeker, among held: [ObjectIdentifier: Holding]

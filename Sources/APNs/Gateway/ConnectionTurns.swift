@@ -3,8 +3,8 @@
 ///
 /// A gateway with more than its share gives one up soon. Where all have their share, which may be one connection for
 /// two gateways, each keeps its connection for a turn while it sends, and gives it up soon when it has nothing to send:
-/// if a thousand gateways wait with one push each, no connection stands idle for the rest of a turn. A connection that gives way takes no more pushes, waits for its
-/// answers and closes, so nothing is lost.
+/// if a thousand gateways wait with one push each, no connection stands idle for the rest of a turn. A connection that
+/// gives way takes no more pushes, waits for its answers and closes, so nothing is lost.
 struct ConnectionTurns {
     /// How long a gateway of weight 1 keeps a connection while another one waits for it. Apple takes connections in
     /// quick succession for an attack.
