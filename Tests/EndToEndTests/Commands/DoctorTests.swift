@@ -53,7 +53,11 @@ import Testing
         let ended = try await Executable.admin.run(["doctor", "--json"], environment: environment)
         #expect(ended.code == 0, "\(ended.output)")
         #expect(try object(ended)["errors"] as? Int == 0)
-        #expect(try object(ended)["warnings"] as? Int == 1, "no worker runs: \(ended.output)")
+        // What is left of this machine's disk is not the test's.
+        let warnings = try #require(object(ended)["findings"] as? [[String: String]]).filter {
+            $0["severity"] == "warning" && $0["check"] != "disk"
+        }
+        #expect(warnings.map { $0["check"] } == ["workers"], "no worker runs: \(ended.output)")
         try await server.stop(.immediate)
     }
 

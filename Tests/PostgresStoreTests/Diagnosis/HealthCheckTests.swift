@@ -115,7 +115,11 @@ import Transport
         try await withEmptyDatabase { _, database in
             let connection = try await database.connect()
             var findings: [HealthFinding] = []
-            for check in HealthCheck.all(version: "1.0.0", keys: nil) where check.name != "settings" {
+            // The tests' server has settings that are findings, and this machine's disk is not the test's.
+            let others = HealthCheck.all(version: "1.0.0", keys: nil).filter {
+                !["settings", "disk"].contains($0.name)
+            }
+            for check in others {
                 findings += await check.findings(in: connection)
             }
             #expect(findings.map(\.remedy) == [.command("pushq-admin migrate")])
@@ -139,7 +143,8 @@ import Transport
         try await withConnection(to: healthy) { connection in
             _ = try await Migrator(connection).run()
             try await connection.runScript(Fault.healthy)
-            for check in HealthCheck.all(version: "1.0.0", keys: nil) {
+            // This machine's disk is not the test's.
+            for check in HealthCheck.all(version: "1.0.0", keys: nil) where check.name != "disk" {
                 #expect(await check.findings(in: connection) == [], "\(check.name)")
             }
         }
