@@ -32,7 +32,7 @@ struct Pages {
         for path in [
             "overview", "overview?tenant=t77", "overview?matching=t99", "campaigns", "campaigns?queue=\(queue)",
             "campaign?queue=\(queue)&key=2", "schedules?queue=\(queue)", "failed", "failed?queue=\(queue)",
-            "credentials",
+            "failed?reason=NoAnswer", "credentials", "credentials?matching=t99/",
             "audit",
         ] {
             try await time("/api/\(path)", at: page)

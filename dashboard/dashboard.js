@@ -231,8 +231,34 @@ function action(label, question, order) {
 
 function campaignPath(row) { return path("campaign", row.queue, row.key); }
 
-async function overview() {
-  const { queues, workers, answers } = await ask("/api/overview");
+// A form by which a view is narrowed. What is typed goes into the address, so that it can be kept and sent to others.
+function narrowing(view, values, fields) {
+  const go = (event) => {
+    event.preventDefault();
+    const typed = new FormData(event.target);
+    const place = "#" + path(view, ...fields.map(([name]) => typed.get(name).trim()));
+    if (location.hash === place) refresh(); else location.hash = place;
+  };
+  return element("form", { class: "look-up", role: "search", onsubmit: go },
+    fields.map(([name, label, hint], index) => element("label", {}, label, element("input", {
+      name, value: values[index] ?? "", placeholder: hint ?? "", autocomplete: "off", spellcheck: "false",
+    }))),
+    element("button", { type: "submit" }, "Show"));
+}
+
+// A time as the page shows it, as the server takes it.
+function asTime(text) {
+  const time = (text ?? "").trim().replace(" UTC", "").replace(" ", "T").replace(/Z$/, "");
+  if (!time) return "";
+  return (/T\d\d:\d\d$/.test(time) ? `${time}:00` : /T/.test(time) ? time : `${time}T00:00:00`) + "Z";
+}
+
+function cut(rows) {
+  return rows.length < 100 ? null : element("p", { class: "weak" }, "These are the first 100. Narrow the view to see others.");
+}
+
+async function overview(matching) {
+  const { queues, workers, answers } = await ask("/api/overview", { matching });
   const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0), 0);
   const oldest = Math.max(-1, ...queues.map((row) => row.oldest ?? -1));
   const stopped = queues.filter((row) => bad.has(row.state) || row.state === "paused" || row.state === "suspended");
@@ -246,6 +272,7 @@ async function overview() {
   if (workers) facts.push(["workers", count(workers.length), workers.length ? null : "bad"]);
   return [
     element("h2", {}, "Overview"), sums(facts),
+    narrowing("overview", [matching], [["matching", "Queues with this in their names", "acme/"]]),
     table("Queues", queues, {
       links: { queue: (row) => link(path("queue", row.queue), row.queue) },
       leave: ["workers", "is_partial", "campaigns_unbegun", "median_latency"], empty: "There are no queues.",
@@ -357,8 +384,22 @@ function failedTable(rows) {
   });
 }
 
-async function failed() {
-  return [element("h2", {}, "Failed jobs"), failedTable(await ask("/api/failed"))];
+async function failed(queue, campaign, reason, since, until) {
+  const filter = { queue, campaign, reason, since: asTime(since), until: asTime(until) };
+  const rows = await ask("/api/failed", filter);
+  const isNarrow = queue && (campaign || reason || since || until);
+  const jobs = rows.length < 100 ? `${count(rows.length)} jobs` : "100 jobs or more";
+  return [
+    element("h2", {}, "Failed jobs"),
+    narrowing("failed", [queue, campaign, reason, since, until], [
+      ["queue", "Queue", "acme/com.acme.shop/production"], ["campaign", "Campaign"],
+      ["reason", "Reason", "InternalServerError"], ["since", "Ended since (UTC)", "2026-03-01 09:00"],
+      ["until", "until (UTC)", "2026-03-01 12:00"],
+    ]),
+    rows.length && isNarrow ? element("div", { class: "actions" }, action("Send again to all that fit",
+      `Send once more to the failed recipients of ${jobs} of ${queue} that fit?`, { action: "jobs-retry", ...filter })) : null,
+    failedTable(rows), cut(rows),
+  ];
 }
 
 async function workers() {
@@ -367,9 +408,11 @@ async function workers() {
     table("Workers", workers ?? [], { empty: "No worker has shown itself. Start one with: pushq work" })];
 }
 
-async function credentials() {
+async function credentials(matching) {
+  const rows = await ask("/api/credentials", { matching });
   return [element("h2", {}, "Credentials"),
-    table("Credentials and their ends", await ask("/api/credentials"), { empty: "There are no credentials." })];
+    narrowing("credentials", [matching], [["matching", "Credentials with this in their names", "acme/"]]),
+    table("Credentials, those first that end first", rows, { empty: "There are no credentials." }), cut(rows)];
 }
 
 async function audit() {
@@ -429,7 +472,7 @@ function signIn() {
 
 // ---- Going from view to view ----------------------------------------------------------------------------------------
 
-const pages = { "": overview, queue, campaigns, campaign, failed, workers, credentials, audit, trace };
+const pages = { "": overview, overview, queue, campaigns, campaign, failed, workers, credentials, audit, trace };
 // A form that somebody fills in is not drawn again.
 const still = new Set(["trace"]);
 
@@ -445,7 +488,7 @@ function show() {
   document.getElementById("login").textContent =
     (me.name ? `${me.name} as ` : "") + (me.login ?? "") + (me.may_change ? "" : " (reading only)");
   for (const item of views.querySelectorAll("[data-operators]")) item.hidden = !me.is_operator;
-  const [name] = place();
+  const name = place()[0].replace("overview", "");
   for (const item of views.querySelectorAll("a")) {
     const isCurrent = item.getAttribute("href") === "#/" + name;
     if (isCurrent) item.setAttribute("aria-current", "page"); else item.removeAttribute("aria-current");
@@ -470,7 +513,9 @@ async function refresh(isNew = false) {
     const content = (await (pages[name] ?? overview)(...parts)).flat().filter(Boolean);
     if (mine !== turn) return;
     const focused = focusPath();
-    main.replaceChildren(...content);
+    // What somebody types stays.
+    const form = isNew ? null : main.querySelector("form.look-up");
+    main.replaceChildren(...content.map((node) => (form && node.matches("form.look-up") ? form : node)));
     if (!isNew) restoreFocus(focused);
     document.title = `${main.querySelector("h2")?.textContent ?? "pushq"} – pushq`;
     if (problem.dataset.kind === "away") { problem.dataset.kind = ""; say(problem, ""); }

@@ -158,3 +158,4 @@ create index result_answered on pushq.result (queue_id, ended_at) where delivere
 
 -- Few: jobs with recipients that failed and were not sent to again. Every other insert passes it over.
 create index result_failed on pushq.result (queue_id, job_id) where failed > 0 and retried_at is null;
+create index result_failed_anywhere on pushq.result (job_id) where failed > 0 and retried_at is null;

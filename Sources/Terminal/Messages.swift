@@ -112,6 +112,16 @@ enum Messages {
         "cannot read \(path): \(why)"
     }
 
+    // MARK: Confirmation: `loss` is the end of a sentence that begins with “this”
+
+    static func confirmation(_ loss: String) -> String { "This \(loss). Go on? [y/N]" }
+
+    static func confirmationMissing(_ loss: String) -> String {
+        "this \(loss); nothing was changed: pass --yes to do it"
+    }
+
+    static let notConfirmed = "nothing was changed"
+
     // MARK: Running
 
     static func outputFailed(_ reason: String) -> String {

@@ -94,7 +94,14 @@ extension `Real processes` {
                 try await admin("queue", "resume", "\(rig.queue)"), code: 1,
                 saying: "restore resume \(rig.queue) --send")
 
-            let decided = try await admin("restore", "resume", "\(rig.queue)", sends ? "--send" : "--unknown")
+            if !sends {
+                expectFailure(
+                    try await admin("restore", "resume", "\(rig.queue)", "--unknown"), code: 1,
+                    saying: "in 1 queue as unknown for good", "nothing was changed: pass --yes")
+            }
+            let decision = sends ? ["--send"] : ["--unknown", "--yes"]
+            let decided = try await Executable.admin.run(
+                ["restore", "resume", "\(rig.queue)"] + decision, environment: environment)
             #expect(decided.code == 0, "\(decided.errors)")
             let open = "select count(*) from pushq.campaign_progress where not finished"
             try await wait(for: "the campaign's end", within: .seconds(120)) { try await number(open) == 0 }

@@ -457,7 +457,7 @@ class Driver:
         )
 
     def cancelcampaign(self, operation, event):
-        self.admin(event, "campaign", "cancel", operation.queue, operation.key)
+        self.admin(event, "campaign", "cancel", operation.queue, operation.key, "--yes")
 
     def suspendtenant(self, operation, event):
         self.admin(event, "tenant", "suspend", operation.tenant)

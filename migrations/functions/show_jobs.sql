@@ -66,10 +66,12 @@ end $$;
 -- Jobs with failed recipients that were not sent to again, the latest first, and their reasons as code and count, the
 -- most frequent first. Failures are the outcomes from `first` to `last` (QueueCore/Outcome/Outcome.swift). Of the other
 -- arguments each leaves out what does not fit: `reason` the jobs in which nobody failed for it, and `before` those that
--- were listed already.
+-- were listed already. `looking` bounds among how many of each queue, or of all, those are looked for that fit; null
+-- for any number. Only one of the two branches is run: each has an index in whose order it stops.
 create or replace function pushq.show_failed_jobs(
   queue text, most bigint, first int, last int, of_campaign text default null, reason int default null,
-  since timestamptz default null, until timestamptz default null, before bigint default null)
+  since timestamptz default null, until timestamptz default null, before bigint default null,
+  looking bigint default null)
 returns table (tenant text, app text, environment text, job_id bigint, root_id bigint, campaign_key text,
                attempt smallint, ended_at timestamptz, failed smallint, codes int[], counts int[])
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -81,17 +83,41 @@ begin
   select n.tenant, n.app, n.environment, r.job_id, r.root_id, c.key, r.attempt, r.ended_at, r.failed, why.codes,
          why.counts
   from (
-    select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes
-    from pushq.result a
-    where a.failed > 0 and a.retried_at is null and (ids is null or a.queue_id = any (ids))
-      and (before is null or a.job_id < before)
-      and (since is null or a.ended_at >= since) and (until is null or a.ended_at <= until)
-      and (of_campaign is null or exists (
-        select from pushq.campaign o where o.queue_id = a.queue_id and o.id = a.root_id and o.key = of_campaign))
-      and (reason is null or exists (
-        select from generate_series(0, octet_length(a.outcomes) - 1) i
-        where get_byte(a.outcomes, i) between first and last and get_byte(a.outcomes, i) & 63 = reason))
-    order by a.job_id desc
+    (select a.*
+     from (
+       select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes
+       from pushq.result a
+       where ids is null and a.failed > 0 and a.retried_at is null and (before is null or a.job_id < before)
+       order by a.job_id desc
+       limit looking) a
+     where (since is null or a.ended_at >= since) and (until is null or a.ended_at <= until)
+       and (of_campaign is null or exists (
+         select from pushq.campaign o where o.queue_id = a.queue_id and o.id = a.root_id and o.key = of_campaign))
+       and (reason is null or exists (
+         select from generate_series(0, octet_length(a.outcomes) - 1) i
+         where get_byte(a.outcomes, i) between first and last and get_byte(a.outcomes, i) & 63 = reason))
+     order by a.job_id desc
+     limit most)
+    union all
+    (select a.*
+     from unnest(ids) q(id)
+     cross join lateral (
+       select a.*
+       from (
+         select a.queue_id, a.job_id, a.root_id, a.attempt, a.ended_at, a.failed, a.outcomes
+         from pushq.result a
+         where a.queue_id = q.id and a.failed > 0 and a.retried_at is null and (before is null or a.job_id < before)
+         order by a.job_id desc
+         limit looking) a
+       where (since is null or a.ended_at >= since) and (until is null or a.ended_at <= until)
+         and (of_campaign is null or exists (
+           select from pushq.campaign o where o.queue_id = a.queue_id and o.id = a.root_id and o.key = of_campaign))
+         and (reason is null or exists (
+           select from generate_series(0, octet_length(a.outcomes) - 1) i
+           where get_byte(a.outcomes, i) between first and last and get_byte(a.outcomes, i) & 63 = reason))
+       order by a.job_id desc
+       limit most) a)
+    order by job_id desc
     limit most) r
   cross join lateral (
     select array_agg(code order by n desc, code) as codes, array_agg(n order by n desc, code) as counts

@@ -1,32 +1,42 @@
 -- What there is to see of queues: their settings, and how much waits and was sent.
 
--- Queues with their settings and what waits in them: of one tenant, or of all that the caller may look at.
-create or replace function pushq.show_queues(tenant text)
+-- Queues with their settings and what waits in them: of one tenant, or of all that the caller may look at, or those of
+-- these with `matching` in their names; `most` of them, null for all. `counting` jobs are counted, shared by the queues
+-- (null: all), but at least 100 of each, and told whether there are more.
+create or replace function pushq.show_queues(tenant text, matching text, most bigint, counting bigint)
 returns table (tenant_name text, app text, environment text, rate float8, burst float8, weight float8,
                connections smallint, max_attempts smallint, credential text, gateway text, frequency_cap text,
                paused_reason text,
-               jobs bigint, recipients bigint)
+               jobs bigint, recipients bigint, has_more_jobs boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   ids int[] := pushq.readable_queues(null, show_queues.tenant);
 begin
   return query
+  with shown as materialized (
+    select *
+    from pushq.queue_name n
+    where (ids is null or n.queue_id = any (ids))
+      and (matching is null or position(lower(matching) in lower(n.name)) > 0)
+    order by n.tenant, n.app, n.environment
+    limit most),
+  bound as materialized (
+    select greatest(counting / greatest(count(*), 1), case when counting is not null then 100 end) as rows from shown)
   select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
          q.gateway, case when f.queue_id is not null then pushq.cap_in_words(f) end,
          case when q.paused_at is not null then q.paused_reason
               when n.suspended_at is not null then 'the tenant is suspended' end,
-         j.jobs, j.recipients
-  from pushq.queue q
-  join pushq.queue_name n on n.queue_id = q.id
+         j.jobs, j.recipients, coalesce(j.jobs >= b.rows, false)
+  from shown n
+  cross join bound b
+  join pushq.queue q on q.id = n.queue_id
   left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
   left join pushq.frequency_cap f on f.queue_id = q.id
   left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
   cross join lateral (
     select count(*) as jobs, coalesce(sum(j.recipient_count), 0)::bigint as recipients
-    from pushq.job j
-    where j.queue_id = q.id) j
-  where ids is null or q.id = any (ids)
+    from (select j.recipient_count from pushq.job j where j.queue_id = q.id order by j.id limit b.rows) j) j
   order by n.tenant, n.app, n.environment;
 end $$;
 

@@ -31,8 +31,29 @@ enum DashboardOrders {
             let (queue, job) = (try request.theQueue(), try request.theJob())
             let count = try await store.retryFailed(ofJob: job, inQueue: queue)
             return "\(NumberText.counted(count, "failed recipient")) of job \(job) will be sent to again"
+        case "jobs-retry": return try await retryJobs(request, store)
         default: throw DashboardRequest.bad("there is no such action")
         }
+    }
+
+    /// Jobs that one order comes to: others wait for it meanwhile.
+    private static let maximumJobs = 1000
+
+    private static func retryJobs(_ request: DashboardRequest, _ store: PostgresConnection) async throws -> String {
+        let (queue, filter) = (try request.theQueue(), try request.theFilter())
+        guard filter.campaign != nil || filter.reason != nil || filter.since != nil || filter.until != nil else {
+            throw DashboardRequest.bad("say which jobs are meant: by campaign, reason or time")
+        }
+        let sum = try await store.retryFailedJobs(ofQueue: queue, filter, most: maximumJobs)
+        var said = [
+            "\(NumberText.counted(sum.sentAgain, "failed recipient")) of "
+                + "\(NumberText.counted(sum.jobs - sum.refused, "job")) will be sent to again"
+        ]
+        if let refusal = sum.refusal {
+            said.append("\(NumberText.counted(sum.refused, "job")) cannot be sent again, such as: \(refusal)")
+        }
+        if sum.hasMore { said.append("there are more jobs that fit: do it again") }
+        return said.joined(separator: "; ")
     }
 
     private static func order(

@@ -7,6 +7,8 @@ import Terminal
 enum DashboardQuestions {
     /// The most rows of a list.
     private static let maximumRows = 100
+    /// The most failed jobs among which those are looked for that fit.
+    private static let maximumLook = 20_000
 
     /// The paths of the questions that are asked with GET; their answers are shared.
     static let shared: Set = [
@@ -33,10 +35,13 @@ enum DashboardQuestions {
             let found = try await store.schedules(ofQueue: try request.theQueue())
             return Listing("schedules", found, columns: ScheduleColumns.all).json
         case "/api/failed":
-            let found = try await store.failedJobs(ofQueue: try request.optionalQueue(), limit: maximumRows)
+            let found = try await store.failedJobs(
+                ofQueue: try request.optionalQueue(), try request.theFilter(), looking: maximumLook, limit: maximumRows)
             return Listing("jobs", found, columns: JobColumns.failed).json
         case "/api/credentials":
-            return Listing("credentials", try await store.credentials(of: nil), columns: CredentialColumns.all).json
+            let selection = ListSelection(matching: request.matching, limit: maximumRows)
+            let found = try await store.credentials(of: nil, selection, endsFirst: true)
+            return Listing("credentials", found, columns: CredentialColumns.all).json
         case "/api/audit":
             let entries = try await store.auditEntries(of: nil, since: nil, limit: maximumRows)
             return Listing("entries", entries, columns: AuditColumns.all).json

@@ -1,5 +1,6 @@
 import FoundationEssentials
 package import HTTP1
+import PostgresStore
 import QueueCore
 
 /// What the page sends: the members that a path needs, and no others are looked at.
@@ -15,6 +16,9 @@ package struct DashboardRequest: Decodable, Sendable {
     package var campaign: String?
     package var tenant: String?
     package var matching: String?
+    package var reason: String?
+    package var since: String?
+    package var until: String?
 
     /// Reads the body of a POST, or the query of a GET.
     package init(_ request: Request) throws(DashboardAccess.Refusal) {
@@ -38,6 +42,10 @@ package struct DashboardRequest: Decodable, Sendable {
             case "key": key = value
             case "tenant": tenant = value
             case "matching": matching = value
+            case "campaign": campaign = value
+            case "reason": reason = value
+            case "since": since = value
+            case "until": until = value
             default: break
             }
         }
@@ -70,6 +78,32 @@ package struct DashboardRequest: Decodable, Sendable {
     func theJob() throws(DashboardAccess.Refusal) -> Int64 {
         guard let job, let id = Int64(job) else { throw Self.bad("name a job by its number") }
         return id
+    }
+
+    /// Which failed jobs are meant.
+    func theFilter() throws(DashboardAccess.Refusal) -> JobFilter {
+        var filter = JobFilter()
+        filter.campaign = campaign.flatMap { $0.isEmpty ? nil : $0 }
+        if let reason, !reason.isEmpty {
+            guard let known = Reason.all.first(where: { $0.text == reason }) else {
+                throw Self.bad("“\(reason.prefix(40))” is no reason such as InternalServerError")
+            }
+            filter.reason = known
+        }
+        filter.since = try Self.time(since)
+        filter.until = try Self.time(until)
+        if let since = filter.since, let until = filter.until, since > until {
+            throw Self.bad("the end of the time is before its beginning")
+        }
+        return filter
+    }
+
+    private static func time(_ text: String?) throws(DashboardAccess.Refusal) -> Date? {
+        guard let text, !text.isEmpty else { return nil }
+        guard let date = try? Date(text, strategy: .iso8601) else {
+            throw bad("“\(text.prefix(40))” is not a time such as 2026-03-01 09:00:00")
+        }
+        return date
     }
 
     /// Whom a question is about.

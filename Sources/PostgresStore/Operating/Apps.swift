@@ -21,8 +21,10 @@ extension Statement {
                  order by 1), ', ') as environments,
                a.created_at
         from pushq.app a join pushq.tenant t on t.id = a.tenant_id
-        where $tenant::text is null or t.name = $tenant
+        where ($tenant::text is null or t.name = $tenant)
+          and ($matching::text is null or position(lower($matching) in lower(a.bundle_id)) > 0)
         order by t.name, a.bundle_id
+        limit $limit
         """#)
 
     /// What would be lost with an app, counted to a limit.
@@ -62,6 +64,9 @@ package struct AppContents: Sendable {
 
     package let deviceCount: Int
     package let jobCount: Int
+
+    /// Of a tenant without apps.
+    package static let none = AppContents(deviceCount: 0, jobCount: 0)
 }
 
 extension PostgresConnection {
@@ -71,8 +76,10 @@ extension PostgresConnection {
     }
 
     /// The apps of one tenant, or of all.
-    package func apps(of tenant: String?) async throws(PostgresError) -> [AppSummary] {
-        try await execute(.apps, ["tenant": .text(tenant)]).map { row in
+    package func apps(
+        of tenant: String?, _ selection: ListSelection = ListSelection()
+    ) async throws(PostgresError) -> [AppSummary] {
+        try await execute(.apps, ["tenant": .text(tenant)] + selection.parameters).map { row in
             AppSummary(
                 tenant: row.text("tenant"), bundleID: row.text("bundle_id"), environments: row.text("environments"),
                 createdAt: row.time("created_at"))

@@ -45,18 +45,26 @@ extension Statement {
         select (select count(*) from resumed) as resumed, pushq.wake()::text from replaced
         """#)
 
+    /// By name, or those first that end first. Queues are counted for those that are shown.
     static let credentials = Statement(
         "credentials",
         #"""
-        select t.name as tenant, c.name, c.kind, c.version, c.team_id, c.key_id,
+        with shown as materialized (
+          select t.name as tenant, c.*, row_number() over (
+                   order by case when $ends_first::boolean then c.not_after end, t.name, c.name) as place
+          from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
+          where ($tenant::text is null or t.name = $tenant)
+            and ($matching::text is null or position(lower($matching) in lower(t.name || '/' || c.name)) > 0)
+          order by place
+          limit $limit)
+        select c.tenant, c.name, c.kind, c.version, c.team_id, c.key_id,
                array_to_string(c.topics, ', ') as topics,
                array_to_string(c.environments, ', ') as environments, c.not_after,
                (select count(*) from pushq.queue q where q.tenant_id = c.tenant_id and q.credential_id = c.id)
                  as queues,
                now() as now
-        from pushq.credential c join pushq.tenant t on t.id = c.tenant_id
-        where $tenant::text is null or t.name = $tenant
-        order by t.name, c.name
+        from shown c
+        order by c.place
         """#)
 
     static let sealedCredential = Statement(
@@ -191,9 +199,13 @@ extension PostgresConnection {
         return rows.first.map { $0.count("resumed") } ?? 0
     }
 
-    /// The credentials of one tenant, or of all.
-    package func credentials(of tenant: String?) async throws(PostgresError) -> [CredentialSummary] {
-        try await execute(.credentials, ["tenant": .text(tenant)]).map(CredentialSummary.init)
+    /// The credentials of one tenant, or of all, by name.
+    /// - Parameter endsFirst: those that end first come first, and signing keys, which have no end, at last.
+    package func credentials(
+        of tenant: String?, _ selection: ListSelection = ListSelection(), endsFirst: Bool = false
+    ) async throws(PostgresError) -> [CredentialSummary] {
+        let parameters: Parameters = ["tenant": .text(tenant), "ends_first": .bool(endsFirst)]
+        return try await execute(.credentials, parameters + selection.parameters).map(CredentialSummary.init)
     }
 
     /// A credential with its sealed secret; nil without such a one.

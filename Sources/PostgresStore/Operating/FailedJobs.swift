@@ -10,7 +10,7 @@ extension Statement {
         select tenant, app, environment, job_id, root_id, campaign_key as key, attempt, ended_at, failed, codes, counts
         from pushq.show_failed_jobs(
           $queue, $limit, \#(Outcome.failures.lowerBound), \#(Outcome.failures.upperBound), of_campaign => $campaign,
-          reason => $reason::int, since => $since, until => $until, before => $before)
+          reason => $reason::int, since => $since, until => $until, before => $before, looking => $looking)
         """#)
 
     static let retryFailed = Statement("retry_failed", "select pushq.retry_failed($queue, $job)")
@@ -34,14 +34,17 @@ package struct FailedJob: Sendable {
 
 extension PostgresConnection {
     /// Jobs with failed recipients that were not sent to again, of a queue or of all, the latest first.
-    /// - Parameter earlier: only those whose number is smaller, to go on after the last of a list.
+    /// - Parameters:
+    ///   - earlier: only those whose number is smaller, to go on after the last of a list.
+    ///   - looking: only those that fit among so many; nil: among all, which may take long if few fit.
     package func failedJobs(
-        ofQueue queue: QueueName?, _ filter: JobFilter = JobFilter(), earlier: Int64? = nil, limit: Int
+        ofQueue queue: QueueName?, _ filter: JobFilter = JobFilter(), earlier: Int64? = nil, looking: Int? = nil,
+        limit: Int
     ) async throws(PostgresError) -> [FailedJob] {
         let parameters: Parameters = [
             "queue": .queue(queue), "limit": .int8(Int64(limit)), "campaign": .text(filter.campaign),
             "reason": .int4((filter.reason?.code).map(Int32.init)), "since": .time(filter.since),
-            "until": .time(filter.until), "before": .int8(earlier),
+            "until": .time(filter.until), "before": .int8(earlier), "looking": .int8(looking.map(Int64.init)),
         ]
         return try await execute(.failedJobs, parameters).compactMap(FailedJob.init)
     }

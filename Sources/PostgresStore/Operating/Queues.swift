@@ -24,8 +24,8 @@ extension Statement {
         "queues",
         #"""
         select tenant_name as tenant, app, environment, rate, burst, weight, connections, max_attempts, credential,
-               gateway, frequency_cap, paused_reason, jobs, recipients
-        from pushq.show_queues($tenant)
+               gateway, frequency_cap, paused_reason, jobs, recipients, has_more_jobs
+        from pushq.show_queues($tenant, $matching, $limit, $counting)
         """#)
 
     static let queueNames = Statement("queue_names", "select name from pushq.queue_name")
@@ -144,8 +144,10 @@ package struct QueueSummary: Sendable {
     package let frequencyCap: String?
     /// Why nothing of it is sent; nil when it is.
     package let pausedReason: String?
+    /// What waits, counted up to a bound; then there may be more.
     package let waitingJobs: Int
     package let waitingRecipients: Int
+    package let hasMoreJobs: Bool
 }
 
 /// What `queue set` may change; nil leaves a setting as it is.
@@ -177,8 +179,13 @@ extension PostgresConnection {
     }
 
     /// The queues of one tenant, or of all.
-    package func queues(of tenant: String?) async throws(PostgresError) -> [QueueSummary] {
-        try await execute(.queues, ["tenant": .text(tenant)]).compactMap(QueueSummary.init)
+    /// - Parameter counting: the most waiting jobs that are counted, shared by the queues; nil: all.
+    package func queues(
+        of tenant: String?, _ selection: ListSelection = ListSelection(),
+        counting: Int? = QueueStatistics.usualLimit
+    ) async throws(PostgresError) -> [QueueSummary] {
+        let parameters: Parameters = ["tenant": .text(tenant), "counting": .int8(counting.map(Int64.init))]
+        return try await execute(.queues, parameters + selection.parameters).compactMap(QueueSummary.init)
     }
 
     /// Stops sending of a queue until it is resumed. An unknown queue is an error.
@@ -263,6 +270,7 @@ extension QueueSummary {
             maxAttempts: Int(row.int2("max_attempts")), credential: row.optionalText("credential"),
             gateway: row.text("gateway"), frequencyCap: row.optionalText("frequency_cap"),
             pausedReason: row.optionalText("paused_reason"),
-            waitingJobs: row.count("jobs"), waitingRecipients: row.count("recipients"))
+            waitingJobs: row.count("jobs"), waitingRecipients: row.count("recipients"),
+            hasMoreJobs: row.bool("has_more_jobs"))
     }
 }

@@ -23,8 +23,10 @@ extension Statement {
                t.history_days, t.feedback_days, t.audit_days, t.weight::float8, t.connections, p.rate, p.burst
         from pushq.tenant t
         left join pushq.rate_limit p on p.tenant_id = t.id and p.queue_id = 0 and p.campaign_id = 0
-        where $name::text is null or t.name = $name
+        where ($name::text is null or t.name = $name)
+          and ($matching::text is null or position(lower($matching) in t.name) > 0)
         order by t.name
+        limit $limit
         """#)
 
     static let suspendTenant = Statement(
@@ -145,8 +147,10 @@ extension PostgresConnection {
     }
 
     /// All tenants, or the one of that name, by name.
-    package func tenants(named name: String? = nil) async throws(PostgresError) -> [TenantSummary] {
-        try await execute(.tenants, ["name": .text(name)]).map { row in
+    package func tenants(
+        named name: String? = nil, _ selection: ListSelection = ListSelection()
+    ) async throws(PostgresError) -> [TenantSummary] {
+        try await execute(.tenants, ["name": .text(name)] + selection.parameters).map { row in
             TenantSummary(
                 name: row.text("name"), appCount: row.count("apps"), queueCount: row.count("queues"),
                 credentialCount: row.count("credentials"), isSuspended: row.bool("is_suspended"),

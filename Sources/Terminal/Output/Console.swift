@@ -14,24 +14,28 @@ package struct Console: Sendable {
     private let errorWidth: @Sendable () -> Int?
     private let output: @Sendable (String) throws -> Void
     private let errors: @Sendable (String) -> Void
+    /// The next line that somebody types, nil at the end of input; nil where nobody can be asked.
+    private let answer: (@Sendable () -> String?)?
     private let failure: OutputFailure
 
     /// A console that writes to functions; tests collect what they are given.
+    ///
+    /// - Parameter answer: the next line that somebody types, nil at the end of input; nil where nobody can be asked.
     package init(
         speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil,
         output: @escaping @Sendable (String) throws -> Void,
-        errors: @escaping @Sendable (String) -> Void
+        errors: @escaping @Sendable (String) -> Void, answer: (@Sendable () -> String?)? = nil
     ) {
         self.init(
             speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: { width }, errorWidth: { width }, output: output,
-            errors: errors, failure: OutputFailure())
+            errors: errors, answer: answer, failure: OutputFailure())
     }
 
     private init(
         speaksJSON: Bool, isWatched: Bool, outputWidth: @escaping @Sendable () -> Int?,
         errorWidth: @escaping @Sendable () -> Int?,
         output: @escaping @Sendable (String) throws -> Void,
-        errors: @escaping @Sendable (String) -> Void, failure: OutputFailure
+        errors: @escaping @Sendable (String) -> Void, answer: (@Sendable () -> String?)?, failure: OutputFailure
     ) {
         self.speaksJSON = speaksJSON
         self.isWatched = isWatched
@@ -39,6 +43,7 @@ package struct Console: Sendable {
         self.errorWidth = errorWidth
         self.output = output
         self.errors = errors
+        self.answer = answer
         self.failure = failure
     }
 
@@ -48,7 +53,11 @@ package struct Console: Sendable {
         outputWidth: { StandardStream.output.columns }, errorWidth: { StandardStream.errors.columns },
         output: { try Self.write($0) },
         // Nobody could be told that this failed.
-        errors: { try? StandardStream.errors.write($0) }, failure: OutputFailure())
+        errors: { try? StandardStream.errors.write($0) },
+        answer: somebodyTypes ? { @Sendable in readLine() } : nil, failure: OutputFailure())
+
+    /// Whether there is somebody who sees a question, and can answer it.
+    private static var somebodyTypes: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
     /// A reader that went away (`pushq-admin device export … | head`) ends the program as it ends others.
     private static func write(_ text: String) throws(StandardStream.Failure) {
@@ -65,7 +74,7 @@ package struct Console: Sendable {
     func speaking(json: Bool) -> Console {
         Console(
             speaksJSON: json || speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: errors, failure: failure)
+            output: output, errors: errors, answer: answer, failure: failure)
     }
 
     // MARK: Results
@@ -147,7 +156,21 @@ package struct Console: Sendable {
     package func noting(_ note: @escaping @Sendable (String) -> Void) -> Console {
         Console(
             speaksJSON: speaksJSON, isWatched: isWatched, outputWidth: outputWidth, errorWidth: errorWidth,
-            output: output, errors: { note($0.trimmingLineEnds()) }, failure: failure)
+            output: output, errors: { note($0.trimmingLineEnds()) }, answer: answer, failure: failure)
+    }
+
+    /// Whether a question would be seen and answered: somebody types, and reads standard error, which is not for JSON.
+    var canAsk: Bool { answer != nil && !speaksJSON }
+
+    /// Asks, and waits for a line. Nil at the end of input.
+    func ask(_ question: String) -> String? {
+        errors(question.printable(upTo: Self.maximumLineBytes) + " ")
+        guard let line = answer?() else {
+            // The cursor still stands behind the question.
+            errors("\n")
+            return nil
+        }
+        return line
     }
 
     /// A line about the progress of a command, in JSON if results are: standard error then holds only JSON.

@@ -33,12 +33,13 @@ enum AppCommands {
         static let examples = ["app list", "app list acme"]
 
         @Positional("List only those of this tenant.") var tenant: TenantName?
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let tenant = tenant?.text
+            let (tenant, selection) = (tenant?.text, list.selection)
             console.show(
-                try await database.session { store in try await store.apps(of: tenant) },
+                try await database.session { store in try await store.apps(of: tenant, selection) },
                 columns: [
                     Column("tenant") { .text($0.tenant) },
                     Column("app") { .text($0.bundleID) },
@@ -54,31 +55,32 @@ enum AppCommands {
             because: "apps are made and removed for tenants; see yours with pushq-admin queue list")
         static let summary = "Removes an app with its queues."
         static let discussion = """
-            This also deletes the devices, campaigns, jobs and history of its queues; if there are any, --force is needed. \
-            Sending stops at once. If the command is interrupted, workers delete the rest.
+            This also deletes the devices, campaigns, jobs and history of its queues. Sending stops at once. If the command is \
+            interrupted, workers delete the rest.
             """
         static let examples = ["app remove acme com.acme.old"]
 
         @Positional("The app's tenant.") var tenant: TenantName
         @Positional("Its bundle ID.") var bundleID: BundleID
-        @Flag("Also delete the devices, campaigns and jobs of its queues.") var force
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let (tenant, app) = (tenant.text, bundleID.text)
-            try await database.session { store in
-                guard let contents = try await store.contents(ofApp: app, of: tenant) else {
-                    throw Failure("\(tenant) has no app \(app); list them with: pushq-admin app list \(tenant)")
+            let missing = Failure("\(tenant) has no app \(app); list them with: pushq-admin app list \(tenant)")
+            if !confirmation.isGiven {
+                let contents = try await database.session { store in
+                    try await store.contents(ofApp: app, of: tenant)
                 }
-                guard force || contents.deviceCount + contents.jobCount == 0 else {
-                    throw Failure(
-                        "\(app) has \(AppContents.text(contents.deviceCount, "device")) and "
-                            + "\(AppContents.text(contents.jobCount, "job")); pass --force to delete them too")
-                }
+                guard let contents else { throw missing }
+                try confirmation.ask(console, "deletes \(app) of \(tenant) with its queues, \(contents.text)")
+            }
+            let wasThere = try await database.session { store in
                 let bar = ProgressBar("deleting rows", total: nil, on: console)
                 defer { bar.finish() }
-                _ = try await store.removeApp(app, of: tenant) { bar.update($0) }
+                return try await store.removeApp(app, of: tenant) { bar.update($0) }
             }
+            guard wasThere else { throw missing }
             console.show("removed \(app)", json: ["tenant": .string(tenant), "app": .string(app)])
         }
     }

@@ -41,12 +41,13 @@ enum AudienceCommands {
         static let examples = ["audience list acme/com.acme.shop/production"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        var rows = RowLimit()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let queue = queue
             console.show(
-                try await database.session { store in try await store.audiences(ofQueue: queue) },
+                rows.first(of: try await database.session { store in try await store.audiences(ofQueue: queue) }),
                 columns: [
                     Column("name") { .text($0.name) }, Column("filter") { .text($0.filter) },
                     Column("created_at") { .time($0.createdAt) },
@@ -75,9 +76,17 @@ enum AudienceCommands {
         static let examples = ["audience remove acme/com.acme.shop/production vips"]
 
         var named = NamedAudience()
+        var confirmation = Confirmation()
 
         func run(_ console: Console) async throws {
             let (queue, name) = (named.queue, named.name)
+            if !confirmation.isGiven {
+                let known = try await named.database.session { store in try await store.audiences(ofQueue: queue) }
+                guard let audience = known.first(where: { $0.name == name }) else { throw named.isMissing }
+                try confirmation.ask(
+                    console,
+                    "deletes audience \(name) (\(audience.filter)); schedules that ask for it will start nothing")
+            }
             let wasThere = try await named.database.session { store in
                 try await store.removeAudience(name, ofQueue: queue)
             }

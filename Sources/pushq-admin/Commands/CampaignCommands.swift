@@ -144,9 +144,26 @@ enum CampaignCommands {
         static let examples = ["campaign cancel acme/com.acme.shop/production spring-sale"]
 
         var named = NamedCampaign()
+        var confirmation = Confirmation()
 
         func run(_ console: Console) async throws {
+            if !confirmation.isGiven {
+                let campaign = try await named.withCampaign { campaign, _ in campaign }
+                if !campaign.isCancelled, !campaign.isFinished {
+                    try confirmation.ask(
+                        console, "cancels campaign \(named.key) for good: \(Self.losers(of: campaign)) will get nothing"
+                    )
+                }
+            }
             try await named.carryOut(.cancel, done: "cancelled", console)
+        }
+
+        /// Who waits: known as far as jobs were made.
+        private static func losers(of campaign: CampaignSummary) -> String {
+            let waiting = NumberText.counted(campaign.waiting, "recipient")
+            guard campaign.fannedOutAt == nil else { return waiting }
+            return campaign.waiting == 0
+                ? "its recipients, who are in no job yet," : "\(waiting), and those who are in no job yet,"
         }
     }
 

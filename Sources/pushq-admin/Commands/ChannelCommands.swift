@@ -85,10 +85,13 @@ enum ChannelCommands {
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The channel's ID.") var channel: ChannelID
+        var confirmation = Confirmation()
         var management = ChannelManagement()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
+            try confirmation.ask(
+                console, "deletes channel \(channel) of \(queue) at Apple for good: its subscribers get nothing more")
             let wasAtApple = try await management.withClient(of: queue, database, console) { client in
                 guard try await client.policyIfKnown(of: channel) != nil else { return false }
                 try await client.delete(channel)

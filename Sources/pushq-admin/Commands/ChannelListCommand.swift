@@ -19,6 +19,7 @@ struct ChannelListCommand: Command {
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
     @Flag("Update the queue's channels to those of Apple.") var reconcile
     @Flag("List only what the queue knows, without asking Apple.") var stored
+    var rows = RowLimit()
     var management = ChannelManagement()
     var database = DatabaseOptions()
 
@@ -33,7 +34,7 @@ struct ChannelListCommand: Command {
         guard !(reconcile && stored) else { throw UsageError("--reconcile and --stored cannot be used together") }
         let atApple = stored ? nil : try await channelsAtApple(console)
         console.show(
-            Self.lines(try await storedChannels(), atApple: atApple),
+            rows.first(of: Self.lines(try await storedChannels(), atApple: atApple)),
             columns: [
                 Column("channel") { .text($0.channel) },
                 Column("state") { .text($0.state) },

@@ -14,15 +14,19 @@ enum CredentialCommands {
         static let users = CommandUsers.operators(
             because: "credentials are opened with the master key, which tenants do not have")
         static let summary = "Lists credentials, without their secrets."
-        static let examples = ["credential list", "credential list acme"]
+        static let examples = ["credential list", "credential list acme", "credential list --ends-first --limit 10"]
 
         @Positional("List only those of this tenant.") var tenant: TenantName?
+        @Flag("List those first that end first.") var endsFirst
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let tenant = tenant?.text
+            let (tenant, selection, endsFirst) = (tenant?.text, list.selection, endsFirst)
             console.show(
-                try await database.session { store in try await store.credentials(of: tenant) },
+                try await database.session { store in
+                    try await store.credentials(of: tenant, selection, endsFirst: endsFirst)
+                },
                 columns: CredentialColumns.all)
         }
     }
@@ -36,18 +40,33 @@ enum CredentialCommands {
 
         @Positional("The credential's tenant.") var tenant: TenantName
         @Positional("Its name.") var credential: String
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let (tenant, name) = (tenant.text, credential)
+            if !confirmation.isGiven {
+                let known = try await database.session { store in try await store.credentials(of: tenant) }
+                guard let found = known.first(where: { $0.name == name }) else {
+                    throw Failure.noCredential(name, of: tenant)
+                }
+                guard found.queueCount == 0 else { throw Self.isUsed(name, by: found.queueCount) }
+                try confirmation.ask(
+                    console,
+                    "deletes \(found.kind == "token" ? "signing key" : "certificate") \(name) of \(tenant), of which there is no other copy here"
+                )
+            }
             switch try await database.session({ store in try await store.removeCredential(name, of: tenant) }) {
             case nil: throw Failure.noCredential(name, of: tenant)
             case 0: console.show("removed \(name)", json: ["tenant": .string(tenant), "credential": .string(name)])
-            case let count?:
-                throw Failure(
-                    "\(count == 1 ? "a queue uses" : "\(count) queues use") \(name); set another one there first with: "
-                        + "pushq-admin queue set QUEUE --credential NAME")
+            case let count?: throw Self.isUsed(name, by: count)
             }
+        }
+
+        private static func isUsed(_ name: String, by count: Int) -> Failure {
+            Failure(
+                "\(count == 1 ? "a queue uses" : "\(count) queues use") \(name); set another one there first with: "
+                    + "pushq-admin queue set QUEUE --credential NAME")
         }
     }
 }

@@ -156,10 +156,20 @@ enum DeviceCommands {
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The device token, in hexadecimal.") var token: DeviceToken
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let queue = queue
+            if !confirmation.isGiven {
+                let known = try await database.session { store in try await store.device(token, inQueue: queue) }
+                guard let device = known else { throw Failure.noDevice(token, inQueue: queue) }
+                let owner = device.userKey.map { " of user \($0)" } ?? ""
+                // How many sends there are is not known before the whole history was read.
+                try confirmation.ask(
+                    console,
+                    "deletes device \(token.redacted)\(owner), its history and the sends that were for it alone")
+            }
             let sends = try await database.session { store in try await store.forgetDevice(token, inQueue: queue) }
             guard let sends else { throw Failure.noDevice(token, inQueue: queue) }
             console.show(

@@ -13,13 +13,13 @@ struct DeviceReactivateCommand: Command {
 
         Without tokens, it undoes deactivations that are on record ('feedback list'), which is for 30 days if nothing else is set: \
         those with the reason, of the campaign or send, and of the time that the options name. Devices stay inactive that were \
-        deactivated for another reason since, whose user has logged out, or that were deactivated by hand. It shows how many \
-        there are; with --force it reactivates them, in steps. If it is interrupted, run it again.
+        deactivated for another reason since, whose user has logged out, or that were deactivated by hand. It asks \
+        first, and says how many there are; then it reactivates them, in steps. If it is interrupted, run it again.
         """
     static let examples = [
         "device reactivate acme/com.acme.shop/production \(DeviceChanges.exampleToken)",
         "device reactivate acme/com.acme.shop/production --campaign spring --reason BadDeviceToken",
-        "device reactivate acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --force",
+        "device reactivate acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --yes",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -30,7 +30,7 @@ struct DeviceReactivateCommand: Command {
     @Option("Those of answers from this time on.") var since: Moment?
     @Option("Those of answers up to this time.") var until: Moment?
     @Flag("Show how many there are, and change nothing.") var dryRun
-    @Flag("Reactivate them, however many there are.") var force
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
@@ -43,20 +43,41 @@ struct DeviceReactivateCommand: Command {
             throw UsageError("TOKENS cannot be used together with --reason, --campaign, --send, --since and --until")
         }
         guard campaign == nil || send == nil else { throw UsageError("--campaign and --send cannot be used together") }
-        guard !(dryRun && force) else { throw UsageError("--dry-run and --force cannot be used together") }
+        guard !(dryRun && confirmation.isGiven) else { throw UsageError("--dry-run and --yes cannot be used together") }
         if let since, let until, since.date > until.date { throw UsageError("--since is later than --until") }
         if isFiltered { return try await undo(console) }
-        guard !dryRun, !force else { throw UsageError("--dry-run and --force are not for TOKENS") }
+        guard !dryRun else { throw UsageError("--dry-run is not for TOKENS") }
         try await DeviceChanges.set(tokens, isActive: true, queue: queue, database: database, console: console)
     }
 
     private func undo(_ console: Console) async throws {
-        let (queue, campaign, counts) = (queue, campaign, !force)
+        var isDone = confirmation.isGiven
+        var result = try await walk(counts: !isDone, console)
+        if !isDone, !dryRun, result.inForce > 0 {
+            try confirmation.ask(console, "reactivates \(Self.text(of: result, isDone: false))")
+            result = try await walk(counts: false, console)
+            isDone = true
+        }
+        console.show(
+            Self.text(of: result, isDone: isDone),
+            json: [
+                "queue": .string("\(queue)"), "deactivations": .integer(result.meant),
+                "in_force": .integer(result.inForce),
+                "reactivated": .integer(result.reactivated), "dry_run": .bool(!isDone),
+            ])
+        if isDone, result.locked > 0 {
+            throw Failure("other transactions have locked \(NumberText.counted(result.locked, "device")); run it again")
+        }
+    }
+
+    /// Goes through all that fit, and counts them or reactivates them.
+    private func walk(counts: Bool, _ console: Console) async throws -> Reactivation {
+        let (queue, campaign) = (queue, campaign)
         var meant = DeactivationFilter()
         (meant.reason, meant.root) = (reason?.reason, send.map(Int64.init))
         (meant.since, meant.until) = (since?.date, until?.date)
         let filter = meant
-        let result = try await database.session { store in
+        return try await database.session { store in
             var filter = filter
             if let campaign {
                 guard let root = try await store.root(ofCampaign: campaign, inQueue: queue) else {
@@ -69,25 +90,12 @@ struct DeviceReactivateCommand: Command {
             defer { bar.finish() }
             return try await store.reactivateDevices(inQueue: queue, filter, counts: counts) { bar.update($0.meant) }
         }
-        if counts, !dryRun, result.inForce > 0 {
-            throw Failure("\(text(of: result)); nothing was changed: pass --force to reactivate them")
-        }
-        console.show(
-            text(of: result),
-            json: [
-                "queue": .string("\(queue)"), "deactivations": .integer(result.meant),
-                "in_force": .integer(result.inForce),
-                "reactivated": .integer(result.reactivated), "dry_run": .bool(counts),
-            ])
-        if force, result.locked > 0 {
-            throw Failure("other transactions have locked \(NumberText.counted(result.locked, "device")); run it again")
-        }
     }
 
-    private func text(of result: Reactivation) -> String {
+    private static func text(of result: Reactivation, isDone: Bool) -> String {
         let found =
             "\(NumberText.counted(result.inForce, "device")) inactive because of \(NumberText.counted(result.meant, "deactivation"))"
-        return force ? "reactivated \(NumberText.grouped(result.reactivated)) of \(found)" : found
+        return isDone ? "reactivated \(NumberText.grouped(result.reactivated)) of \(found)" : found
     }
 }
 

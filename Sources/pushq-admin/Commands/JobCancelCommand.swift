@@ -13,13 +13,13 @@ struct JobCancelCommand: Command {
 
         Without a job, it is about all jobs of the queue that wait or are held and that the options describe. With --reason these \
         are the jobs in which somebody is sent to again because APNs has answered so. Jobs that are made later, for the \
-        rest of a campaign or for retries, are not among them. It shows how many there are; with --force it cancels them, one \
+        rest of a campaign or for retries, are not among them. It asks first, and says how many there are; then it cancels them, one \
         after the other. If it is interrupted, run it again.
         """
     static let examples = [
         "job cancel acme/com.acme.shop/production 12345",
         "job cancel acme/com.acme.shop/production --reason TooManyRequests",
-        "job cancel acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --force",
+        "job cancel acme/com.acme.shop/production --since 2026-03-01T09:00:00Z --until 2026-03-01T12:00:00Z --yes",
     ]
 
     @Positional("The queue: tenant/app/environment.") var queue: QueueName
@@ -28,7 +28,7 @@ struct JobCancelCommand: Command {
     @Option("The jobs in which somebody is sent to again for this reason.", "REASON") var reason: ReasonName?
     @Option("The jobs that are due from this time on.") var since: Moment?
     @Option("The jobs that are due up to this time.") var until: Moment?
-    @Flag("Cancel them, however many there are.") var force
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     /// Jobs that are listed at a time.
@@ -43,10 +43,20 @@ struct JobCancelCommand: Command {
             let filter = try JobFilter.of(campaign: campaign, reason: reason, since: since, until: until)
             return try await cancelAll(filter, console)
         }
-        guard !isFiltered, !force else {
-            throw UsageError("JOB cannot be used together with --campaign, --reason, --since, --until and --force")
+        guard !isFiltered else {
+            throw UsageError("JOB cannot be used together with --campaign, --reason, --since and --until")
         }
         let (queue, id) = (queue, Int64(job))
+        if !confirmation.isGiven {
+            let next = try await database.session { store in
+                try await store.cancellableJobs(ofQueue: queue, JobFilter(), after: id - 1, limit: 1).first
+            }
+            // What is not known, or has ended, loses nothing: the order itself says what is wrong with it.
+            if let next, next.id == id {
+                let recipients = NumberText.counted(next.recipientCount, "recipient")
+                try confirmation.ask(console, "cancels job \(id) for good: \(recipients) will get nothing")
+            }
+        }
         let cancelled = try await database.session { store in try await store.cancelJob(id, inQueue: queue) }
         console.show([("job", .text("\(id)"))] + cancelled.facts)
     }
@@ -60,8 +70,25 @@ struct JobCancelCommand: Command {
     }
 
     private func cancelAll(_ filter: JobFilter, _ console: Console) async throws {
-        let (queue, force) = (queue, force)
-        let sum = try await database.session { store in
+        var sum = Sum()
+        if !confirmation.isGiven { sum = try await walk(filter, cancels: false, console) }
+        if sum.jobs > 0 {
+            let (jobs, recipients) = (
+                NumberText.counted(sum.jobs, "job"), NumberText.counted(sum.recipients, "recipient")
+            )
+            try confirmation.ask(console, "cancels \(jobs) for good: \(recipients) will get nothing")
+        }
+        if sum.jobs > 0 || confirmation.isGiven { sum = try await walk(filter, cancels: true, console) }
+        console.show([
+            ("queue", .text("\(queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
+            ("stopped", .count(sum.stopped)), ("held_by_workers", .count(sum.held)),
+        ])
+    }
+
+    /// Goes through all that fit, and counts them or cancels them.
+    private func walk(_ filter: JobFilter, cancels: Bool, _ console: Console) async throws -> Sum {
+        let queue = queue
+        return try await database.session { store in
             let bar = ProgressBar("jobs", total: nil, on: console)
             defer { bar.finish() }
             var sum = Sum()
@@ -70,7 +97,7 @@ struct JobCancelCommand: Command {
                 let jobs = try await store.cancellableJobs(ofQueue: queue, filter, after: last, limit: Self.page)
                 for job in jobs {
                     // One that has ended meanwhile is still known: its result is.
-                    let cancelled = force ? try await store.cancelJob(job.id, inQueue: queue) : nil
+                    let cancelled = cancels ? try await store.cancelJob(job.id, inQueue: queue) : nil
                     sum.jobs += 1
                     sum.recipients += job.recipientCount
                     sum.stopped += cancelled?.stopped ?? 0
@@ -81,13 +108,5 @@ struct JobCancelCommand: Command {
                 last = end.id
             }
         }
-        let found = "\(NumberText.counted(sum.recipients, "recipient")) in \(NumberText.counted(sum.jobs, "job"))"
-        guard force || sum.jobs == 0 else {
-            throw Failure("\(found); nothing was changed: pass --force to cancel them")
-        }
-        console.show([
-            ("queue", .text("\(queue)")), ("jobs", .count(sum.jobs)), ("recipients", .count(sum.recipients)),
-            ("stopped", .count(sum.stopped)), ("held_by_workers", .count(sum.held)),
-        ])
     }
 }

@@ -51,15 +51,23 @@ enum QueueCommands {
         static let name = "list"
         static let users = CommandUsers.readers
         static let summary = "Lists queues with their settings and what waits in them."
-        static let examples = ["queue list", "queue list acme"]
+        static let discussion = """
+            If very many jobs wait, only a part of them is counted, so that the command stays fast. A + behind a number says \
+            that the actual one may be higher. In JSON, exact is false then.
+            """
+        static let examples = ["queue list", "queue list acme", "queue list --matching sandbox --limit 20"]
 
         @Positional("List only those of this tenant.") var tenant: TenantName?
+        @Flag("Count everything that waits, however long that takes.") var exact
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let tenant = tenant?.text
+            let (tenant, selection, bound) = (tenant?.text, list.selection, exact ? nil : QueueStatistics.usualLimit)
             console.show(
-                try await database.session { store in try await store.queues(of: tenant) },
+                try await database.session { store in
+                    try await store.queues(of: tenant, selection, counting: bound)
+                },
                 columns: [
                     Column("queue") { .text("\($0.name)") },
                     Column("rate") { .rate($0.rate) },
@@ -67,12 +75,13 @@ enum QueueCommands {
                     Column("weight") { .decimal($0.weight, places: 1) },
                     Column("connections") { .count($0.connections) },
                     Column("attempts") { .count($0.maxAttempts) },
-                    Column("waiting_jobs") { .count($0.waitingJobs) },
-                    Column("waiting_recipients") { .count($0.waitingRecipients) },
+                    Column("waiting_jobs") { $0.waiting($0.waitingJobs) },
+                    Column("waiting_recipients") { $0.waiting($0.waitingRecipients) },
                     Column("gateway") { .text($0.gateway) },
                     Column("frequency_cap") { .text($0.frequencyCap) },
                     Column("credential") { .text($0.credential) },
                     Column("paused_because") { .text($0.pausedReason) },
+                    Column("exact", isForProgramsOnly: true) { .yes(!$0.hasMoreJobs) },
                 ])
         }
     }
@@ -113,6 +122,10 @@ enum QueueCommands {
             console.show("resumed \(queue)", json: ["queue": .string("\(queue)")])
         }
     }
+}
+
+extension QueueSummary {
+    fileprivate func waiting(_ count: Int) -> Cell { hasMoreJobs ? .atLeast(count) : .count(count) }
 }
 
 extension Cell {

@@ -74,12 +74,25 @@ enum RestoreCommands {
         @Flag("All queues that wait for a decision.") var all
         @Flag("Send again what may have been sent.") var send
         @Flag("Record what may have been sent as unknown.") var unknown
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let (queue, sends) = (queue, send)
             guard (queue != nil) != all else { throw UsageError("name a queue, or give --all") }
             guard send != unknown else { throw UsageError("give --send or --unknown") }
+            if unknown, !confirmation.isGiven {
+                let waiting = try await database.session { store in try await store.restoredQueues() }
+                    .filter { queue == nil || $0.name == queue }
+                if !waiting.isEmpty {
+                    let recipients = NumberText.counted(waiting.reduce(0) { $0 + $1.recipients }, "recipient")
+                    let queues = NumberText.counted(waiting.count, "queue")
+                    try confirmation.ask(
+                        console,
+                        "records \(recipients) in \(queues) as unknown for good: those who have not got theirs will get nothing"
+                    )
+                }
+            }
             let decisions = try await database.session { store in
                 var decisions: [(queue: QueueName, decision: RestoreDecision)] = []
                 let names: [QueueName]

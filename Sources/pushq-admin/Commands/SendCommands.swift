@@ -52,10 +52,23 @@ enum SendCommands {
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
         @Positional("The number that 'pushq send' or pushq.send gave.") var send: Int
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let (queue, root) = (queue, Int64(send))
+            if !confirmation.isGiven {
+                let progress = try await database.session { store in
+                    try await store.progress(ofRoot: root, inQueue: queue)
+                }
+                // What is not known, or has ended, loses nothing: the order itself says what is wrong with it.
+                if let progress, !progress.isCancelled, !progress.isFinished {
+                    let waiting =
+                        progress.awaitsRecipients
+                        ? "its user" : NumberText.counted(progress.total - progress.tally.ended, "recipient")
+                    try confirmation.ask(console, "cancels send \(root) for good: \(waiting) will get nothing")
+                }
+            }
             let cancelled = try await database.session { store in try await store.cancelSend(root, inQueue: queue) }
             console.show([("send", .text("\(root)"))] + cancelled.facts)
         }

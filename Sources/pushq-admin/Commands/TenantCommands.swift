@@ -32,12 +32,14 @@ enum TenantCommands {
         static let users = CommandUsers.operators(
             because: "tenants, their limits and their logins are the installation's")
         static let summary = "Lists all tenants."
-        static let examples = ["tenant list"]
+        static let examples = ["tenant list", "tenant list --matching acm --limit 10"]
 
+        var list = ListOptions()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
-            let tenants = try await database.session { store in try await store.tenants() }
+            let selection = list.selection
+            let tenants = try await database.session { store in try await store.tenants(named: nil, selection) }
             console.show(
                 tenants,
                 columns: [

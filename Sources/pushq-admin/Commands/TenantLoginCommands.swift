@@ -68,13 +68,14 @@ enum TenantLoginCommands {
         static let examples = ["tenant logins", "tenant logins --tenant acme"]
 
         @Option("List only those of this tenant.") var tenant: TenantName?
+        var rows = RowLimit()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let name = tenant?.text
             let logins = try await database.session { store in try await store.tenantLogins(of: name) }
             console.show(
-                logins,
+                rows.first(of: logins),
                 columns: [
                     Column("tenant") { .text($0.tenant) },
                     Column("login") { .text($0.login) },

@@ -12,21 +12,27 @@ struct TenantRemoveCommand: Command {
         Millions of rows are deleted in steps, which hold nobody up. If the command is interrupted, run it again, or leave the rest \
         to the workers: they delete it within the hour.
         """
-    static let examples = ["tenant remove acme --yes"]
+    static let examples = ["tenant remove acme", "tenant remove acme --yes"]
 
     @Positional("Its name.") var tenant: TenantName
-    @Flag("Confirms that all of it is to be deleted.") var yes
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
-        let (name, yes) = (tenant.text, yes)
-        let removal = try await database.session { store in
-            if !yes, let summary = try await store.tenants(named: name).first {
-                let contents = try await store.contents(ofApp: nil, of: name)
-                throw Failure(
-                    "\(name) has \(NumberText.counted(summary.queueCount, "queue")), \(AppContents.text(contents?.deviceCount, "device")) "
-                        + "and \(AppContents.text(contents?.jobCount, "job")); pass --yes to remove all of it")
+        let name = tenant.text
+        if !confirmation.isGiven {
+            let (summary, contents) = try await database.session { store in
+                (try await store.tenants(named: name).first, try await store.contents(ofApp: nil, of: name))
             }
+            // Of one that is gone already, what is left is removed: that was confirmed.
+            if let summary {
+                try confirmation.ask(
+                    console,
+                    "deletes \(name) with \(NumberText.counted(summary.queueCount, "queue")), "
+                        + (contents ?? AppContents.none).text)
+            }
+        }
+        let removal = try await database.session { store in
             let bar = ProgressBar("deleting rows", total: nil, on: console)
             defer { bar.finish() }
             return try await store.removeTenant(name) { bar.update($0) }
@@ -44,9 +50,11 @@ struct TenantRemoveCommand: Command {
 }
 
 extension AppContents {
-    /// A number of devices or jobs, which were counted to a limit.
-    static func text(_ count: Int?, _ noun: String) -> String {
-        let count = count ?? 0
-        return (count < countedTo ? "" : "at least ") + NumberText.counted(count, noun)
+    /// How many devices and jobs there are, for a question: `12 devices and 3 jobs`.
+    var text: String { "\(Self.text(deviceCount, "device")) and \(Self.text(jobCount, "job"))" }
+
+    /// A number that was counted to a limit.
+    private static func text(_ count: Int, _ noun: String) -> String {
+        (count < countedTo ? "" : "at least ") + NumberText.counted(count, noun)
     }
 }

@@ -16,11 +16,12 @@ enum WorkerCommands {
             """
         static let examples = ["worker list"]
 
+        var rows = RowLimit()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             console.show(
-                try await database.session { store in try await store.workers() },
+                rows.first(of: try await database.session { store in try await store.workers() }),
                 columns: [
                     Column("worker") { .text($0.name) },
                     Column("state") { .text($0.state) },

@@ -15,12 +15,13 @@ enum ScheduleCommands {
         static let examples = ["schedule list acme/com.acme.shop/production"]
 
         @Positional("The queue: tenant/app/environment.") var queue: QueueName
+        var rows = RowLimit()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let queue = queue
             console.show(
-                try await database.session { store in try await store.schedules(ofQueue: queue) },
+                rows.first(of: try await database.session { store in try await store.schedules(ofQueue: queue) }),
                 columns: [
                     Column("name") { .text($0.name) }, Column("cron") { .text($0.draft.cron) },
                     Column("time_zone") { .text($0.draft.timeZone) }, Column("state") { .text($0.state) },
@@ -96,9 +97,18 @@ enum ScheduleCommands {
         static let examples = ["schedule remove acme/com.acme.shop/production weekly-offer"]
 
         var named = NamedSchedule()
+        var confirmation = Confirmation()
 
         func run(_ console: Console) async throws {
             let (queue, name) = (named.queue, named.name)
+            if !confirmation.isGiven {
+                let found = try await named.database.session { store in
+                    try await store.schedules(ofQueue: queue, named: name).first
+                }
+                guard let draft = found?.draft else { throw named.isMissing }
+                try confirmation.ask(
+                    console, "deletes schedule \(name) (\(draft.cron), \(draft.timeZone)) and its payload")
+            }
             let wasThere = try await named.database.session { store in
                 try await store.order(.remove, schedule: name, ofQueue: queue)
             }

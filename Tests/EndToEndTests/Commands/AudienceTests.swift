@@ -34,7 +34,7 @@ import Testing
                     "campaign", Shop.queue, "--key", "other", "--payload", "-", "--audience", "vip", input: payload),
                 code: 1, saying: "there is no audience “vip”; did you mean “vips”?")
 
-            #expect(try await shop.admin("audience", "remove", Shop.queue, "vips").output == "removed vips\n")
+            #expect(try await shop.admin("audience", "remove", Shop.queue, "vips", "--yes").output == "removed vips\n")
             expectFailure(
                 try await shop.admin("audience", "remove", Shop.queue, "vips"), code: 1,
                 saying: "there is no audience vips in \(Shop.queue)")

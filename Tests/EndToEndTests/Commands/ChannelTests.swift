@@ -94,7 +94,10 @@ import Testing
 
             let shown = try await admin(shop, ["channel", "show", Shop.queue, channel] + apple)
             #expect(shown.output.contains("active") && shown.output.contains("none"), "\(shown.output)")
-            let deleted = try await admin(shop, ["channel", "delete", Shop.queue, channel] + apple)
+            let asked = try await admin(shop, ["channel", "delete", Shop.queue, channel] + apple)
+            expectFailure(asked, code: 1, saying: "its subscribers get nothing more; nothing was changed: pass --yes")
+            #expect(try await self.states(shop, apple) == [channel: "active"])
+            let deleted = try await admin(shop, ["channel", "delete", Shop.queue, channel, "--yes"] + apple)
             #expect(deleted.output == "deleted channel \(channel)\n", "\(deleted.errors)")
             let states = try await states(shop, apple)
             #expect(states == [channel: "retired"])

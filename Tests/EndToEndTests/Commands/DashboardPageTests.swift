@@ -1,5 +1,6 @@
 import Foundation
 import LocalStack
+import QueueCore
 import TestSupport
 import Testing
 import Transport
@@ -226,6 +227,72 @@ import Transport
             let none = try await page.send(
                 "GET", "/api/campaign?queue=\(Shop.queue)&key=none", ["Authorization: Bearer \(page.readToken)"])
             #expect(none.status == 404)
+        }
+    }
+
+    @Test func `narrows failed jobs, and sends again to all that fit and no others`() async throws {
+        try await withPage { shop, page in
+            try await shop.run(
+                """
+                select pushq.register_device('\(Shop.queue)', 'bb', 'anna');
+                select pushq.send('\(Shop.queue)', '{"aps":{"alert":"hello"}}', user_key => 'anna') from generate_series(1, 3);
+                insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                          delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+                select body_day, queue_id, id, root_id, body_day, message_id, lane, 10,
+                       now() - interval '2 hours' * (row_number() over (order by id) - 1),
+                       set_byte('\\x00', 0, 128 + case when row_number() over (order by id) = 2
+                                                     then \(Reason.named("NoAnswer").code)
+                                                     else \(Reason.named("InternalServerError").code) end),
+                       0, 0, 1, 0, 0, 0, 0, 0
+                from pushq.job;
+                delete from pushq.job
+                """)
+            func failed(_ query: String) async throws -> Int? {
+                (try await page.json("/api/failed?queue=\(Shop.queue)&\(query)") as? [Any])?.count
+            }
+            let hour = try await shop.texts(
+                #"select to_char((now() - interval '1 hour') at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as text"#
+            )[0]
+            #expect(try await failed("") == 3)
+            #expect(try await failed("reason=InternalServerError") == 2)
+            #expect(try await failed("reason=InternalServerError&until=\(hour)") == 1)
+            #expect(try await failed("since=\(hour)") == 1)
+            #expect(try await failed("campaign=none") == 0)
+            for (query, part) in [("reason=Nonsense", "no reason such as"), ("since=yesterday", "not a time such as")] {
+                let answer = try await page.send(
+                    "GET", "/api/failed?\(query)", ["Authorization: Bearer \(page.readToken)"])
+                #expect(answer.status == 400 && answer.body.contains(part), "\(answer.body)")
+            }
+
+            let order = { (filter: String) in #"{"action": "jobs-retry", "queue": "\#(Shop.queue)"\#(filter)}"# }
+            #expect(try await page.order(order(""), expecting: 400).contains("by campaign, reason or time"))
+            #expect(try await shop.texts("select count(*)::text as text from pushq.job") == ["0"])
+            let narrow = order(#", "reason": "InternalServerError", "until": "\#(hour)""#)
+            #expect(try await page.order(narrow).contains("1 failed recipient of 1 job will be sent to again"))
+            #expect(try await page.order(narrow).contains("0 failed recipients of 0 jobs"), "each once")
+            try await shop.run("update pushq.message set expiration = 1000")
+            let refused = try await page.order(order(#", "reason": "NoAnswer""#))
+            #expect(refused.contains("1 job cannot be sent again, such as: the message expired at"), "\(refused)")
+            #expect(try await failed("") == 2)
+        }
+    }
+
+    @Test func `shows the credentials that end first, a hundred of them, and finds the others`() async throws {
+        try await withPage { shop, page in
+            try await shop.run(
+                """
+                insert into pushq.credential (tenant_id, name, kind, team_id, key_id, topics, environments, fingerprint, not_after, sealed)
+                select t.id, 'c' || i, k.kind, k.id, k.id, '{}', '{production}',
+                       case when k.kind = 'certificate' then '\\x01'::bytea end, case when k.kind = 'certificate' then now() + i * interval '1 day' end, '\\x01'
+                from pushq.tenant t
+                cross join generate_series(1, 150) i
+                cross join lateral (select case when i <= 50 then 'certificate' else 'token' end as kind, case when i > 50 then 'TEAM123456' end as id) k
+                """)
+            let found = try #require(try await page.json("/api/credentials") as? [[String: Any]])
+            #expect(found.count == 100)
+            #expect(found.prefix(3).map { $0["name"] as? String } == ["c1", "c2", "c3"])
+            let other = try #require(try await page.json("/api/credentials?matching=ACME/C15") as? [[String: Any]])
+            #expect(other.map { $0["name"] as? String } == ["c15", "c150"])
         }
     }
 

@@ -48,16 +48,18 @@ import Testing
         return try #require(JSONSerialization.jsonObject(with: Data(ended.output.utf8)) as? [String: Any])
     }
 
-    @Test func `is counted first, and done with --force, once, and is in the audit`() async throws {
+    @Test func `is counted first, and done with --yes, once, and is in the audit`() async throws {
         try await Shop.open { shop in
             try await make(in: shop)
             let filter = ["job", "cancel", Shop.queue, "--reason", "TooManyRequests"]
             let counted = try await Executable.admin.run(filter, environment: shop.environment)
-            expectFailure(counted, code: 1, saying: "1 recipient in 1 job", "nothing was changed: pass --force")
+            expectFailure(
+                counted, code: 1,
+                saying: "this cancels 1 job for good: 1 recipient will get nothing; nothing was changed: pass --yes")
             #expect(try await shop.texts("select id::text as text from pushq.cancelled").isEmpty)
 
             let done = try facts(
-                await Executable.admin.run(filter + ["--force", "--json"], environment: shop.environment))
+                await Executable.admin.run(filter + ["--yes", "--json"], environment: shop.environment))
             #expect(Set(done.keys) == ["queue", "jobs", "recipients", "stopped", "held_by_workers"])
             #expect(done["jobs"] as? Int == 1 && done["stopped"] as? Int == 1)
             let cancelled = try await shop.texts(
@@ -65,7 +67,7 @@ import Testing
             #expect(cancelled == ["2"])
 
             let again = try facts(
-                await Executable.admin.run(filter + ["--force", "--json"], environment: shop.environment))
+                await Executable.admin.run(filter + ["--yes", "--json"], environment: shop.environment))
             #expect(again["jobs"] as? Int == 0)
             let entries = try await shop.list("audit").filter { $0["action"] as? String == "cancelled" }
             #expect(entries.count == 1 && entries.first?["object"] as? String == "job")
@@ -77,7 +79,7 @@ import Testing
             try await make(in: shop)
             func jobs(_ options: String...) async throws -> Int? {
                 let ended = try await Executable.admin.run(
-                    ["job", "cancel", Shop.queue, "--force", "--json"] + options, environment: shop.environment)
+                    ["job", "cancel", Shop.queue, "--yes", "--json"] + options, environment: shop.environment)
                 return try facts(ended)["jobs"] as? Int
             }
             #expect(try await jobs("--reason", "ServiceUnavailable") == 0)
@@ -94,7 +96,7 @@ import Testing
 
     @Test(arguments: [
         (["cancel", Shop.queue], "give a JOB, or which jobs are meant"),
-        (["cancel", Shop.queue, "--force"], "give a JOB, or which jobs are meant"),
+        (["cancel", Shop.queue, "--yes"], "give a JOB, or which jobs are meant"),
         (["cancel", Shop.queue, "7", "--reason", "NoAnswer"], "JOB cannot be used together with"),
         (["cancel", Shop.queue, "--reason", "Nonsense"], "is no reason such as InternalServerError"),
         (

@@ -28,22 +28,24 @@ import Testing
         try await shop.texts("select count(*)::text as text from pushq.job")
     }
 
-    @Test func `is counted first, and done with --force, once`() async throws {
+    @Test func `is counted first, and done with --yes, once`() async throws {
         try await Shop.open { shop in
             try await fail(in: shop)
             let filter = ["job", "retry", Shop.queue, "--reason", "NoAnswer"]
             let counted = try await Executable.admin.run(filter, environment: shop.environment)
-            expectFailure(counted, code: 1, saying: "2 failed recipients in 2 jobs", "pass --force")
+            expectFailure(
+                counted, code: 1,
+                saying: "sends again to 2 failed recipients in 2 jobs; nothing was changed: pass --yes")
             #expect(try await waiting(shop) == ["0"])
 
-            let done = try await Executable.admin.run(filter + ["--force", "--json"], environment: shop.environment)
+            let done = try await Executable.admin.run(filter + ["--yes", "--json"], environment: shop.environment)
             #expect(done.code == 0, "\(done.errors)")
             let facts = try #require(JSONSerialization.jsonObject(with: Data(done.output.utf8)) as? [String: Any])
             #expect(Set(facts.keys) == ["queue", "jobs", "recipients", "sent_again", "refused_jobs"])
             #expect(facts["sent_again"] as? Int == 2)
             #expect(try await waiting(shop) == ["2"])
 
-            let again = try await Executable.admin.run(filter + ["--force", "--json"], environment: shop.environment)
+            let again = try await Executable.admin.run(filter + ["--yes", "--json"], environment: shop.environment)
             #expect(again.code == 0 && again.output.contains(#""jobs":0"#), "\(again.output)")
             let entries = try await shop.list("audit").filter { $0["action"] as? String == "sent again" }
             #expect(entries.count == 2)
@@ -57,9 +59,9 @@ import Testing
                 #"select to_char(now() - interval '30 min', 'YYYY-MM-DD"T"HH24:MI:SSOF":00"') as text"#)
             let listed = try await shop.list("job", "list", Shop.queue, "--failed", "--since", since[0])
             #expect(listed.map { $0["reasons"] as? String } == ["InternalServerError 1"])
-            let none = try await shop.admin("job", "retry", Shop.queue, "--campaign", "sale", "--force")
+            let none = try await shop.admin("job", "retry", Shop.queue, "--campaign", "sale", "--yes")
             #expect(none.code == 0 && none.output.contains("sent again    0"), "\(none.output)")
-            let done = try await shop.admin("job", "retry", Shop.queue, "--since", since[0], "--force")
+            let done = try await shop.admin("job", "retry", Shop.queue, "--since", since[0], "--yes")
             #expect(done.code == 0 && done.output.contains("sent again    1"), "\(done.output)")
         }
     }
@@ -68,7 +70,7 @@ import Testing
         try await Shop.open { shop in
             try await fail(in: shop)
             try await shop.run("update pushq.message set expiration = 1000")
-            let ended = try await shop.admin("job", "retry", Shop.queue, "--reason", "NoAnswer", "--force")
+            let ended = try await shop.admin("job", "retry", Shop.queue, "--reason", "NoAnswer", "--yes")
             #expect(ended.code == 1)
             #expect(ended.errors.contains("2 jobs cannot be sent again, such as: the message expired at"))
             #expect(try await waiting(shop) == ["0"])

@@ -69,13 +69,15 @@ import Testing
             _ = try await shop.pushq(
                 "campaign", Shop.queue, "--key", "k", "--payload", payload, "--audience", "all", "--at",
                 "2100-01-01T00:00:00Z")
+            // What is cancelled already is lost already: nothing is to be confirmed.
             let orders = [
                 ("pause", "paused k"), ("pause", "campaign k is already paused"), ("resume", "resumed k"),
-                ("resume", "campaign k is not paused"), ("cancel", "cancelled k"),
+                ("resume", "campaign k is not paused"), ("cancel --yes", "cancelled k"),
                 ("cancel", "campaign k is already cancelled"),
             ]
             for (order, said) in orders {
-                let ended = try await shop.admin("campaign", order, Shop.queue, "k")
+                let words = ["campaign"] + order.split(separator: " ").map(String.init) + [Shop.queue, "k"]
+                let ended = try await Executable.admin.run(words, environment: shop.environment)
                 #expect(ended.code == 0, "\(ended.errors)")
                 #expect(ended.output == said + "\n")
             }
@@ -104,12 +106,12 @@ import Testing
             let root = try #require(object?["send"] as? String)
             let job = try #require(try await shop.list("job", "list", Shop.queue).first?["job"] as? String)
             for words in [["send", "cancel", Shop.queue, root], ["job", "cancel", Shop.queue, job]] {
-                let ended = try await Executable.admin.run(words, environment: shop.environment)
+                let ended = try await Executable.admin.run(words + ["--yes"], environment: shop.environment)
                 #expect(ended.code == 0, "\(ended.errors)")
                 #expect(ended.output.contains(/stopped +1\n/), "\(ended.output)")
             }
             #expect(try await shop.admin("send", "show", Shop.queue, root).output.contains(/state +cancelled/))
-            let forgotten = try await shop.admin("device", "forget", Shop.queue, "abcd")
+            let forgotten = try await shop.admin("device", "forget", Shop.queue, "abcd", "--yes")
             #expect(forgotten.code == 0, "\(forgotten.errors)")
             #expect(try await shop.list("device", "list", Shop.queue, "--all").isEmpty)
             expectFailure(

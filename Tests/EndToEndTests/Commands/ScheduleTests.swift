@@ -41,7 +41,8 @@ import Testing
             #expect(campaign.output.contains("tag 'vip'") && campaign.output.contains("running"), "\(campaign.output)")
 
             #expect(try await schedule("resume", Shop.queue, "weekly-offer").output == "resumed weekly-offer\n")
-            #expect(try await schedule("remove", Shop.queue, "weekly-offer").output == "removed weekly-offer\n")
+            #expect(
+                try await schedule("remove", Shop.queue, "weekly-offer", "--yes").output == "removed weekly-offer\n")
             expectFailure(
                 try await schedule("show", Shop.queue, "weekly-offer"), code: 1,
                 saying: "has no schedule “weekly-offer”; list them with: pushq schedule list \(Shop.queue)")

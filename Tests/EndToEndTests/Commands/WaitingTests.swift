@@ -158,7 +158,7 @@ import Testing
                     shop.folder.read(errors).contains("waiting for the end")
                 }
                 for changed in ["cancelled", "is already cancelled"] {
-                    let cancelled = try await shop.admin("campaign", "cancel", Shop.queue, key)
+                    let cancelled = try await shop.admin("campaign", "cancel", Shop.queue, key, "--yes")
                     #expect(cancelled.code == 0)
                     #expect(cancelled.output.contains(changed))
                 }

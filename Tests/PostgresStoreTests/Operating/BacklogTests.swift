@@ -102,11 +102,45 @@ import Transport
                 #expect(campaigns.map(\.id) == (9951...10_000).reversed())
             }
             #expect(campaigns < 1000, "campaigns")
+            try await queue.run(
+                "update pushq.result set delivered = 0, failed = 1, outcomes = '\\x9d' where job_id % 2 = 0; analyze pushq.result"
+            )
+            let failed = try await rowsRead(in: queue) {
+                let jobs = try await queue.connection.failedJobs(ofQueue: name, limit: 50)
+                #expect(jobs.map(\.id) == stride(from: 30_000, to: 29_900, by: -2).map(Int64.init))
+            }
+            #expect(failed < 1500, "failed jobs")
+            var reason = JobFilter()
+            reason.reason = .named("Shutdown")
+            let looked = try await rowsRead(in: queue) {
+                let jobs = try await queue.connection.failedJobs(ofQueue: name, reason, looking: 500, limit: 50)
+                #expect(jobs.isEmpty)
+            }
+            #expect(looked < 2500, "failed jobs of which none fits")
             let feedback = try await rowsRead(in: queue) {
                 let reports = try await queue.connection.feedback(ofQueue: QueueFixture.name, limit: 50)
                 #expect(reports.map(\.deviceID) == (29_951...30_000).reversed())
             }
             #expect(feedback < 1500, "feedback")
+        }
+    }
+
+    @Test func `a list of queues counts a part of what waits, says so, and counts all of it when it is asked to`()
+        async throws
+    {
+        try await withHistory { queue in
+            var bounded: [QueueSummary] = []
+            let read = try await rowsRead(in: queue) {
+                bounded = try await queue.connection.queues(of: nil, counting: 1000)
+            }
+            #expect(read < 3000)
+            #expect(bounded.map(\.waitingJobs) == [1000] && bounded.map(\.hasMoreJobs) == [true])
+            let all = try await queue.connection.queues(of: nil, counting: nil)
+            #expect(all.map(\.waitingJobs) == [30_000] && all.map(\.hasMoreJobs) == [false])
+            for (matching, count) in [("ACME", 1), ("nobody", 0)] {
+                let found = try await queue.connection.queues(of: nil, ListSelection(matching: matching, limit: 5))
+                #expect(found.count == count, "\(matching)")
+            }
         }
     }
 

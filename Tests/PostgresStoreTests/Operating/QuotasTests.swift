@@ -308,7 +308,7 @@ import Transport
         "pushq.show_jobs(QUEUE, 1)", "pushq.show_job(QUEUE, 1)", "pushq.show_failed_jobs(QUEUE, 1, 128, 191)",
         "pushq.show_cancellable_jobs(QUEUE, 1, 192)",
         "pushq.show_stuck_jobs(QUEUE, 1)", "pushq.show_devices(QUEUE, 0, null, true, 1)",
-        "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null)",
+        "pushq.show_device(QUEUE, '')", "pushq.show_feedback(QUEUE, 1)", "pushq.show_queues(null, null, 9, 9)",
         "pushq.feedback_after(QUEUE)", "pushq.feedback_cursor(QUEUE)",
         "pushq.show_load(null, null, 1)", "pushq.show_timeline(QUEUE, 1, 10, 1, 127, 191, 6, 7)",
         "pushq.show_statistics(null, 1)", "pushq.save_audience(QUEUE, 'vips', 'tag ''vip''')",

@@ -60,7 +60,7 @@ import Testing
         (["shop"], "'bakery shop' needs a command. Try: bakery shop --help"),
         (["bkae"], "there is no command 'bkae'; did you mean 'bake'? Try: bakery bake --help"),
         (["shop", "lits"], "there is no command 'lits'; did you mean 'list'? Try: bakery shop list --help"),
-        (["shop", "open"], "there is no command 'open' (there are list, close). Try: bakery shop --help"),
+        (["shop", "open"], "there is no command 'open' (there are list, close, empty). Try: bakery shop --help"),
         (["shop", "list", "all"], "'all' is one argument too many. Try: bakery shop list --help"),
     ])
     func `finds the command in the tree`(words: [String], problem: String) async {

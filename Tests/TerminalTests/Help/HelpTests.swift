@@ -91,7 +91,7 @@ import Testing
         #expect(
             headings == [
                 "## bakery", "### bakery bake", "### bakery shop", "#### bakery shop list", "#### bakery shop close",
-                "### bakery completion", "### bakery man",
+                "#### bakery shop empty", "### bakery completion", "### bakery man",
             ])
     }
 

@@ -7,7 +7,7 @@ let bakery = Program(
         .command(BakeCommand.self),
         .group(
             name: "shop", summary: "What is sold.",
-            [.command(ShopListCommand.self), .command(ShopFailCommand.self)]),
+            [.command(ShopListCommand.self), .command(ShopFailCommand.self), .command(ShopEmptyCommand.self)]),
     ])
 
 enum Flour: String, ArgumentChoice {
@@ -70,5 +70,18 @@ struct ShopFailCommand: Command {
     func run(_ console: Console) throws {
         guard at == nil else { throw UsageError("--at is for another day") }
         throw Failure("cannot close the shop:\nthere are customers in it")
+    }
+}
+
+struct ShopEmptyCommand: Command {
+    static let name = "empty"
+    static let users = CommandUsers.anybody
+    static let summary = "Throws all bread away."
+
+    var confirmation = Confirmation()
+
+    func run(_ console: Console) throws {
+        try confirmation.ask(console, "throws 1,207 loaves away")
+        console.print("thrown away")
     }
 }

@@ -10,10 +10,13 @@ final class Transcript: Sendable {
 
     func note(_ text: String) { said.withLock { $0.errors += text } }
 
-    func console(speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil) -> Console {
+    /// - Parameter answer: what somebody types when asked, nil at the end of input; nil where nobody can be asked.
+    func console(
+        speaksJSON: Bool = false, isWatched: Bool = false, width: Int? = nil, answer: (@Sendable () -> String?)? = nil
+    ) -> Console {
         Console(
             speaksJSON: speaksJSON, isWatched: isWatched, width: width,
             output: { text in self.said.withLock { $0.output += text } },
-            errors: { text in self.said.withLock { $0.errors += text } })
+            errors: { text in self.said.withLock { $0.errors += text } }, answer: answer)
     }
 }

@@ -1,0 +1,10 @@
+import PostgresStore
+import Terminal
+
+/// What of a list is shown that may be long.
+struct ListOptions: ParameterGroup {
+    @Option("List only what has this in its name.", "TEXT") var matching: String?
+    @Option("Maximum number of rows; by default all.") var limit: Count?
+
+    var selection: ListSelection { ListSelection(matching: matching, limit: limit?.number) }
+}

@@ -1,0 +1,181 @@
+import Foundation
+import LocalStack
+import QueueCore
+import TestSupport
+import Testing
+
+/// A command that destroys something, in a shop that has what it destroys.
+struct Destruction: Sendable, CustomTestStringConvertible {
+    /// As the help names it: `pushq-admin campaign cancel`.
+    let command: String
+    let arguments: [String]
+    /// What is there before, as SQL.
+    let setup: String
+    /// What it says will be lost.
+    let loss: String
+    /// A count: how many there are of what is lost; 0 afterwards.
+    let left: String
+
+    init(_ command: String, _ arguments: String..., setup: String, loss: String, left: String) {
+        (self.command, self.arguments, self.setup) = (command, arguments, setup)
+        (self.loss, self.left) = (loss, left)
+    }
+
+    var testDescription: String { command }
+    var executable: Executable { command.hasPrefix("pushq-admin") ? .admin : .pushq }
+    var words: [String] { command.split(separator: " ").dropFirst().map(String.init) + arguments }
+
+    private static let queue = Shop.queue
+    private static let token = String(repeating: "4a", count: 32)
+    private static let device = "select pushq.register_device('\(queue)', '\(token)', '4711')"
+    private static let payload = #"'{"aps":{"alert":"hello"}}'"#
+    private static let send = "select pushq.send('\(queue)', \(payload), tokens => array['\(token)'])"
+    private static let badToken = Reason.named("BadDeviceToken").code
+    private static let waiting = """
+        (select count(*) from pushq.job j
+         where not exists (select from pushq.cancelled c where c.id = j.id) and not exists (
+           select from pushq.cancelled c where c.id = j.root_id))
+        """
+    /// The end of a job whose only recipient got no answer.
+    private static let failed = """
+        \(device); \(send);
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+        select body_day, queue_id, id, root_id, body_day, message_id, lane, 10, now(), '\\x80', 0, 0, 1, 0, 0, 0, 0, 0
+        from pushq.job;
+        delete from pushq.job
+        """
+
+    static let all = [
+        Destruction(
+            "pushq-admin campaign cancel", queue, "sale",
+            setup: "\(device); select pushq.start_campaign('\(queue)', 'sale', \(payload))",
+            loss: "cancels campaign sale for good: its recipients, who are in no job yet, will get nothing",
+            left: "(select count(*) from pushq.campaign where cancelled_at is null)"),
+        Destruction(
+            "pushq-admin send cancel", queue, "SEND", setup: send, loss: "for good: 1 recipient will get nothing",
+            left: waiting),
+        Destruction(
+            "pushq-admin job cancel", queue, "JOB", setup: send, loss: "for good: 1 recipient will get nothing",
+            left: waiting),
+        Destruction(
+            "pushq-admin job cancel", queue, "--since", "2020-01-01T00:00:00Z", setup: "\(send); \(send)",
+            loss: "cancels 2 jobs for good: 2 recipients will get nothing", left: waiting),
+        Destruction(
+            "pushq-admin job retry", queue, "--since", "2020-01-01T00:00:00Z", setup: failed,
+            loss: "sends again to 1 failed recipient in 1 job", left: "1 - (select count(*) from pushq.job)"),
+        Destruction(
+            "pushq-admin device forget", queue, token, setup: device,
+            loss: "deletes device 4a4a4a4a…(32 bytes) of user 4711, its history and the sends that were for it alone",
+            left: "(select count(*) from pushq.device)"),
+        Destruction(
+            "pushq-admin device reactivate", queue, "--reason", "BadDeviceToken",
+            setup: """
+                \(device);
+                update pushq.device set active = false, inactive_since = now() - interval '1 hour', inactive_reason = \(badToken);
+                insert into pushq.feedback (day, queue_id, id, device_id, root_id, reason, reported_at, verdict)
+                select pushq.today(), d.queue_id, nextval('pushq.id'), d.id, 1, \(badToken), d.inactive_since, 'deactivated'
+                from pushq.device d
+                """, loss: "reactivates 1 device inactive because of 1 deactivation",
+            left: "(select count(*) from pushq.device where not active)"),
+        Destruction(
+            "pushq-admin credential remove", "acme", "spare",
+            setup: """
+                insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
+                select id, 'spare', 'token', 'TEAM123456', 'ABC123DEFG', '{production}', '\\x01' from pushq.tenant
+                """, loss: "deletes signing key spare of acme", left: "(select count(*) from pushq.credential)"),
+        Destruction(
+            "pushq-admin audience remove", queue, "vips",
+            setup: "select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''')",
+            loss: "deletes audience vips (tag 'vip')", left: "(select count(*) from pushq.audience)"),
+        Destruction(
+            "pushq schedule remove", queue, "weekly",
+            setup: "select pushq.add_schedule('\(queue)', 'weekly', '@weekly', \(payload))",
+            loss: "deletes schedule weekly (@weekly, UTC)", left: "(select count(*) from pushq.schedule)"),
+        Destruction(
+            "pushq-admin app remove", "acme", "com.acme.shop", setup: device,
+            loss: "deletes com.acme.shop of acme with its queues, 1 device and 0 jobs",
+            left: "(select count(*) from pushq.app)"),
+        Destruction(
+            "pushq-admin tenant remove", "acme", setup: device,
+            loss: "deletes acme with 1 queue, 1 device and 0 jobs", left: "(select count(*) from pushq.tenant)"),
+        Destruction(
+            "pushq-admin restore resume", queue, "--unknown",
+            setup:
+                "\(send); update pushq.job set run_at = now() - interval '1 hour'; select pushq.judge_lineage(declared => true)",
+            loss: "records 1 recipient in 1 queue as unknown for good",
+            left: "(select count(*) from pushq.restored_queue)"),
+    ]
+}
+
+/// What asks before it destroys: on a terminal, and where nobody can be asked.
+@Suite(.timeLimit(.minutes(10))) struct `A command that asks first` {
+    /// Runs a test with a shop that has what is to be destroyed, and the command's words with their numbers.
+    private func prepare(
+        _ destruction: Destruction, _ body: @Sendable @escaping (Shop, [String]) async throws -> Void
+    ) async throws {
+        try await Shop.open { shop in
+            try await shop.run(destruction.setup)
+            var words = destruction.words
+            for (word, column) in [("SEND", "root_id"), ("JOB", "id")] {
+                guard let place = words.firstIndex(of: word) else { continue }
+                words[place] = try await shop.texts("select \(column)::text as text from pushq.job")[0]
+            }
+            #expect(try await left(destruction, shop) > 0)
+            try await body(shop, words)
+        }
+    }
+
+    private func left(_ destruction: Destruction, _ shop: Shop) async throws -> Int {
+        Int(try await shop.texts("select (\(destruction.left))::text as text")[0]) ?? -1
+    }
+
+    @Test(arguments: Destruction.all)
+    func `changes nothing without --yes where nobody can be asked, and says what would be lost`(
+        destruction: Destruction
+    ) async throws {
+        try await prepare(destruction) { shop, words in
+            let asked = try await destruction.executable.run(words, environment: shop.environment, input: "yes\n")
+            expectFailure(asked, code: 1, saying: destruction.loss, "; nothing was changed: pass --yes to do it")
+            #expect(try await left(destruction, shop) > 0)
+            let done = try await destruction.executable.run(words + ["--yes"], environment: shop.environment)
+            #expect(done.code == 0 && !done.errors.contains("[y/N]"), "\(done.errors)")
+            #expect(try await left(destruction, shop) == 0)
+        }
+    }
+
+    @Test(arguments: Destruction.all)
+    func `asks once on a terminal, and does what the answer says`(destruction: Destruction) async throws {
+        try await prepare(destruction) { shop, words in
+            for (answer, code) in [("n", Int32(1)), ("y", 0)] {
+                let terminal = try PseudoTerminal(columns: 120, rows: 24)
+                let process = try terminal.start(destruction.executable, words, environment: shop.environment)
+                try await eventually("it asks", within: .seconds(60)) {
+                    terminal.output
+                } until: {
+                    $0.contains("\(destruction.loss)") && $0.hasSuffix(" Go on? [y/N] ")
+                }
+                #expect(try await left(destruction, shop) > 0)
+                terminal.type("\(answer)\n")
+                #expect(await process.waitForExit(within: .seconds(60)) == .code(code), "\(terminal.output)")
+                #expect(terminal.output.components(separatedBy: "[y/N]").count == 2, "it asks once")
+                let isLeft = try await left(destruction, shop) > 0
+                #expect(isLeft == (answer == "n"))
+            }
+        }
+    }
+
+    @Test func `is each one that takes --yes`() async throws {
+        var takers: Set<String> = []
+        for executable in [Executable.pushq, .admin] {
+            let reference = try await executable.run(["help", "--markdown"]).output
+            var name = ""
+            for line in reference.split(separator: "\n") {
+                if line.hasPrefix("#") { name = line.drop { $0 == "#" || $0 == " " }.description }
+                if line.hasPrefix("  --yes ") { takers.insert(name) }
+            }
+        }
+        // Apple is asked first: the test of channels has it.
+        #expect(takers == Set(Destruction.all.map(\.command) + ["pushq-admin channel delete"]))
+    }
+}
