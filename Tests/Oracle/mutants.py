@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(
         "one language for all",
         "return versions[place == Self.missing ? 0 : Int(versionOfProfile[Int(place)])]",
-        "return versions[0]",
+        "return versions[place == Self.missing ? 0 : 0]",
     ),
     # The claim.
     Mutant(
