@@ -128,6 +128,80 @@ extension `Real processes` {
             await minder.end()
         }
 
+        @Test func `follows its list while it runs`() async throws {
+            let minder = try Minder()
+            let server = try await PrivatePostgres.start(minder: minder)
+            var settings = Rig.Settings()
+            settings.devices = 1
+            try await Rig.run(on: server, settings) { _, rig in
+                let other = try await Other(beside: rig)
+                let list = "\(rig.folder)/databases"
+                let first = rig.postgres.connectionString(database: rig.database, user: TestServer.workerLogin)
+                let second = other.environment["PUSHQ_DATABASE_URL"]!
+                let write = { (lines: [String]) in
+                    try lines.joined(separator: "\n").write(toFile: list, atomically: true, encoding: .utf8)
+                }
+                let changes = { (worker: WorkerProcess) in
+                    worker.log.components(separatedBy: #""event":"databases_changed""#).count - 1
+                }
+                try write([first])
+                let worker = try rig.startWorker(database: "", ["--databases", list, "--connections", "8"])
+                try await waitForArrival(of: try await send("aa", in: rig), rig)
+                let waiting = try await other.send("aa")
+
+                // Whoever looks may find it half written: what stands there for a moment counts for nothing.
+                try write([first, second])
+                try await worker.says("database other")
+                try await waitForArrival(of: waiting, rig)
+                #expect(changes(worker) == 1)
+
+                // A mistake is said once, by its line, and all goes on.
+                try write([first, "postgres://x:s3cret@h:port:9/db?nonsense=1"])
+                try await worker.says("line 2: ")
+                for (count, token) in ["bb", "cc", "dd"].enumerated() {
+                    worker.process.signal(SIGHUP)
+                    try await waitForArrival(of: try await other.send(token), rig)
+                    #expect(worker.log.components(separatedBy: "databases_refused").count == 2, "look \(count)")
+                }
+                #expect(!worker.log.contains("s3cret"))
+
+                // Removed while it has a push in flight and another one waits: the one is answered, the other stays.
+                let ended = "select count(*) from pushq.result"
+                try await wait(for: "four outcomes", within: .seconds(60), { try await other.psql(ended) }) {
+                    $0 == "4"
+                }
+                try write([first])
+                worker.process.signal(SIGHUP)
+                try await worker.says("is removed and drained")
+                try await wait(
+                    for: "its worker's row to go", within: .seconds(60),
+                    { try await other.psql("select count(*) from pushq.worker") }
+                ) { $0 == "0" }
+                #expect(try await other.psql("select count(*) from pushq.lease") == "0")
+                let kept = try await other.send("ee")
+                try await waitForArrival(of: try await send("bb", in: rig), rig)
+                #expect(try await other.psql("select count(*) from pushq.job") == "1", "nobody serves it")
+
+                // It comes back at the head of the list, and keeps the tokens then.
+                try write([second, first])
+                worker.process.signal(SIGHUP)
+                try await waitForArrival(of: kept, rig)
+                try await waitForArrival(of: try await send("cc", in: rig), rig)
+                #expect(try await tokens(in: rig) == other.tokens())
+                #expect(!(try await other.tokens().contains(" ")), "one signer, one token")
+
+                // A list that is gone is a mistake as well.
+                try FileManager.default.removeItem(atPath: list)
+                worker.process.signal(SIGHUP)
+                try await worker.says("there is no such file")
+                try await waitForArrival(of: try await send("dd", in: rig), rig)
+                let arrivals = try PushRecord(files: rig.recordFiles).pushes.values
+                #expect(arrivals.count == 9 && arrivals.allSatisfy { $0.count == 1 })
+                #expect(await worker.drain() == .code(0), "\(worker.log)")
+            }
+            await minder.end()
+        }
+
         @Test func `says which line of its file is wrong, and never what is in it`() async throws {
             let folder = FileManager.default.temporaryDirectory.appending(path: "pushq-\(UUID().uuidString)").path
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)

@@ -122,7 +122,10 @@ import Testing
             #expect(row.level == level.output.1, "docs/logs.md: the level of \(event)")
         }
         // What the command says by itself.
-        let command = try text(of: "Sources/pushq/Commands/WorkCommand.swift")
+        let commands = try ["WorkCommand", "DatabaseListWatch"].map {
+            try text(of: "Sources/pushq/Commands/\($0).swift")
+        }
+        let command = commands.joined()
         let own = command.matches(of: /LogEntry\(\s*\.(\w+), "(\w+)"/)
         for entry in own {
             #expect(documented[String(entry.output.2)]?.first?.level == String(entry.output.1), "\(entry.output.2)")

@@ -23,7 +23,15 @@ package final class ConnectionBudget {
     /// Connections that may be begun at once after a quiet time.
     private static let burst = 20.0
 
-    private let limit: Int
+    /// How many they may hold together. Where it is lowered, the oldest ones give way: each takes no more pushes, waits
+    /// for its answers and closes.
+    package var limit: Int {
+        didSet {
+            precondition(limit > 0, "a worker without connections sends nothing")
+            letExcessGo()
+            if limit > oldValue, !line.isEmpty { loop.atEndOfTurn { [self] in serve() } }
+        }
+    }
     /// How long a connection must be idle before it is closed to make room: APNs takes connections in quick succession
     /// for an attack.
     private let minimumIdle: Duration
@@ -95,6 +103,7 @@ package final class ConnectionBudget {
         holding.share.connections[id] = holding
         // The limit may have been lowered while it was being opened.
         letExcessGo(of: holding.share)
+        letExcessGo()
     }
 
     /// The connection is closed, or could not be opened.
@@ -118,9 +127,14 @@ package final class ConnectionBudget {
     }
 
     private func letExcessGo(of share: ConnectionShare) {
-        let excess = share.count - share.leaving - share.limit
+        letGo(share.count - share.leaving - share.limit, of: share.connections)
+    }
+
+    private func letExcessGo() { letGo(count - leaving.count - limit, of: connections) }
+
+    private func letGo(_ excess: Int, of held: [ObjectIdentifier: Holding]) {
         guard excess > 0 else { return }
-        let staying = share.connections.values.filter { !leaving.contains(ObjectIdentifier($0.connection)) }
+        let staying = held.values.filter { !leaving.contains(ObjectIdentifier($0.connection)) }
         let oldest = staying.sorted { $0.connection.openedAt < $1.connection.openedAt }
         for holding in oldest.prefix(excess) { letGo(of: holding) }
     }

@@ -3,7 +3,7 @@ import Transport
 
 /// Where the database is and how to get in: from `--database-url`, else `PUSHQ_DATABASE_URL`, else what libpq finds by
 /// itself in `PGHOST`, `PGUSER`, `PGPASSWORD`, the password file and its other places.
-package struct DatabaseAddress: Sendable {
+package struct DatabaseAddress: Hashable, Sendable {
     /// libpq's connection parameters, as far as they were given or come from the environment.
     private var parameters: [String: String]
     /// The parameter of this name, if somebody has set it: libpq's own default says nothing.

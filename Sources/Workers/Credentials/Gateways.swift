@@ -76,6 +76,9 @@ final class Gateways {
         signal = Signal(loop: loop)
     }
 
+    /// From now on they hold no more connections together than this.
+    func limitConnections(to limit: Int) { budget.limit = limit }
+
     /// The gateway of a queue's credential as it is now; nil if it has none that can be used.
     /// - Parameter broadcasts: asks for the one to the host that is for broadcasts alone; nil as well where there is no
     ///   such host.

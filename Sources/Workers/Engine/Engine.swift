@@ -27,7 +27,7 @@ package actor Engine {
     /// A number that no other worker has, new with every start: host names come again, and make orphans look alive.
     package nonisolated let workerID: Int64
 
-    private let settings: EngineSettings
+    private var settings: EngineSettings
     private let database: DatabaseAddress
     private let tokenKeeper: DatabaseAddress?
     private let masterKeys: MasterKeys?
@@ -88,6 +88,12 @@ package actor Engine {
         guard !isDraining else { return }
         isDraining = true
         parts?.stopIntake()
+    }
+
+    /// From now on it holds no more connections to APNs than this, at least one.
+    package func limitConnections(to limit: Int) {
+        settings.maximumConnections = max(1, limit)
+        parts?.gateways.limitConnections(to: settings.maximumConnections)
     }
 
     /// Requests sent and in flight so far.

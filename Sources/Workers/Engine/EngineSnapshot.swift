@@ -30,6 +30,22 @@ package struct EngineSnapshot: Sendable {
     /// Whether it has found out what there is to do at least once.
     var hasPolled: Bool { counts.statements[TimedStatement.poll.rawValue].count > 0 }
 
+    /// Adds what an engine had counted when it ended, and nothing of what it did then.
+    mutating func keepCounts(of ended: EngineSnapshot) {
+        counts.add(ended.counts)
+        for (name, queue) in ended.queues { queues[name, default: QueueCounts()].add(queue) }
+        var figures = ended.connections
+        figures.connections = 0
+        figures.inFlight = 0
+        figures.freeSlots = 0
+        connections.add(figures)
+    }
+
+    /// Those that are not about to leave the others; all of them, if all are being drained.
+    static func staying(_ engines: [EngineSnapshot]) -> [EngineSnapshot] {
+        engines.allSatisfy(\.isDraining) ? engines : engines.filter { !$0.isDraining }
+    }
+
     /// One that has not begun.
     static let starting = {
         var snapshot = EngineSnapshot()

@@ -18,22 +18,30 @@ package actor Monitoring {
         unsafe loop.asUnownedSerialExecutor()
     }
 
-    private let engines: [Engine]
+    private let engines: @Sendable () -> [Engine]
     private let admission: QueueAdmission
     private let version: String
     private let process = ProcessMetrics()
     private var server: Server?
-    /// What each engine said last, and who waits for what it says next.
-    private var latest: [EngineSnapshot?]
-    private var waiting: [Int: [Waiter<Bool>]] = [:]
+    /// What each engine said last, and who waits for what it says next, by the engine's number.
+    private var latest: [Int64: EngineSnapshot] = [:]
+    private var waiting: [Int64: [Waiter<Bool>]] = [:]
+    /// What engines have counted that are there no more: a sum must not fall because one of them has left.
+    private var past = EngineSnapshot()
 
-    /// - Parameter admission: the one that the engines have.
-    package init(of engines: [Engine], admission: QueueAdmission, version: String) {
+    /// - Parameters:
+    ///   - engines: those that there are, whenever it is asked. Any thread.
+    ///   - admission: the one that the engines have.
+    package init(of engines: @escaping @Sendable () -> [Engine], admission: QueueAdmission, version: String) {
         self.engines = engines
         self.admission = admission
         self.version = version
-        latest = [EngineSnapshot?](repeating: nil, count: engines.count)
         loop = EventLoop(name: "metrics")
+    }
+
+    /// The same of engines that stay.
+    package init(of engines: [Engine], admission: QueueAdmission, version: String) {
+        self.init(of: { engines }, admission: admission, version: version)
     }
 
     /// Listens from now on. Returns where, with the port that the system chose for 0.
@@ -62,7 +70,8 @@ package actor Monitoring {
             return Response(
                 contentType: format.contentType, body: format.page(of: await page().families()))
         case "/healthz":
-            let responding = await ask()
+            let engines = engines()
+            let responding = await ask(engines)
             guard responding == engines.count else {
                 return Response(
                     status: 503, text: "\(engines.count - responding) of \(engines.count) engines do not answer\n")
@@ -79,20 +88,23 @@ package actor Monitoring {
     }
 
     private func page() async -> WorkerPage {
-        let responding = await ask()
+        let engines = engines()
+        let responding = await ask(engines)
+        forgetOthers(than: engines)
         return WorkerPage(
-            engines: latest, responding: responding, admission: admission, version: version, process: process)
+            engines: engines.map { latest[$0.workerID] }, past: past, responding: responding, admission: admission,
+            version: version, process: process)
     }
 
     /// Asks all engines for what they have counted, and waits for those that answer in time. Returns how many did.
-    private func ask() async -> Int {
+    private func ask(_ engines: [Engine]) async -> Int {
         let deadline = loop.now + Self.patience
-        let waiters = engines.indices.map { index in
+        let waiters = engines.map { engine in
             let waiter = Waiter<Bool>(loop: loop)
             // One that has not answered the last time is not asked once more.
-            let isAsked = waiting[index] != nil
-            waiting[index, default: []].append(waiter)
-            if !isAsked { ask(index) }
+            let isAsked = waiting[engine.workerID] != nil
+            waiting[engine.workerID, default: []].append(waiter)
+            if !isAsked { ask(engine) }
             return waiter
         }
         var responding = 0
@@ -100,13 +112,22 @@ package actor Monitoring {
         return responding
     }
 
-    private func ask(_ index: Int) {
-        let engine = engines[index]
-        Task(executorPreference: loop) { await self.take(await engine.snapshot(), of: index) }
+    private func ask(_ engine: Engine) {
+        Task(executorPreference: loop) { await self.take(await engine.snapshot(), of: engine.workerID) }
     }
 
-    private func take(_ snapshot: EngineSnapshot, of index: Int) {
-        latest[index] = snapshot
-        for waiter in waiting.removeValue(forKey: index) ?? [] { waiter.resume(true) }
+    private func take(_ snapshot: EngineSnapshot, of engine: Int64) {
+        latest[engine] = snapshot
+        for waiter in waiting.removeValue(forKey: engine) ?? [] { waiter.resume(true) }
+    }
+
+    /// Keeps what engines have counted that have ended since.
+    private func forgetOthers(than engines: [Engine]) {
+        let present = Set(engines.map(\.workerID))
+        for (engine, snapshot) in latest where !present.contains(engine) {
+            past.keepCounts(of: snapshot)
+            latest[engine] = nil
+            waiting[engine] = nil
+        }
     }
 }

@@ -13,12 +13,18 @@ package struct Supervision: Sendable {
     /// How often it is asked whether all have polled, before that.
     private static let startInterval = Duration.milliseconds(100)
 
-    private let engines: [Engine]
+    private let engines: @Sendable () -> [Engine]
     private let manager: ServiceManager
 
-    package init(of engines: [Engine], for manager: ServiceManager) {
+    /// - Parameter engines: those that there are, whenever it is asked. Any thread.
+    package init(of engines: @escaping @Sendable () -> [Engine], for manager: ServiceManager) {
         self.engines = engines
         self.manager = manager
+    }
+
+    /// The same of engines that stay.
+    package init(of engines: [Engine], for manager: ServiceManager) {
+        self.init(of: { engines }, for: manager)
     }
 
     /// Tells until it is cancelled.
@@ -28,7 +34,7 @@ package struct Supervision: Sendable {
         var isReady = false
         while !Task.isCancelled {
             var snapshots: [EngineSnapshot] = []
-            for engine in engines { snapshots.append(await engine.snapshot()) }
+            for engine in engines() { snapshots.append(await engine.snapshot()) }
             if manager.watchdog != nil { manager.alive() }
             if !isReady, snapshots.allSatisfy({ $0.hasPolled || $0.isHeldUp }) {
                 isReady = true
@@ -46,7 +52,9 @@ package struct Supervision: Sendable {
             "\(sum(\.inFlight)) pushes in flight, \(sum(\.heldJobs)) jobs held, "
             + "\(sum(\.connections.connections)) connections to APNs"
         var obstacles: [String] = []
-        for engine in engines { obstacles += engine.obstacles.filter { !obstacles.contains($0) } }
+        for engine in EngineSnapshot.staying(engines) {
+            obstacles += engine.obstacles.filter { !obstacles.contains($0) }
+        }
         return obstacles.isEmpty ? work : obstacles.joined(separator: "; ") + ": " + work
     }
 }

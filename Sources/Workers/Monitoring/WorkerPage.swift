@@ -8,6 +8,8 @@ import QueueCore
 struct WorkerPage {
     /// What the engines said last; nil for one that has not said anything yet.
     let engines: [EngineSnapshot?]
+    /// What engines have counted that have ended.
+    let past: EngineSnapshot
     /// Engines that have answered in time.
     let responding: Int
     let admission: QueueAdmission
@@ -22,7 +24,9 @@ struct WorkerPage {
         if responding < engines.count {
             obstacles.append("\(engines.count - responding) of \(engines.count) engines do not answer")
         }
-        for engine in engines { obstacles += (engine ?? .starting).obstacles.filter { !obstacles.contains($0) } }
+        for engine in EngineSnapshot.staying(engines.map { $0 ?? .starting }) {
+            obstacles += engine.obstacles.filter { !obstacles.contains($0) }
+        }
         return obstacles
     }
 
@@ -42,7 +46,7 @@ struct WorkerPage {
         lag.add(counts(known).loopLag)
         return [
             build, MetricFamily(Catalog.ready, obstacles.isEmpty ? 1 : 0),
-            MetricFamily(Catalog.draining, known.contains(where: \.isDraining) ? 1 : 0),
+            MetricFamily(Catalog.draining, !known.isEmpty && known.allSatisfy(\.isDraining) ? 1 : 0),
             MetricFamily(Catalog.engines, engines.count), MetricFamily(Catalog.enginesResponding, responding),
             MetricFamily(Catalog.inFlight, sum(known, \.inFlight)),
             MetricFamily(Catalog.jobsHeld, sum(known, \.heldJobs)),
@@ -63,7 +67,7 @@ struct WorkerPage {
 
     private func ofQueues(_ known: [EngineSnapshot]) -> [MetricFamily] {
         var merged: [QueueName?: QueueCounts] = [:]
-        for (name, counts) in known.flatMap(\.queues) { merged[name, default: QueueCounts()].add(counts) }
+        for (name, counts) in (known + [past]).flatMap(\.queues) { merged[name, default: QueueCounts()].add(counts) }
         let queues = merged.sorted { ($0.key?.description ?? "~") < ($1.key?.description ?? "~") }
         var pushes = MetricFamily(Catalog.pushes)
         var answers = MetricFamily(Catalog.answers)
@@ -128,7 +132,7 @@ struct WorkerPage {
     }
 
     private func counts(_ known: [EngineSnapshot]) -> EngineCounts {
-        known.reduce(into: EngineCounts()) { $0.add($1.counts) }
+        (known + [past]).reduce(into: EngineCounts()) { $0.add($1.counts) }
     }
 
     private func sum(_ known: [EngineSnapshot], _ value: (EngineSnapshot) -> Int) -> Int {
@@ -138,7 +142,7 @@ struct WorkerPage {
     // MARK: Of connections
 
     private func ofConnections(_ known: [EngineSnapshot]) -> [MetricFamily] {
-        let figures = known.reduce(into: ConnectionFigures()) { $0.add($1.connections) }
+        let figures = (known + [past]).reduce(into: ConnectionFigures()) { $0.add($1.connections) }
         var streams = MetricFamily(Catalog.streams)
         streams.add(figures.inFlight, ["used"])
         streams.add(figures.freeSlots, ["free"])

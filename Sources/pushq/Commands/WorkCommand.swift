@@ -18,7 +18,9 @@ struct WorkCommand: Terminal.Command {
         at once.
 
         A worker may serve several databases, which share nothing. One that is away keeps the others waiting for nothing. \
-        Name them in the same order for all workers: the first one keeps the provider tokens of all.
+        Name them in the same order for all workers: the first one keeps the provider tokens of all. The file of \
+        --databases is looked at every two seconds, and at once on SIGHUP: a database that was added is served, and one that \
+        was removed is drained. A file with a mistake changes nothing, and the log says so.
 
         A worker whose pattern matches no queue says so and waits, since a queue may be created at any time.
 
@@ -69,7 +71,8 @@ struct WorkCommand: Terminal.Command {
             throw UsageError("--metrics-queues \(metricsQueues) is not between 0 and 10000")
         }
         guard lease >= .seconds(1) else { throw UsageError("--lease \(lease.shown) is less than a second") }
-        let addresses = try databases.addresses(console)
+        let addresses = try databases.addresses()
+        if let warning = databases.warning { console.note(warning) }
         let settings = try settings(databases: addresses.count)
         let log = logging.log(on: console)
         let writing = Task { await log.run() }
@@ -93,34 +96,49 @@ struct WorkCommand: Terminal.Command {
         let masterKeys = try MasterKeySetting().keys(
             console.noting { log.note(LogEntry(.warning, "secret_exposed", $0)) })
         let admission = QueueAdmission(limit: metricsQueues)
-        let count = engines
-        let engines = databases.enumerated().flatMap { index, database in
-            let name = databases.count > 1 ? database.description : nil
-            return (0..<count).map { _ in
-                Engine(
-                    settings: settings, database: database, tokenKeeper: index > 0 ? databases[0] : nil,
-                    masterKeys: masterKeys, admission: admission
-                ) { event in
-                    if log.says(event.level) { log.note(event.entry(of: name)) }
-                }
+        let crew = EngineCrew()
+        let named = databases.count > 1 || self.databases.mayChange
+        let served = ServedDatabases(crew, enginesForEach: engines) { place, connections in
+            var settings = settings
+            settings.maximumConnections = connections
+            let name = named ? place.database.description : nil
+            return Engine(
+                settings: settings, database: place.database, tokenKeeper: place.tokenKeeper, masterKeys: masterKeys,
+                admission: admission
+            ) { event in
+                if log.says(event.level) { log.note(event.entry(of: name)) }
             }
+        } connections: { count in
+            connections(for: count)
         }
-        let crew = EngineCrew(engines)
-        let monitoring = Monitoring(of: engines, admission: admission, version: Version.current)
+        await served.serve(databases)
+        let monitoring = Monitoring(of: { crew.engines }, admission: admission, version: Version.current)
         if let metrics {
             let place = try await monitoring.start(at: metrics)
             log.note(
                 LogEntry(.info, "metrics_served", "metrics are served at \(place)", [("address", .string("\(place)"))]))
         }
         let manager = ServiceManager(ThisProcess.environment)
-        let telling = manager.map { manager in Task { await Supervision(of: engines, for: manager).run() } }
+        let telling = manager.map { manager in Task { await Supervision(of: { crew.engines }, for: manager).run() } }
         let stopping = Task { await Self.stop(crew, of: manager, log) }
+        let watching = self.databases.mayChange ? await served.follow(self.databases, log) : []
         defer {
             telling?.cancel()
             stopping.cancel()
+            for task in watching { task.cancel() }
         }
         let result: Result<Void, any Error>
-        do { result = .success(try await crew.run()) } catch { result = .failure(error) }
+        do {
+            try await crew.run { error in
+                log.note(
+                    LogEntry(
+                        .error, "drain_failed", "a database that was removed was not drained to the end: \(error)",
+                        [("reason", .string("\(error)"))]))
+            }
+            result = .success(())
+        } catch {
+            result = .failure(error)
+        }
         await monitoring.stop()
         try result.get()
     }
@@ -143,11 +161,7 @@ struct WorkCommand: Terminal.Command {
         settings.drain = drain
         settings.lease = lease
         settings.publishesMetrics = metrics != nil
-        // What is left is for PostgreSQL, the event loops and the log.
-        let total = engines * databases
-        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (total + 1))
-        settings.maximumConnections = max(1, allowed / total)
-        settings.waitsForDatabase = databases > 1
+        settings.waitsForDatabase = databases > 1 || self.databases.mayChange
         settings.version = Version.current
         settings.name = name ?? "\(ThisProcess.hostName):\(ThisProcess.number)"
         let authorities = try ca?.authorities()
@@ -159,6 +173,13 @@ struct WorkCommand: Terminal.Command {
         settings.binaryEndpoint = binaryGateway.map(endpoint)
         settings.feedbackEndpoint = feedbackService.map(endpoint)
         return settings
+    }
+
+    /// How many connections to APNs each of so many engines may have.
+    private func connections(for engines: Int) -> Int {
+        // What is left is for PostgreSQL, the event loops and the log.
+        let allowed = min(connections, OpenFiles.raiseLimit() - 20 * (engines + 1))
+        return max(1, allowed / max(1, engines))
     }
 
     /// The first signal drains, the second ends.

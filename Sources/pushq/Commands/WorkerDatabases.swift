@@ -1,6 +1,7 @@
 import PostgresStore
 import QueueCore
 import Terminal
+import Transport
 
 /// Which databases a worker serves: one, or several that share nothing.
 struct WorkerDatabases: ParameterGroup {
@@ -13,11 +14,17 @@ struct WorkerDatabases: ParameterGroup {
         "FILE")
     var databases: InputFile?
 
+    /// Whether there is a file that can be read again: a pipe is read once.
+    var mayChange: Bool { databases.map { $0.path != "-" && FileStatus($0.path)?.isRegular ?? false } ?? false }
+
+    /// What to say of a file that others have access to.
+    var warning: String? { databases.flatMap { SecretFile($0.path).warning } }
+
     /// Where they are, each once. The first one keeps the provider tokens.
-    func addresses(_ console: Console) throws -> [DatabaseAddress] {
+    func addresses() throws -> [DatabaseAddress] {
         var addresses = try databaseUrl.map { try DatabaseAddress(url: $0.text) }
         if let databases {
-            let listed = try read(databases, console)
+            let listed = try read(databases)
             guard !listed.isEmpty else { throw Failure("\(databases.name) names no database") }
             addresses += listed
         }
@@ -30,8 +37,7 @@ struct WorkerDatabases: ParameterGroup {
     }
 
     /// URLs may contain passwords, so an error names the line alone.
-    private func read(_ file: InputFile, _ console: Console) throws -> [DatabaseAddress] {
-        if let warning = SecretFile(file.path).warning { console.note(warning) }
+    private func read(_ file: InputFile) throws -> [DatabaseAddress] {
         let lines = String(decoding: try file.contents(), as: UTF8.self).split(
             omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         return try lines.enumerated().compactMap { index, line in

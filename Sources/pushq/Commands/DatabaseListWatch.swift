@@ -1,0 +1,114 @@
+import Glibc
+import PostgresStore
+import Terminal
+
+/// What a worker makes of its list of databases each time that it has read it: a value without a clock or a file.
+struct DatabaseListWatch {
+    enum Step: Equatable {
+        case nothing
+        case serve([DatabaseAddress])
+        /// The list is right again, as it was before.
+        case mended
+        case refuse(String)
+    }
+
+    private var served: [DatabaseAddress]
+    private var problem: String?
+    private var last: Reading
+
+    private enum Reading: Equatable {
+        case databases([DatabaseAddress])
+        case problem(String)
+    }
+
+    init(serving databases: [DatabaseAddress]) {
+        served = databases
+        last = .databases(databases)
+    }
+
+    /// - Parameter isOrdered: somebody has said that the list is ready. Else it counts when it was the same twice: it
+    ///   may just be written.
+    mutating func take(_ result: Result<[DatabaseAddress], any Error>, isOrdered: Bool) -> Step {
+        let reading: Reading =
+            switch result {
+            case .success(let databases): .databases(databases)
+            case .failure(let error): .problem("\(error)")
+            }
+        defer { last = reading }
+        guard isOrdered || reading == last else { return .nothing }
+        switch reading {
+        case .problem(let text):
+            guard text != problem else { return .nothing }
+            problem = text
+            return .refuse(text)
+        case .databases(let databases):
+            let wasRefused = problem != nil
+            problem = nil
+            guard databases != served else { return wasRefused ? .mended : .nothing }
+            served = databases
+            return .serve(databases)
+        }
+    }
+}
+
+/// Reads the list again and again, and has what it says be served.
+private actor DatabaseListReader {
+    static let interval = Duration.seconds(2)
+
+    private let list: WorkerDatabases
+    private let served: ServedDatabases
+    private let log: Log
+    private var watch: DatabaseListWatch
+
+    init(_ list: WorkerDatabases, serving databases: [DatabaseAddress], for served: ServedDatabases, _ log: Log) {
+        self.list = list
+        self.served = served
+        self.log = log
+        watch = DatabaseListWatch(serving: databases)
+    }
+
+    func look(isOrdered: Bool) async {
+        switch watch.take(Result { try list.addresses() }, isOrdered: isOrdered) {
+        case .nothing: break
+        case .serve(let databases): note(await served.serve(databases))
+        case .mended: note(await ServedDatabases.Change(served: served.count))
+        case .refuse(let reason):
+            log.note(
+                LogEntry(
+                    .error, "databases_refused",
+                    "the list of databases is not taken over, and those of before go on: \(reason)",
+                    [("reason", .string(reason))]))
+        }
+    }
+
+    private func note(_ change: ServedDatabases.Change) {
+        let parts =
+            change.added.map { "\($0) is added" } + change.removed.map { "\($0) is removed and drained" }
+        let what = parts.isEmpty ? "nothing changes" : parts.joined(separator: ", ")
+        log.note(
+            LogEntry(
+                .notice, "databases_changed", "the list of databases was read: \(what), \(change.served) are served",
+                [
+                    ("added", .array(change.added.map(JSON.string))),
+                    ("removed", .array(change.removed.map(JSON.string))), ("count", .integer(change.served)),
+                ]))
+    }
+}
+
+extension ServedDatabases {
+    /// Follows a list in a file, which said what is served now.
+    /// - Returns: what has to be cancelled at the end.
+    func follow(_ list: WorkerDatabases, _ log: Log) -> [Task<Void, Never>] {
+        let reader = DatabaseListReader(list, serving: databases, for: self, log)
+        let signals = Signals.stream([SIGHUP])
+        return [
+            Task {
+                while !Task.isCancelled {
+                    try? await Task.sleep(for: DatabaseListReader.interval)
+                    await reader.look(isOrdered: false)
+                }
+            },
+            Task { for await _ in signals { await reader.look(isOrdered: true) } },
+        ]
+    }
+}
