@@ -42,7 +42,8 @@ extension `Measured processes` {
         /// When the order was given, and when it had been.
         private func order(_ order: String, _ rig: Rig) async throws -> (before: Int, after: Int) {
             let before = Int(Date().timeIntervalSince1970 * 1e6)
-            let ended = try await rig.admin(["campaign", order, "\(rig.queue)", "campaign"])
+            let confirmation = order == "cancel" ? ["--yes"] : []
+            let ended = try await rig.admin(["campaign", order, "\(rig.queue)", "campaign"] + confirmation)
             #expect(ended.code == 0, "\(ended.errors)")
             return (before, Int(Date().timeIntervalSince1970 * 1e6))
         }
