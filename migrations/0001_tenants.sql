@@ -228,6 +228,20 @@ create table pushq.frequency_cap (
   constraint frequency_cap_period_range check (period between interval '1 minute' and interval '31 days')
 );
 
+-- Quiet hours: at which times of the day, by the clocks where a device is, a queue sends it no alert
+-- (functions/quiet_hours.sql). A queue without a row has none.
+create table pushq.quiet_hours (
+  queue_id        int         not null,
+  hours           text        not null,                   -- such as 22:00-08:00
+  release         interval    not null default '15 minutes', -- over which those who waited are spread, from the end on
+  includes_urgent boolean     not null default false,     -- urgent pushes wait like others
+  time_zone       text,                                   -- of devices of which nobody has said one; null: they get all
+  set_at          timestamptz not null default now(),     -- when it was last changed
+  constraint quiet_hours_pkey primary key (queue_id),
+  constraint quiet_hours_form check (hours ~ '^\d\d:\d\d(:\d\d)?-\d\d:\d\d(:\d\d)?$'),
+  constraint quiet_hours_release_range check (release between interval '0' and interval '2 hours')
+);
+
 -- Queues of apps and tenants that were removed. Nothing is accepted for them or sent any more. What they held may be
 -- millions of rows, and is deleted in steps: by the command that removed them and, if that is interrupted, by the same
 -- command again, or by upkeep.

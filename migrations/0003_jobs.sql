@@ -76,6 +76,7 @@ create table pushq.job (                                  -- waiting; about 100 
   rescues         smallint    not null default 0,         -- lost workers, and sends without an answer
   epoch           int         not null default 0,         -- grows with every claim and fences every write
   at_most_once    boolean     not null default false,
+  is_quiet        boolean     not null default false,     -- it is due when the quiet hours of its recipients have ended
   watermark       smallint   not null default 0,         -- of a job that was begun: ordinals below may have been sent
   outcomes        bytea,                                  -- of a job that was begun: what was known when it came back
   constraint job_pkey primary key (queue_id, id),
@@ -88,6 +89,9 @@ create table pushq.job (                                  -- waiting; about 100 
 -- Lane before run_at and both bound in every probe: behind an unbound lane, 300,000 scheduled jobs cost each claim 10
 -- ms.
 create index job_ready on pushq.job (queue_id, lane, run_at, id);
+
+-- Only while there are quiet hours: how many of a send or campaign wait for their end.
+create index job_quiet on pushq.job (queue_id, root_id) where is_quiet;
 
 create table pushq.lease (                                -- held: hundreds to thousands of rows
   queue_id        int         not null,

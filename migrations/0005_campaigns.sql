@@ -21,6 +21,7 @@ create table pushq.campaign (
   -- Which devices it is for, as it was written, and parsed (`pushq.parse_filter`); null: it has no filter.
   filter       text,
   filter_tree  jsonb,
+  quiet_hours  text,                                      -- instead of the queue's: 22:00-08:00 or none; null: those
   constraint campaign_pkey primary key (queue_id, id),
   constraint campaign_key_once unique (queue_id, key),
   constraint campaign_key_length check (octet_length(key) between 1 and 200),

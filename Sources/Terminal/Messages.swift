@@ -67,6 +67,8 @@ enum Messages {
         "is not a number of pushes per period, such as '3 per 1 day', '1 per 12 hours' or '3 per calendar day'"
     static let frequencyCapPushes = "has not 1 to 100 pushes"
     static let frequencyCapPeriod = "has a period that is not between a minute and 31 days"
+    static let notQuietHours = "is not a range of times of the day, such as 22:00-08:00"
+    static let quietHoursLength = "is not between a minute and 20 hours long"
     static let notAShare = "is not a share between 0 and 1, or a percentage such as 5%"
     static let notATime = "is not a time such as 2026-03-01T09:00:00Z or 2026-03-01T10:00:00+01:00"
     static let empty = "is empty"

@@ -187,6 +187,8 @@ create or replace trigger audit_delete after delete on pushq.rate_limit
   for each row execute function pushq.write_audit('tat');
 create or replace trigger audit after insert or update or delete on pushq.frequency_cap
   for each row execute function pushq.write_audit('set_at');
+create or replace trigger audit after insert or update or delete on pushq.quiet_hours
+  for each row execute function pushq.write_audit('set_at');
 create or replace trigger audit after insert or update or delete on pushq.audience
   for each row execute function pushq.write_audit();
 -- Its runs are the work of workers.
@@ -212,6 +214,8 @@ create or replace trigger audit_truncate after truncate on pushq.queue
 create or replace trigger audit_truncate after truncate on pushq.rate_limit
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.frequency_cap
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.quiet_hours
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.audience
   for each statement execute function pushq.write_audit();

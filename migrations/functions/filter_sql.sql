@@ -39,6 +39,8 @@ begin
            when 'app_version' then 'string_to_array(p.app_version, ''.'')::int[]'
            when 'kind' then 'coalesce(d.kind, ''alert'')'
            when 'user' then 'd.user_key'
+           when 'activity_type' then 'p.activity_type'
+           when 'activity' then 'p.activity'
            when 'tag' then 'nullif(p.tags, ''{}'')'
            when 'registered' then 'p.first_seen_at'
            when 'seen' then 'greatest(d.registered_at, p.seen_at)' end;
@@ -159,7 +161,8 @@ begin
       select d.id
       from pushq.device d
       left join (
-        select device_id, locale, time_zone, app_version, tags, attributes, first_seen_at, seen_at
+        select device_id, locale, time_zone, app_version, tags, attributes, first_seen_at, seen_at, activity_type,
+               activity
         from pushq.profile
         where queue_id = $2 and device_id > $4 and device_id <= $5
         order by device_id

@@ -12,7 +12,8 @@ begin
   end if;
   return coalesce(
     problem, pushq.topic_problem(queue_id, push_type),
-    pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id));
+    pushq.gateway_problem(queue_id, payload, push_type, priority, collapse_id),
+    pushq.activity_problem(queue_id, push_type, payload));
 end $$;
 
 -- Refuses what is not a traceparent (QueueCore/Names/TraceParent.swift).
@@ -43,7 +44,8 @@ begin
   end if;
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
                              at_most_once, replaces, due_at, languages, translations, placeholders, traceparent)
-  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6, $7, $9, $8,
+  values ($1, $2, $3, $4, coalesce($5, case when $4 = 'background' then 5 end), $6,
+          pushq.collapse_id_of($1, $4, $3, $7, $2), $9, $8,
           $10, case when $4 = 'liveactivity' then coalesce($11, clock_timestamp()) end, $12, $13, $14, $16)
   returning id into new_id;
   return new_id;

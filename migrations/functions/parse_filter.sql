@@ -101,7 +101,7 @@ create or replace function pushq.filter_condition(
 language plpgsql stable as $$
 declare
   fields constant text[] := array['locale', 'time_zone', 'app_version', 'kind', 'user', 'tag', 'attribute',
-                                  'registered', 'seen', 'audience'];
+                                  'registered', 'seen', 'activity_type', 'activity', 'audience'];
   field  text := lower(words[i]);
   shown  text := pushq.shown_word(words[i]);
   name   text;
@@ -188,7 +188,7 @@ begin
       perform pushq.refuse_filter(positions[next], format('%s takes <, <=, >, >= or within', shown));
     elsif field = 'tag' then
       perform pushq.refuse_filter(positions[next], 'a tag is there or not: write tag ''vip'', or not tag ''vip''');
-    elsif field in ('locale', 'time_zone', 'kind', 'user') and sign not in ('=', '!=') then
+    elsif field in ('locale', 'time_zone', 'kind', 'user', 'activity_type', 'activity') and sign not in ('=', '!=') then
       perform pushq.refuse_filter(positions[next], format('%s has no order: use =, != or in', shown));
     elsif sign in ('=', '!=') then
       denied := sign = '!=';

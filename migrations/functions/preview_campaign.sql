@@ -3,10 +3,10 @@
 -- `tokens`: of the list that it would be for; `filter`: which devices it would be for; without both: all active ones.
 -- `problems` say in words why nothing, or not everything, would be sent now. `rate` is what the queue's limits allow,
 -- in pushes per second; `speed` what the queue's last campaign came to. `push_type` is 'liveactivity-start' for one
--- that starts Live Activities.
+-- that starts Live Activities; `activity_type` is the type that it starts.
 create or replace function pushq.preview_campaign(
   queue text, key text, push_type text default 'alert', tokens bytea[] default null,
-  filter text default null,
+  filter text default null, activity_type text default null,
   out recipients bigint, out inactive bigint, out unknown bigint, out topic text, out credential text,
   out credential_expires_at timestamptz, out rate float8, out speed float8, out problems text[]
 )
@@ -30,7 +30,9 @@ begin
   -- suppressed.
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
-  elsif filter is not null then
+  end if;
+  filter := case when tokens is null then pushq.filter_of_starts(filter, activity_type) end;
+  if filter is not null then
     select n.recipients, n.inactive, 0 into recipients, inactive, unknown
     from pushq.count_filtered(q.id, aim, pushq.with_audiences(pushq.parse_filter(filter), q.id), now()) n;
   elsif tokens is null then

@@ -10,6 +10,7 @@ begin
   using pushq.queue q
   where q.id = any (queues) and r.tenant_id = q.tenant_id and r.queue_id = q.id;
   delete from pushq.frequency_cap c where c.queue_id = any (queues);
+  delete from pushq.quiet_hours h where h.queue_id = any (queues);
   delete from pushq.audience a where a.queue_id = any (queues);
   delete from pushq.schedule s where s.queue_id = any (queues);
   delete from pushq.feedback_poll p where p.queue_id = any (queues);

@@ -304,9 +304,9 @@ begin
   with lost as (
     delete from pushq.lease x where x.queue_id = q returning x.*)
   insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                         recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes)
+                         recipient_count, attempt, rescues, epoch, at_most_once, watermark, outcomes, is_quiet)
   select queue_id, job_id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day, recipient_count, attempt,
-         rescues, epoch, at_most_once, watermark, outcomes
+         rescues, epoch, at_most_once, watermark, outcomes, false
   from lost;
   perform pushq.find_restored(q, l);
   update pushq.job j

@@ -81,7 +81,7 @@ begin
                              at_most_once, replaces, due_at, traceparent)
   select q, u.message, u.root, u.body, push_type,
          coalesce(priority, case when push_type = 'background' then 5 end), expiration,
-         u.collapse_id, u.user_key, at_most_once, replace_waiting,
+         pushq.collapse_id_of(q, push_type, u.body, u.collapse_id, u.root), u.user_key, at_most_once, replace_waiting,
          case when push_type = 'liveactivity' then due_at end, traceparent
   from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
 
@@ -212,6 +212,7 @@ begin
     select coalesce(
       pushq.message_problem(u.body, push_type, priority, expiration, u.collapse_id, for_passes), of_topic,
       pushq.gateway_problem(q, u.body, push_type, priority, u.collapse_id),
+      pushq.activity_problem(q, push_type, u.body),
       case when replaces and (push_type <> 'liveactivity' or u.body #>> '{aps,event}' = 'start')
            then 'replace_waiting is for updates and ends of Live Activities' end) as problem) p
   where p.problem is not null

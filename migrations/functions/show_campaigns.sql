@@ -9,7 +9,7 @@ returns table (tenant text, app text, environment text, campaign_key text, campa
                cancelled bigint, unknown bigint, retried bigint, finished boolean, created_at timestamptz,
                fanned_out_at timestamptz, cut_short boolean, max_rate float8, stop_at_errors float8,
                paused_reason text, filter text, local_time text, next_wave_at timestamptz, left_out bigint,
-               held_out bigint)
+               held_out bigint, in_quiet_hours bigint, released_at timestamptz)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -27,7 +27,7 @@ begin
              and f.done_at = c.cancelled_at),
          c.max_rate, c.stop_at_errors::float8, c.paused_reason, c.filter,
          concat_ws('T', w.clock ->> 'day', w.clock ->> 'time'), case when w.sorted and not w.done then w.start_at end,
-         w.left_out, w.held_out
+         w.left_out, w.held_out, h.recipients, h.released_at
   from (
     (select queue_id, id
      from pushq.campaign
@@ -53,13 +53,15 @@ begin
   join pushq.campaign_progress c on c.queue_id = k.queue_id and c.campaign_id = k.id
   join pushq.queue_name n on n.queue_id = c.queue_id
   join pushq.fan_out w on w.queue_id = k.queue_id and w.campaign_id = k.id
+  cross join lateral pushq.quiet_recipients(k.queue_id, k.id) h
   order by c.campaign_id desc;
 end $$;
 
 -- Why recipients of a root did not get it, as outcomes, and how many of each: its refusals that were an end, without
 -- the failures that were sent again by hand; those for which a personal message could not be made; and those whom a
--- frequency cap held back. The other arguments are the outcomes from `first` to `last_rejection` and from there to
--- `last_failure`, and those from `first_unfit` to `last_unfit` of who was held back (QueueCore/Outcome/Outcome.swift).
+-- frequency cap or quiet hours held back. The other arguments are the outcomes from `first` to `last_rejection` and
+-- from there to `last_failure`, and those from `first_unfit` to `last_unfit` of who was held back
+-- (QueueCore/Outcome/Outcome.swift).
 create or replace function pushq.show_refusals(
   queue text, root bigint, first int, last_rejection int, last_failure int, first_unfit int, last_unfit int
 ) returns table (outcome int, count bigint)
@@ -93,7 +95,8 @@ end $$;
 create or replace function pushq.show_send(
   queue text, root bigint, out total bigint, out first_device_id bigint, out delivered bigint, out rejected bigint,
   out failed bigint, out suppressed bigint, out expired bigint, out cancelled bigint, out unknown bigint,
-  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean
+  out retried bigint, out why_nobody text, out is_cancelled boolean, out awaits_recipients boolean,
+  out in_quiet_hours bigint, out released_at timestamptz
 )
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -120,6 +123,7 @@ begin
          exists (select from pushq.cancelled x where x.queue_id = ids[1] and x.id = root),
          exists (select from pushq.body b where b.queue_id = ids[1] and b.root_id = root and b.device_ids = '{}')
   into total, first_device_id, why_nobody, is_cancelled, awaits_recipients;
+  select h.recipients, h.released_at into in_quiet_hours, released_at from pushq.quiet_recipients(ids[1], root) h;
 end $$;
 
 -- What could keep a campaign or a send from moving. Workers show themselves every five seconds. Of a send the first

@@ -6,6 +6,7 @@
 create or replace function pushq.show_queues(tenant text, matching text, most bigint, counting bigint)
 returns table (tenant_name text, app text, environment text, rate float8, burst float8, weight float8,
                connections smallint, max_attempts smallint, credential text, gateway text, frequency_cap text,
+               quiet_hours text,
                paused_reason text,
                jobs bigint, recipients bigint, has_more_jobs boolean)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -25,6 +26,7 @@ begin
     select greatest(counting / greatest(count(*), 1), case when counting is not null then 100 end) as rows from shown)
   select n.tenant, n.app, n.environment, p.rate, p.burst, q.weight::float8, q.connections, q.max_attempts, c.name,
          q.gateway, case when f.queue_id is not null then pushq.cap_in_words(f) end,
+         case when h.queue_id is not null then pushq.quiet_hours_in_words(h) end,
          case when q.paused_at is not null then q.paused_reason
               when n.suspended_at is not null then 'the tenant is suspended' end,
          j.jobs, j.recipients, coalesce(j.jobs >= b.rows, false)
@@ -33,6 +35,7 @@ begin
   join pushq.queue q on q.id = n.queue_id
   left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
   left join pushq.frequency_cap f on f.queue_id = q.id
+  left join pushq.quiet_hours h on h.queue_id = q.id
   left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
   cross join lateral (
     select count(*) as jobs, coalesce(sum(j.recipient_count), 0)::bigint as recipients

@@ -24,7 +24,7 @@ create or replace function pushq.new_campaign(
   q int, key text, digest bytea, payload json, push_type text, priority int, expiration bigint, collapse_id text,
   at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz, list_id bigint,
   max_rate float8, stop_at_errors float8, shares record, filter text default null, filter_tree jsonb default null,
-  clock jsonb default null
+  clock jsonb default null, quiet_hours text default null
 ) returns bigint
 language plpgsql as $$
 declare
@@ -52,14 +52,19 @@ begin
       message = format('stop_at_errors %s is not a share of the answers', stop_at_errors),
       hint = 'it is 0 or more and less than 1, such as 0.05';
   end if;
+  if expiration = 0 and pushq.message_kind(push_type, payload) = 'liveactivity-start' then
+    raise exception using errcode = 'PQ400',
+      message = 'expiration 0 would lose the starts of Live Activities that APNs cannot deliver at once',
+      hint = 'use seconds since 1970 that lie ahead, or none';
+  end if;
   perform pushq.check_quota(
     q, bytes => octet_length(payload::text)
                 + (select coalesce(sum(octet_length(p::text)), 0) from unnest(shares.payloads) p),
     campaigns => 1);
   message := pushq.new_campaign_message(q, root, payload, push_type, priority, expiration, collapse_id, at_most_once);
-  insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree)
+  insert into pushq.campaign (queue_id, id, key, digest, message_id, stop_at_errors, filter, filter_tree, quiet_hours)
   values (q, root, new_campaign.key, new_campaign.digest, message, new_campaign.stop_at_errors, new_campaign.filter,
-          pushq.with_audiences(new_campaign.filter_tree, q))
+          pushq.with_audiences(new_campaign.filter_tree, q), new_campaign.quiet_hours)
   on conflict on constraint campaign_key_once do nothing;
   if not found then
     -- Another transaction started it at the same moment.
@@ -94,10 +99,10 @@ end $$;
 -- Identifies the content of a campaign for a list, in whatever form the list was given.
 create or replace function pushq.list_campaign_digest(
   payload json, token_count bigint, tokens bit(256), push_type text, priority int, collapse_id text,
-  at_most_once boolean, urgent boolean, clock jsonb, shares text
+  at_most_once boolean, urgent boolean, clock jsonb, shares text, quiet_hours text
 ) returns bytea
 language sql stable as $$
-  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9, $10)::text, 'UTF8'))
+  select sha256(convert_to(row(pushq.content($1), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)::text, 'UTF8'))
 $$;
 
 -- Starts a campaign to all active devices of a queue, or to those that a filter holds for, once: a repeated call under
@@ -123,22 +128,25 @@ create or replace function pushq.start_filtered_campaign(
   catch_up     interval    default null,
   default_zone text        default null,
   variants     json        default null,
-  holdout      float8      default null
+  holdout      float8      default null,
+  quiet_hours  text        default null
 ) returns bigint
 language plpgsql as $$
 declare
-  tree   jsonb  := pushq.parse_filter(filter);
+  wanted text   := pushq.filter_of_starts(filter, pushq.started_type(push_type, payload));
+  tree   jsonb  := pushq.parse_filter(wanted);
   clock  jsonb  := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   shares record := pushq.read_shares(variants, holdout);
+  quiet  text   := pushq.read_quiet_hours(quiet_hours);
 begin
   return pushq.new_campaign(
     q, key,
     sha256(convert_to(
       row(pushq.content(payload), push_type, priority, collapse_id, at_most_once, urgent, tree, clock,
-          shares.content)::text,
+          shares.content, quiet)::text,
       'UTF8')),
     payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, null,
-    max_rate, stop_at_errors, shares, filter, tree, clock);
+    max_rate, stop_at_errors, shares, wanted, tree, clock, quiet);
 end $$;
 
 -- The same for producers.
@@ -162,7 +170,8 @@ create or replace function pushq.start_campaign(
   catch_up     interval    default null,
   default_zone text        default null,
   variants     json        default null,
-  holdout      float8      default null
+  holdout      float8      default null,
+  quiet_hours  text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -171,7 +180,7 @@ declare
 begin
   return pushq.start_filtered_campaign(
     q, key, body, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by, max_rate,
-    stop_at_errors, filter, local_time, if_passed, catch_up, default_zone, variants, holdout);
+    stop_at_errors, filter, local_time, if_passed, catch_up, default_zone, variants, holdout, quiet_hours);
 end $$;
 
 -- Starts a campaign of queue `q`, which is called `queue`, for the tokens or users of a list. Nothing is added
@@ -179,7 +188,7 @@ end $$;
 create or replace function pushq.start_list_campaign(
   q int, queue text, key text, payload json, list bigint, push_type text, priority int, expiration bigint,
   collapse_id text, at_most_once boolean, urgent boolean, start_at timestamptz, send_by timestamptz,
-  max_rate float8, stop_at_errors float8, clock jsonb, shares record
+  max_rate float8, stop_at_errors float8, clock jsonb, shares record, quiet_hours text
 ) returns bigint
 language plpgsql as $$
 declare
@@ -204,11 +213,11 @@ begin
   digest := pushq.list_campaign_digest(
     payload, coalesce(known.user_count, known.token_count), known.digest, push_type, priority,
     collapse_id, at_most_once, urgent, clock,
-    shares.content);
+    shares.content, quiet_hours);
   if known.campaign_id is null then
     started := pushq.new_campaign(
       q, key, digest, payload, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-      list, max_rate, stop_at_errors, shares, clock => clock);
+      list, max_rate, stop_at_errors, shares, clock => clock, quiet_hours => quiet_hours);
     update pushq.list l set campaign_id = started where l.queue_id = q and l.id = list;
   else
     started := pushq.earlier_campaign(q, key, digest);
@@ -243,7 +252,8 @@ create or replace function pushq.start_campaign(
   catch_up     interval    default null,
   default_zone text        default null,
   variants     json        default null,
-  holdout      float8      default null
+  holdout      float8      default null,
+  quiet_hours  text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -253,7 +263,7 @@ declare
 begin
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout));
+    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout), pushq.read_quiet_hours(quiet_hours));
 end $$;
 
 -- The same for tokens that fit into one statement, all in the caller's transaction.
@@ -277,7 +287,8 @@ create or replace function pushq.start_campaign(
   catch_up     interval    default null,
   default_zone text        default null,
   variants     json        default null,
-  holdout      float8      default null
+  holdout      float8      default null,
+  quiet_hours  text        default null
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -298,12 +309,12 @@ begin
     from (select distinct t from unnest(bytes) t) s;
     return pushq.earlier_campaign(q, key, pushq.list_campaign_digest(
       body, given.tokens, given.digest, push_type, priority, collapse_id, at_most_once, urgent, clock,
-      (pushq.read_shares(variants, holdout)).content));
+      (pushq.read_shares(variants, holdout)).content, pushq.read_quiet_hours(quiet_hours)));
   end if;
   list := pushq.make_list(q, case when pushq.message_kind(push_type, body) = 'liveactivity-start'
                                   then 'liveactivity-start' else push_type end);
   perform pushq.add_members(q, queue, list, bytes);
   return pushq.start_list_campaign(
     q, queue, key, body, list, push_type, priority, expiration, collapse_id, at_most_once, urgent, start_at, send_by,
-    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout));
+    max_rate, stop_at_errors, clock, pushq.read_shares(variants, holdout), pushq.read_quiet_hours(quiet_hours));
 end $$;

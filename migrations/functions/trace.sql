@@ -245,7 +245,7 @@ begin
       elsif j.id is null then
         what := 'its job is gone: it has ended this moment, or was deleted';
       else
-        what := pushq.trace_waiting(q, j);
+        what := pushq.trace_waiting(q, j, device);
       end if;
       return next;
       return;
@@ -315,10 +315,12 @@ begin
       'not sent: the device lacked attributes that the message has placeholders for, without a default'
     when outcome = 7 then 'not sent: with the device''s attributes the payload was longer than APNs takes'
     when outcome = 8 then 'not sent: the device has had as many pushes as the queue''s frequency cap allows'
+    when outcome = 9 then 'not sent: the device had quiet hours until its time to be sent had passed'
     when outcome between 64 and 127 then format('refused for good: %s', reason)
     when outcome between 128 and 191 then format('failed, its attempts are used up; the last answer: %s', reason)
       || case when retried_at is not null then '; sent again by hand at ' || pushq.shown_time(retried_at) else '' end
     when reason = 'GivenBack' then 'a worker gave it back without having sent it'
+    when reason = 'QuietHours' then 'not sent: the device has quiet hours; it is sent after they have ended'
     when reason = 'NoAnswer' then 'sent, but no answer came; it is sent again'
     else format('refused for now: %s; it is sent again', reason) end;
 end $$;
@@ -340,7 +342,7 @@ begin
 end $$;
 
 -- Why a job waits, and until when.
-create or replace function pushq.trace_waiting(q int, j pushq.job) returns text
+create or replace function pushq.trace_waiting(q int, j pushq.job, device bigint) returns text
 language plpgsql stable as $$
 declare
   k       record;
@@ -365,6 +367,9 @@ begin
     when k.credential_id is null then 'it waits: the queue has no credential'
     when k.campaign_paused_at is not null then
       format('it waits: the campaign is paused%s', coalesce(': ' || k.campaign_reason, ''))
+    when j.run_at > now() and j.is_quiet then
+      format('it waits until then: the device has quiet hours%s, and is sent to after they have ended',
+             pushq.trace_quiet(q, j.campaign_id, device))
     when j.run_at > now() then
       case when j.attempt > 1 or j.rescues > 0 then 'it waits until then for its next attempt'
            else 'it waits until then, when it is due' end

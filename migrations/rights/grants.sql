@@ -14,8 +14,9 @@ declare
     'device_kind',
     'devices_of_user', 'fan_out_shares', 'fan_out_step',
     'filter_condition_sql', 'filter_order', 'filtered_devices', 'find_recipients', 'fit_plans', 'forget_recent_pushes',
-    'has_old_days', 'hold_to_caps',
+    'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_quiet',
     'job_size', 'list_feedback', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room',
+    'quiet_until',
     'ready_above', 'ready_work',
     'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
     'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
@@ -110,7 +111,7 @@ begin
         ('empty_send', 'insert', null),
         ('newest_update', 'select', null), ('newest_update', 'insert', null), ('newest_update', 'update', 'due_at'),
         ('newest_update', 'delete', null),
-        ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors filter_tree'),
+        ('campaign', 'select', 'queue_id id paused_at cancelled_at stop_at_errors filter_tree quiet_hours'),
         ('campaign', 'update', 'paused_at'),
         ('campaign_tally', 'select', null), ('campaign_tally', 'insert', null), ('campaign_tally', 'update', null),
         ('campaign_share', 'select', 'queue_id campaign_id place message_id made'),
@@ -121,7 +122,8 @@ begin
         -- Whom it is for.
         ('device', 'select', 'queue_id id token user_key kind active registered_at reactivated_at inactive_reason'),
         ('device', 'update', 'active inactive_since inactive_reason'),
-        ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at'),
+        ('profile', 'select', 'queue_id device_id locale time_zone app_version tags attributes first_seen_at seen_at '
+                              'activity_type activity'),
         ('recent_push', 'select', null), ('recent_push', 'insert', null),
         ('recent_push', 'update', 'root_ids job_ids sent_at'), ('recent_push', 'delete', null),
         ('channel', 'select', 'queue_id id channel retired_at'),
@@ -133,7 +135,7 @@ begin
         ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
         -- Who sends.
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
-        ('queue_name', 'select', null), ('frequency_cap', 'select', null),
+        ('queue_name', 'select', null), ('frequency_cap', 'select', null), ('quiet_hours', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
         ('tenant', 'select', 'id name weight connections suspended_at'),
         ('rate_limit', 'select', null), ('rate_limit', 'update', null),

@@ -57,6 +57,7 @@ extension Statement {
                  or exists (select from pushq.cancelled x where x.queue_id = t.queue_id and x.id in (t.root_id, t.id))
                    as stopped,
                c.paused_at is not null as paused, c.stop_at_errors is not null as is_judged,
+               c.quiet_hours <> 'none' as has_quiet_hours,
                coalesce(f.lane <> t.lane, false) as is_elsewhere,
                (extract(epoch from m.created_at) * 1000000)::bigint as made_at,
                (extract(epoch from now() - m.created_at) * 1000000)::bigint as age,
@@ -187,6 +188,11 @@ package struct ClaimedJob: Sendable {
     package var statedCount: Int?
     /// What of it is not in the database any more.
     package var missing: Missing?
+    /// Whether its campaign has quiet hours of its own; nil if those of its queue are for it, too.
+    package var hasOwnQuietHours: Bool?
+    /// Whether to ask which of its recipients have quiet hours now, and what the answer was, by device.
+    package var asksQuietHours = false
+    package var quietHolds: [Int64: QuietHold] = [:]
     /// When its message was made, in microseconds since 1970: nothing of it was sent before.
     package var madeAt: Int64 = 0
     /// How long ago that was when it was claimed.
@@ -275,6 +281,7 @@ extension ClaimedJob {
             isStopped: row.bool("stopped"), isPaused: row.bool("paused"), isElsewhere: row.bool("is_elsewhere"),
             judgedCampaign: row.bool("is_judged") ? row.int8("root_id") : nil, deviceIDs: deviceIDs,
             statedCount: statedCount == deviceIDs.count ? nil : statedCount, missing: missing,
+            hasOwnQuietHours: row.isNull("has_quiet_hours") ? nil : row.bool("has_quiet_hours"),
             madeAt: row.optionalInt8("made_at") ?? 0, age: .microseconds(row.optionalInt8("age") ?? 0),
             waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(

@@ -12,10 +12,10 @@ extension Statement {
 
 extension PostgresConnection {
     /// Jobs with the answers of their queues' frequency caps, for the recipients that are still to be sent to.
-    /// - Parameter jobs: with answers of which only ``CapAnswer/isWhole`` is known.
+    /// - Parameter jobs: with answers of which only ``CapAnswer/isWhole`` is known; those without one are passed over.
     package func heldToCaps(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
         var held: [CapKey: [Int64: CapAnswer.Hold]] = [:]
-        let asked = jobs.map { (key: $0.key, devices: $0.isToBeSent ? $0.waitingDevices : []) }
+        let asked = jobs.map { (key: $0.key, devices: $0.capAnswer != nil && $0.isToBeSent ? $0.waitingDevices : []) }
             .filter { !$0.devices.isEmpty }
         if !asked.isEmpty {
             var firsts: [Int32] = []
@@ -63,13 +63,15 @@ private struct CapKey: Hashable {
 
 extension ClaimedJob {
     /// Whether it is neither damaged nor over, nor goes back at once.
-    fileprivate var isToBeSent: Bool {
+    var isToBeSent: Bool {
         damage == nil && !isStopped && sendWithin > .zero && !isPaused && !isElsewhere
     }
 
-    /// The recipients that may be sent to and have no outcome yet.
-    fileprivate var waitingDevices: [Int64] {
-        deviceIDs.indices.filter { (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) != nil }
-            .map { deviceIDs[$0] }
+    /// The recipients that may be sent to now and have no outcome yet.
+    var waitingDevices: [Int64] {
+        deviceIDs.indices.filter {
+            (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) != nil && quietHolds[deviceIDs[$0]] == nil
+        }
+        .map { deviceIDs[$0] }
     }
 }

@@ -10,7 +10,7 @@ extension Statement {
         select tenant, app, environment, campaign_key as key, campaign_id, state, total, waiting, delivered, rejected,
                failed, suppressed, expired, cancelled, unknown, retried, finished, created_at, fanned_out_at, cut_short,
                max_rate, stop_at_errors, paused_reason, filter, nullif(local_time, '') as local_time, next_wave_at,
-               left_out, held_out
+               left_out, held_out, in_quiet_hours, released_at
         from pushq.show_campaigns($queue, $key, $limit)
         """#)
 
@@ -67,6 +67,9 @@ package struct CampaignSummary: Sendable {
     package let leftOut: Int
     /// How many devices are in its holdout so far.
     package let heldOut: Int
+    /// How many of those that wait do so until their quiet hours end, and when the first of them are sent to.
+    package let inQuietHours: Int
+    package let releasedAt: Date?
 
     package var isCancelled: Bool { state == "cancelled" }
     /// Of a cancelled one, how many were not sent to, in words.
@@ -152,6 +155,7 @@ extension CampaignSummary {
             maxRate: row.optionalFloat8("max_rate"), stopAtErrors: row.optionalFloat8("stop_at_errors"),
             pausedReason: row.optionalText("paused_reason"), filter: row.optionalText("filter"),
             localTime: row.optionalText("local_time"), nextWaveAt: row.optionalTime("next_wave_at"),
-            leftOut: row.count("left_out"), heldOut: row.count("held_out"))
+            leftOut: row.count("left_out"), heldOut: row.count("held_out"),
+            inQuietHours: row.count("in_quiet_hours"), releasedAt: row.optionalTime("released_at"))
     }
 }

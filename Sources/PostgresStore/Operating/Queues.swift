@@ -24,7 +24,7 @@ extension Statement {
         "queues",
         #"""
         select tenant_name as tenant, app, environment, rate, burst, weight, connections, max_attempts, credential,
-               gateway, frequency_cap, paused_reason, jobs, recipients, has_more_jobs
+               gateway, frequency_cap, quiet_hours, paused_reason, jobs, recipients, has_more_jobs
         from pushq.show_queues($tenant, $matching, $limit, $counting)
         """#)
 
@@ -142,6 +142,8 @@ package struct QueueSummary: Sendable {
     package let gateway: String
     /// Its frequency cap in words; nil: none.
     package let frequencyCap: String?
+    /// Its quiet hours in words; nil: none.
+    package let quietHours: String?
     /// Why nothing of it is sent; nil when it is.
     package let pausedReason: String?
     /// What waits, counted up to a bound; then there may be more.
@@ -269,6 +271,7 @@ extension QueueSummary {
             weight: row.float8("weight"), connections: Int(row.int2("connections")),
             maxAttempts: Int(row.int2("max_attempts")), credential: row.optionalText("credential"),
             gateway: row.text("gateway"), frequencyCap: row.optionalText("frequency_cap"),
+            quietHours: row.optionalText("quiet_hours"),
             pausedReason: row.optionalText("paused_reason"),
             waitingJobs: row.count("jobs"), waitingRecipients: row.count("recipients"),
             hasMoreJobs: row.bool("has_more_jobs"))

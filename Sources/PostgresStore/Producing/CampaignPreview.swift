@@ -10,7 +10,7 @@ extension Statement {
         from pushq.preview_campaign(
           $queue, $key, push_type => case pushq.message_kind($push_type, $payload::text::json)
                                      when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
-          filter => $filter)
+          filter => $filter, activity_type => pushq.started_type($push_type, $payload::text::json))
         """#)
 
     static let previewListCampaign = Statement(
@@ -23,6 +23,16 @@ extension Statement {
 }
 
 extension Statement {
+    /// Whom a campaign cannot reach that starts Live Activities; no row if it does not.
+    static let previewStarts = Statement(
+        "preview_starts",
+        #"""
+        select p.devices, p.without_token
+        from (select pushq.started_type($push_type, $payload::text::json) as activity_type) t
+        cross join lateral pushq.preview_starts($queue, t.activity_type, filter => $filter) p
+        where t.activity_type is not null
+        """#)
+
     /// What the recipients would get, where that is not the same for all.
     static let previewMessage = Statement(
         "preview_message",
@@ -80,6 +90,11 @@ package struct CampaignPreview: Sendable {
     package var versions: [VersionPreview] = []
     /// Of a campaign at a local time, when how many are due.
     package var waves: [WavePreview] = []
+    /// How many would wait for the end of their quiet hours, for each such end.
+    package var quiet: [QuietPreview] = []
+    /// Of one that starts Live Activities, but for one to a file: how many devices are in its audience, and how many of
+    /// them have no token with which to start one.
+    package var starts: (devices: Int, withoutToken: Int)?
     /// Of a campaign to users of a file, who they are.
     package var users: UserCounts?
 }
@@ -90,7 +105,7 @@ extension PostgresConnection {
     package func preview(
         _ message: MessageDraft, toDevicesWhere filter: String? = nil, orIn file: DeviceFile?, isOfUsers: Bool = false,
         key: String, inQueue queue: QueueName, clock: CampaignClock = CampaignClock(),
-        shares: CampaignShares = CampaignShares(),
+        shares: CampaignShares = CampaignShares(), quietHours: String? = nil,
         progress: (Int) -> Void = { _ in }
     ) async throws -> CampaignPreview {
         let parameters: Parameters = ["queue": .queue(queue), "push_type": .text(message.pushType.rawValue)]
@@ -98,6 +113,7 @@ extension PostgresConnection {
         let payloads = [(nil, message.payload)] + shares.variants.map { ($0.name, $0.payload) }
         let personal = payloads.filter { CampaignMessage.isPersonal($0.1) }
         let times: Parameters = clock.parameters + ["start_at": .time(message.startAt)]
+        let quiet: Parameters = ["quiet_hours": .text(quietHours), "urgent": .bool(message.isUrgent)]
         guard let file else {
             let filter: Parameters = ["filter": .text(filter)]
             let filtered = parameters + payload + filter
@@ -112,6 +128,14 @@ extension PostgresConnection {
                 preview.waves = try await execute(.previewWaves, filtered + times, within: Self.fileLimit)
                     .map(WavePreview.init)
             }
+            if message.pushType == .liveactivity {
+                preview.starts = try await execute(.previewStarts, filtered, within: Self.fileLimit).first.map {
+                    ($0.count("devices"), $0.count("without_token"))
+                }
+            }
+            preview.quiet = try await execute(
+                .previewQuietHours, parameters + filter + times + quiet, within: Self.fileLimit
+            ).map(QuietPreview.init)
             return preview
         }
         var preview: CampaignPreview?
@@ -138,6 +162,9 @@ extension PostgresConnection {
                     preview?.waves = try await execute(.previewListWaves, parameters + times, within: Self.fileLimit)
                         .map(WavePreview.init)
                 }
+                preview?.quiet = try await execute(
+                    .previewListQuietHours, parameters + times + quiet, within: Self.fileLimit
+                ).map(QuietPreview.init)
                 throw NothingIsWritten()
             }
         } catch is NothingIsWritten {}

@@ -24,7 +24,7 @@ extension Statement {
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by,
           max_rate => $max_rate, stop_at_errors => $stop_at_errors, filter => $filter, local_time => $local_time,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, variants => $variants::json,
-          holdout => $holdout)
+          holdout => $holdout, quiet_hours => $quiet_hours)
         """#)
 
     /// To the tokens of a list.
@@ -37,7 +37,7 @@ extension Statement {
           at_most_once => $at_most_once, urgent => $urgent, start_at => $start_at, send_by => $send_by, list => $list,
           max_rate => $max_rate, stop_at_errors => $stop_at_errors, local_time => $local_time,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, variants => $variants::json,
-          holdout => $holdout)
+          holdout => $holdout, quiet_hours => $quiet_hours)
         """#)
 
     /// The devices that a root's first jobs are for, and what has become of them; why there are none; whether it was
@@ -46,7 +46,7 @@ extension Statement {
         "root_progress",
         #"""
         select total, first_device_id, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried,
-               why_nobody, is_cancelled, awaits_recipients
+               why_nobody, is_cancelled, awaits_recipients, in_quiet_hours, released_at
         from pushq.show_send($queue, $root)
         """#)
 
@@ -100,11 +100,17 @@ package struct CampaignLimits: Sendable {
     package var maxRate: Double?
     /// It pauses itself when a larger share of its answers is bad; nil: never.
     package var stopAtErrors: Double?
+    /// Its quiet hours, such as 22:00-08:00, or `none`; nil: those of the queue.
+    package var quietHours: String?
 
     /// No limits.
     package init() {}
 
-    fileprivate var parameters: Parameters { ["max_rate": .float8(maxRate), "stop_at_errors": .float8(stopAtErrors)] }
+    fileprivate var parameters: Parameters {
+        [
+            "max_rate": .float8(maxRate), "stop_at_errors": .float8(stopAtErrors), "quiet_hours": .text(quietHours),
+        ]
+    }
 }
 
 /// At which local time a campaign is sent, to each device by the clocks of its own zone.
@@ -161,6 +167,9 @@ package struct RootProgress: Sendable {
     package let isCancelled: Bool
     /// It is for a user and for later: its recipients are the devices that the user has then.
     package let awaitsRecipients: Bool
+    /// How many of those that wait do so until their quiet hours end, and when the first of them are sent to.
+    package let inQuietHours: Int
+    package let releasedAt: Date?
 
     /// Whether anything is known of it: a send that was never made, or whose days are gone, has neither recipients nor
     /// a reason for that.
@@ -231,7 +240,8 @@ extension PostgresConnection {
             RootProgress(
                 total: row.count("total"), firstDeviceID: row.optionalInt8("first_device_id"), tally: OutcomeTally(row),
                 whyNobody: row.optionalText("why_nobody"), isCancelled: row.bool("is_cancelled"),
-                awaitsRecipients: row.bool("awaits_recipients"))
+                awaitsRecipients: row.bool("awaits_recipients"), inQuietHours: row.count("in_quiet_hours"),
+                releasedAt: row.optionalTime("released_at"))
         }
     }
 

@@ -13,6 +13,7 @@ extension Statement {
                f.includes_urgent as cap_includes_urgent,
                (extract(epoch from f.set_at) * 1000000)::bigint as cap_set_at,
                (extract(epoch from pushq.cap_window(f.period)) * 1000000)::bigint as cap_window,
+               h.includes_urgent as quiet_includes_urgent,
                c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
@@ -21,6 +22,7 @@ extension Statement {
         left join pushq.rate_limit p on p.tenant_id = q.tenant_id and p.queue_id = q.id and p.campaign_id = 0
         left join pushq.rate_limit tp on tp.tenant_id = q.tenant_id and tp.queue_id = 0 and tp.campaign_id = 0
         left join pushq.frequency_cap f on f.queue_id = q.id
+        left join pushq.quiet_hours h on h.queue_id = q.id
         left join pushq.credential c on c.tenant_id = q.tenant_id and c.id = q.credential_id
         where q.id = any ($queue_ids::int[])
         """#)
@@ -91,6 +93,8 @@ package struct QueueSettings: Sendable {
     package let credential: StoredCredential?
     /// What its frequency cap is for; nil if it has none.
     package var cap: CapRule? = nil
+    /// What its quiet hours are for.
+    package var quiet = QuietRule()
 }
 
 /// A credential as it was before or after it was replaced. Versions count for each credential from 1, so a version
@@ -174,7 +178,10 @@ extension QueueSettings {
                 CapRule(
                     includesUrgent: row.bool("cap_includes_urgent"), setAt: $0,
                     window: .microseconds(row.int8("cap_window")))
-            })
+            },
+            quiet: QuietRule(
+                areSet: !row.isNull("quiet_includes_urgent"),
+                includesUrgent: !row.isNull("quiet_includes_urgent") && row.bool("quiet_includes_urgent")))
     }
 }
 

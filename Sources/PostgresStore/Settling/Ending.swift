@@ -62,23 +62,24 @@ extension Statement {
         member as materialized (
           select f.queue_id, f.lane, f.send_by, f.message_id, f.body_day, f.campaign_id, f.root_id, f.at_most_once,
                  f.attempt + r.attempts as attempt, f.rescues + r.losses as rescues, f.run_at, r.delay, r.part,
-                 r.device_id, f.place in (select place from stopped) as is_stopped
+                 r.is_quiet, r.device_id, f.place in (select place from stopped) as is_stopped
           from unnest($again_places::bigint[], $again_devices::bigint[], $again_delays::bigint[],
-                      $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[])
-            as r(place, device_id, delay, attempts, losses, part)
+                      $again_attempts::smallint[], $again_losses::smallint[], $again_groups::smallint[],
+                      $again_quiet::boolean[])
+            as r(place, device_id, delay, attempts, losses, part, is_quiet)
           join fenced f on f.place = r.place),
         again as materialized (
           select nextval('pushq.id') as id, queue_id, lane, send_by, message_id, min(body_day) as body_day, campaign_id,
                  root_id, at_most_once, attempt, rescues, delay, min(run_at) as run_at, is_stopped,
-                 array_agg(device_id order by device_id) as ids
+                 is_quiet, array_agg(device_id order by device_id) as ids
           from (
             select m.*, (row_number() over (
                      partition by queue_id, lane, send_by, message_id, root_id, attempt, rescues, delay, part,
-                                  is_stopped
+                                  is_stopped, is_quiet
                      order by device_id) - 1) / \#(SettledJob.maximumRecipients) as chunk
             from member m) s
           group by queue_id, lane, send_by, message_id, campaign_id, root_id, at_most_once, attempt, rescues, delay,
-                   part, is_stopped, chunk),
+                   part, is_stopped, is_quiet, chunk),
         -- Of a job that somebody has cancelled by its own number: so that what goes on of it ends as cancelled, too.
         again_stopped as (
           insert into pushq.cancelled (queue_id, id) select queue_id, id from again where is_stopped),
@@ -88,12 +89,12 @@ extension Statement {
           from again),
         again_job as (
           insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, campaign_id, root_id, body_day,
-                                 recipient_count, attempt, rescues, at_most_once)
+                                 recipient_count, attempt, rescues, at_most_once, is_quiet)
           -- What goes back without a delay keeps its place.
           select queue_id, id, lane,
                  case when delay = 0 then run_at else now() + delay * interval '1 microsecond' end,
                  send_by, message_id, campaign_id, root_id, pushq.today(), cardinality(ids), attempt, rescues,
-                 at_most_once
+                 at_most_once, is_quiet
           from again
           -- Its message is beside its body, after midnight too.
           cross join lateral pushq.bring_message(queue_id, message_id, body_day)),
@@ -241,13 +242,18 @@ package struct SettledJob: Sendable {
         package let losses: Int
         /// Tells jobs apart that are to be split.
         package let group: Int
+        /// It waits for the end of its quiet hours.
+        package let isQuiet: Bool
 
-        package init(deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0) {
+        package init(
+            deviceID: Int64, delay: Duration, attempts: Int, losses: Int, group: Int = 0, isQuiet: Bool = false
+        ) {
             self.deviceID = deviceID
             self.delay = delay
             self.attempts = attempts
             self.losses = losses
             self.group = group
+            self.isQuiet = isQuiet
         }
     }
 
@@ -329,6 +335,7 @@ extension PostgresConnection {
             "again_attempts": .int2Array(again.map { Int16($0.member.attempts) }),
             "again_losses": .int2Array(again.map { Int16($0.member.losses) }),
             "again_groups": .int2Array(again.map { Int16($0.member.group) }),
+            "again_quiet": .boolArray(again.map(\.member.isQuiet)),
 
             "report_places": .int8Array(reports.map(\.place)),
             "report_devices": .int8Array(reports.map(\.report.deviceID)),

@@ -27,8 +27,11 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
     /// Not sent: the device has had as many pushes as the queue's frequency cap allows.
     package static let capped = Outcome(rawValue: 8)
 
+    /// Not sent: the device had quiet hours until `send_by` had passed.
+    package static let tooLate = Outcome(rawValue: 9)
+
     /// The outcomes that count as suppressed and say why.
-    package static let heldBack: ClosedRange<UInt8> = 6...8
+    package static let heldBack: ClosedRange<UInt8> = 6...9
 
     /// The bytes of the outcomes that have a reason, by its code. `migrations/` names those of failures, too; a test
     /// compares them.
@@ -76,6 +79,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case .lacksAttribute: "lacks_attribute"
         case .tooLong: "too_long"
         case .capped: "frequency_cap"
+        case .tooLate: "quiet_hours"
         default: reason?.text
         }
     }

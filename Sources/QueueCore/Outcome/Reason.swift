@@ -145,6 +145,9 @@ package struct Reason: Hashable, Sendable {
         Row("MissingChannelQueueSize", 400, .reject),
         Row("MissingPushType", 400, .reject),
         Row("TopicMismatch", 403, .pause),
+
+        // pushq's own, too.
+        Row("QuietHours", 0, .retry),  // not sent: the device has quiet hours; goes on in a job that is due after them
     ]
 
     /// The reason that an answer gives.
@@ -179,6 +182,7 @@ package struct Reason: Hashable, Sendable {
     package static let noAnswer = named("NoAnswer")
     package static let quarantined = named("Quarantined")
     package static let givenBack = named("GivenBack")
+    package static let quietHours = named("QuietHours")
 
     /// The reason with this text, which must be one of the table's.
     package static func named(_ text: String) -> Reason {

@@ -166,20 +166,18 @@ final class Intake {
                 quotas, workerID: workerID, lease: settings.lease, atMostOnceWindow: settings.atMostOnceWindow)
             figures.counts.note(.claim, took: begun.duration(to: .now))
             figures.counts.jobsClaimed += claimed.count
-            var capped: [ClaimedJob] = []
+            var held: [ClaimedJob] = []
             for var claim in claimed where !claim.awaitsRecipients {
-                if let cap = queues[claim.key.queueID]?.settings.cap,
-                    cap.includes(claim.message.pushType, in: claim.lane)
-                {
-                    claim.capAnswer = CapAnswer(
-                        isWhole: cap.hasCounted(messageMadeAt: claim.madeAt, ago: claim.age))
-                    capped.append(claim)
+                if let settings = queues[claim.key.queueID]?.settings, Restraint.apply(settings, to: &claim) {
+                    held.append(claim)
                 } else {
                     start(claim, claimedAt: sentAt)
                 }
             }
-            for part in FrequencyCaps.parts(of: capped) {
-                for claim in try await connection.heldToCaps(part, workerID: workerID) {
+            for part in Restraint.parts(of: held) {
+                // Who has quiet hours takes no place under a cap.
+                let awake = try await connection.heldToQuietHours(part, workerID: workerID)
+                for claim in try await connection.heldToCaps(awake, workerID: workerID) {
                     start(claim, claimedAt: sentAt)
                 }
             }

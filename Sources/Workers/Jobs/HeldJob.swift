@@ -47,6 +47,8 @@ final class HeldJob {
         let losses: Int
         /// Distinguishes the two halves of a job that is split.
         var group = 0
+        /// It waits for the end of its quiet hours.
+        var isQuiet = false
     }
 
     let claim: ClaimedJob
@@ -119,6 +121,7 @@ final class HeldJob {
         waiting = outcomes.count { $0 == 0 }
         suppressUnreachable()
         if let personal = claim.personal { suppressUnfit(for: personal, maximumPayloadBytes) }
+        if !claim.quietHolds.isEmpty { holdInQuietHours() }
         if let answer = claim.capAnswer, !answer.held.isEmpty { holdBack(by: answer) }
         recallReports()
     }
@@ -154,6 +157,23 @@ final class HeldJob {
             if let byteCount, byteCount <= maximumPayloadBytes { continue }
             record(
                 isUncertain(ordinal) ? .unknown : byteCount == nil ? .lacksAttribute : .tooLong, for: ordinal)
+        }
+    }
+
+    /// Lets those who have quiet hours go on in jobs that are due when these have ended. What must not be sent again
+    /// after a worker was lost with it ends as it does without quiet hours.
+    private func holdInQuietHours() {
+        for ordinal in outcomes.indices where outcomes[ordinal] == 0 {
+            if claim.isAtMostOnce, isUncertain(ordinal) { continue }
+            switch claim.quietHolds[claim.deviceIDs[ordinal]] {
+            case .forGood: record(isUncertain(ordinal) ? .unknown : .tooLate, for: ordinal)
+            case .until(let delay):
+                let retry = Retry(
+                    deviceID: claim.deviceIDs[ordinal], backoff: nil, step: 0, atLeast: delay, attempts: 0, losses: 0,
+                    isQuiet: true)
+                recordRetry(retry, because: .quietHours, for: ordinal)
+            case nil: break
+            }
         }
     }
 
@@ -388,7 +408,8 @@ final class HeldJob {
     func settled(delay: (Retry) -> Duration) -> SettledJob {
         let again = retries.map {
             SettledJob.Again(
-                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group)
+                deviceID: $0.deviceID, delay: delay($0), attempts: $0.attempts, losses: $0.losses, group: $0.group,
+                isQuiet: $0.isQuiet)
         }
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,

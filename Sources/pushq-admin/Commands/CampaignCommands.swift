@@ -57,6 +57,11 @@ enum CampaignCommands {
                     ("left_out", .count(campaign.leftOut)),
                 ]
             }
+            if campaign.inQuietHours > 0 {
+                facts += [
+                    ("in_quiet_hours", .count(campaign.inQuietHours)), ("released_at", .time(campaign.releasedAt)),
+                ]
+            }
             if shares.contains(where: { $0.name == "holdout" }) { facts.append(("held_out", .count(campaign.heldOut))) }
             if let share = campaign.stopAtErrors {
                 facts.append(("stop_at_errors", .text(Share(fraction: share).shown)))

@@ -79,6 +79,7 @@ enum QueueCommands {
                     Column("waiting_recipients") { $0.waiting($0.waitingRecipients) },
                     Column("gateway") { .text($0.gateway) },
                     Column("frequency_cap") { .text($0.frequencyCap) },
+                    Column("quiet_hours") { .text($0.quietHours) },
                     Column("credential") { .text($0.credential) },
                     Column("paused_because") { .text($0.pausedReason) },
                     Column("exact", isForProgramsOnly: true) { .yes(!$0.hasMoreJobs) },

@@ -16,6 +16,7 @@ struct QueueSetCommand: Command {
         "queue set acme/com.acme.shop/production --gateway binary --credential shop-2026",
         "queue set acme/com.acme.shop/production --frequency-cap '3 per 1 day'",
         "queue set acme/com.acme.shop/production --frequency-cap '1 per calendar day' --cap-time-zone Europe/Vienna",
+        "queue set acme/com.acme.shop/production --quiet-hours 22:00-08:00 --quiet-time-zone Europe/Vienna",
     ]
 
     @Positional("Its name: tenant/app/environment.") var queue: QueueName
@@ -38,6 +39,14 @@ struct QueueSetCommand: Command {
     @Option("The time zone of devices of which nobody has said one, for calendar days; UTC if not set.", "ZONE")
     var capTimeZone: String?
     @Flag("Remove the frequency cap.") var noFrequencyCap
+    @Option("Send no alert while clocks where the device is show these times; it waits until they have passed.")
+    var quietHours: QuietHours?
+    @Option("Spread what has waited over this time, from the end of the quiet hours on: 0s to 2h; 15m if not set.")
+    var quietRelease: Duration?
+    @Option("Whether urgent pushes wait, too; off if not set.") var quietUrgent: Toggle?
+    @Option("The time zone of devices of which nobody has said one; if not set, they have no quiet hours.", "ZONE")
+    var quietTimeZone: String?
+    @Flag("Remove the quiet hours.") var noQuietHours
     @Option("The credential that it uses.", "NAME") var credential: String?
     var database = DatabaseOptions()
 
@@ -57,6 +66,8 @@ struct QueueSetCommand: Command {
         let capsUrgent: Bool?
         let capTimeZone: String?
         let liftsCap: Bool
+        var quiet = QuietHoursChange()
+        let liftsQuiet: Bool
         let credential: String?
 
         init(_ command: QueueSetCommand) throws(UsageError) {
@@ -67,6 +78,11 @@ struct QueueSetCommand: Command {
             capsUrgent = command.capUrgent.map { $0 == .on }
             capTimeZone = command.capTimeZone
             liftsCap = command.noFrequencyCap
+            liftsQuiet = command.noQuietHours
+            quiet.hours = command.quietHours
+            quiet.release = command.quietRelease
+            quiet.includesUrgent = command.quietUrgent.map { $0 == .on }
+            quiet.timeZone = command.quietTimeZone
             credential = command.credential
             change.weight = try command.weight.bounded(0.001...1000, "--weight")
             change.connections = try command.connections.bounded(1...100, "--connections")
@@ -86,10 +102,19 @@ struct QueueSetCommand: Command {
                     "--no-frequency-cap cannot be used with --frequency-cap, --cap-urgent or --cap-time-zone")
             }
             guard capTimeZone != "" else { throw UsageError("--cap-time-zone is empty") }
+            guard !liftsQuiet || quiet.isEmpty else {
+                throw UsageError(
+                    "--no-quiet-hours cannot be used with --quiet-hours, --quiet-release, --quiet-urgent or "
+                        + "--quiet-time-zone")
+            }
+            guard quiet.timeZone != "" else { throw UsageError("--quiet-time-zone is empty") }
+            if let release = quiet.release, !QuietHours.releases.contains(release) {
+                throw UsageError("--quiet-release \(release.shown) is not between 0s and 2h")
+            }
             _ = try burst.bounded(1...1_000_000, "--burst")
             guard
                 rate != nil || burst != nil || liftsRate || credential != nil || changesCap || liftsCap
-                    || !change.isEmpty
+                    || !change.isEmpty || !quiet.isEmpty || liftsQuiet
             else {
                 throw UsageError("there is nothing to set")
             }
@@ -101,6 +126,9 @@ struct QueueSetCommand: Command {
             if let credential { try await Self.check(credential, for: queue, in: store) }
             if let capTimeZone, let problem = try await store.timeZoneProblem(capTimeZone) {
                 throw UsageError("--cap-time-zone: \(problem)")
+            }
+            if let zone = quiet.timeZone, let problem = try await store.timeZoneProblem(zone) {
+                throw UsageError("--quiet-time-zone: \(problem)")
             }
             // The binary interface asks for a certificate, so that has to be there first; on the way back it is the
             // other way round.
@@ -122,6 +150,10 @@ struct QueueSetCommand: Command {
                 try await !store.changeFrequencyCap(includesUrgent: capsUrgent, timeZone: capTimeZone, of: queue)
             {
                 throw Failure("\(queue) has no frequency cap; give --frequency-cap with it")
+            }
+            if liftsQuiet { try await store.liftQuietHours(of: queue) }
+            if !quiet.isEmpty, try await !store.setQuietHours(quiet, of: queue) {
+                throw Failure("\(queue) has no quiet hours; give --quiet-hours with it")
             }
         }
 

@@ -34,6 +34,11 @@ enum SendCommands {
                 facts.append(("apns_id", .text("\(APNsID(root: root, key: device))")))
             }
             facts += OutcomeColumns.facts(of: progress.tally, refusals: refusals)
+            if progress.inQuietHours > 0 {
+                facts += [
+                    ("in_quiet_hours", .count(progress.inQuietHours)), ("released_at", .time(progress.releasedAt)),
+                ]
+            }
             if let why = progress.whyNobody { facts.append(("reached_nobody", .text(why))) }
             if let standstill { facts.append(("held_up", .text("\(standstill)"))) }
             console.show(facts)

@@ -19,20 +19,20 @@ struct DryRun {
     /// - Throws: ``Unsuccessful`` if something is in the way.
     func run(_ file: DeviceFile?, isOfUsers: Bool, _ console: Console) async throws {
         let (queue, key, message, filter, clock, shares) = (queue, key, message, filter, clock, shares)
+        let quietHours = limits.quietHours
         let preview = try await database.session { store in
             let bar = ProgressBar("reading", total: nil, on: console)
             defer { bar.finish() }
             return try await store.preview(
                 message, toDevicesWhere: filter, orIn: file, isOfUsers: isOfUsers, key: key, inQueue: queue,
-                clock: clock,
-                shares: shares
+                clock: clock, shares: shares, quietHours: quietHours
             ) {
                 bar.update($0)
             }
         }
         let facts =
-            audience(preview, isList: file != nil) + inShares(preview) + waves(preview) + sample(preview)
-            + sending(preview)
+            audience(preview, isList: file != nil) + inShares(preview) + waves(preview) + quiet(preview)
+            + sample(preview) + sending(preview)
         console.show(facts, "versions", preview.versions, columns: versionColumns)
         for problem in preview.problems { console.remark("in the way: \(problem)") }
         if !preview.problems.isEmpty { throw Unsuccessful() }
@@ -45,7 +45,13 @@ struct DryRun {
         facts.append(("recipients", .count(preview.recipients)))
         // Of users only the active devices are there.
         if preview.users != nil { return facts }
-        guard isList else { return facts + [("inactive_left_out", .count(preview.inactive))] }
+        guard isList else {
+            facts.append(("inactive_left_out", .count(preview.inactive)))
+            guard let starts = preview.starts else { return facts }
+            return facts + [
+                ("devices", .count(starts.devices)), ("devices_without_start_token", .count(starts.withoutToken)),
+            ]
+        }
         return facts + [("inactive_among_them", .count(preview.inactive)), ("new_devices", .count(preview.unknown))]
     }
 
@@ -65,9 +71,7 @@ struct DryRun {
         guard let time = clock.localTime else { return [] }
         var facts: [(name: String, value: Cell)] = [("local_time", .text(time))]
         for (index, wave) in preview.waves.enumerated() {
-            let zones = wave.timeZones.prefix(3).joined(separator: ", ")
-            let more = wave.timeZones.count > 3 ? " and \(wave.timeZones.count - 3) more zones" : ""
-            let who = "\(Cell.count(wave.recipients).text) in \(zones)\(more)"
+            let who = Self.who(wave.recipients, in: wave.timeZones)
             if let due = wave.dueAt {
                 facts.append(("wave_\(index + 1)", .text("\(Cell.time(due).text): \(who)")))
             } else {
@@ -75,6 +79,22 @@ struct DryRun {
             }
         }
         return facts
+    }
+
+    /// How many would wait for the end of their quiet hours, and in which zones.
+    private func quiet(_ preview: CampaignPreview) -> [(name: String, value: Cell)] {
+        guard !preview.quiet.isEmpty else { return [] }
+        let all = preview.quiet.reduce(0) { $0 + $1.recipients }
+        return [("in_quiet_hours", .count(all))]
+            + preview.quiet.enumerated().map { index, end in
+                let who = Self.who(end.recipients, in: end.timeZones)
+                return ("quiet_\(index + 1)", .text("until \(Cell.time(end.until).text): \(who)"))
+            }
+    }
+
+    private static func who(_ recipients: Int, in zones: [String]) -> String {
+        let more = zones.count > 3 ? " and \(zones.count - 3) more zones" : ""
+        return "\(Cell.count(recipients).text) in \(zones.prefix(3).joined(separator: ", "))\(more)"
     }
 
     /// The message, with its payload if that is the same for all.

@@ -70,6 +70,7 @@ struct ScheduleAddCommand: Command {
             ("at_most_once", message.isSentAtMostOnce ? true : nil), ("urgent", message.isUrgent ? true : nil),
             ("max_rate", bounds.maxRate.map { .string("\($0.perSecond)") }),
             ("stop_at_errors", bounds.stopAtErrors.map { .string("\($0.fraction)") }),
+            ("quiet_hours", bounds.quietHours.map { .string($0.shown) }),
             ("local_time", local.localTime.map(JSON.string)),
             ("if_passed", local.ifPassed.map { .string($0.rawValue) }),
             ("catch_up", local.catchUp.map { .string($0.shown) }),

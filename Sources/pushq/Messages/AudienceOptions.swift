@@ -30,11 +30,14 @@ struct AudienceOptions: ParameterGroup {
 struct CampaignBounds: ParameterGroup {
     @Option("Maximum number of pushes per second, over all workers: 250, 0.5 or 15000/min.") var maxRate: Rate?
     @Option("Pause the campaign when a larger share of its answers is bad, such as 5%.") var stopAtErrors: Share?
+    @Option("Instead of the queue's quiet hours: send no alert while clocks where the device is show these times.")
+    var quietHours: QuietHoursSetting?
 
     var limits: CampaignLimits {
         var limits = CampaignLimits()
         limits.maxRate = maxRate?.perSecond
         limits.stopAtErrors = stopAtErrors?.fraction
+        limits.quietHours = quietHours?.shown
         return limits
     }
 }

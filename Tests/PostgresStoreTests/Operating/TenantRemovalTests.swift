@@ -37,6 +37,7 @@ import Transport
         insert into pushq.throughput (worker_id, queue_id, seconds) values (1, pushq.queue_id('\(queue)'), 1);
         insert into pushq.newest_update values (pushq.queue_id('\(queue)'), 1, now(), 1);
         insert into pushq.frequency_cap (queue_id, pushes) values (pushq.queue_id('\(queue)'), 3);
+        insert into pushq.quiet_hours (queue_id, hours) values (pushq.queue_id('\(queue)'), '22:00-08:00');
         insert into pushq.recent_push values (pushq.queue_id('\(queue)'), 1, '{}', '{}', '{}');
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');

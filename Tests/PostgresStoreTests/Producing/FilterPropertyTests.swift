@@ -19,6 +19,8 @@ import Transport
         guard device.hasProfile else { return device }
         device.locale = [nil, "de", "de-AT", "de-DE", "en-GB", "en", "zh-Hant-TW"].randomElement(using: &dice)!
         device.timeZone = (NaiveFilter.timeZones + [nil]).randomElement(using: &dice)!
+        device.activityType = [nil, nil, "Match", "o'Ride"].randomElement(using: &dice)!
+        device.activity = [nil, nil, "42"].randomElement(using: &dice)!
         device.version = [nil, "2.9", "2.10", "2.10.0", "2.10.1", "3", "3.0.0.1"].randomElement(using: &dice)!
         device.tags = Set(["vip", "beta", "a b", "ärger"].filter { _ in Bool.random(using: &dice) })
         device.attributes["plan"] = [nil, .text("free"), .text("pro"), .text("Team")].randomElement(using: &dice)!
@@ -55,10 +57,10 @@ import Transport
             try await queue.run(
                 """
                 insert into pushq.profile (queue_id, device_id, locale, time_zone, app_version, tags, attributes,
-                                           first_seen_at, seen_at)
+                                           first_seen_at, seen_at, activity_type, activity)
                 values (\(queue.id), \(id), \(text(device.locale)), \(text(device.timeZone)), \(text(device.version)),
                         array[\(tags)]::text[], '{\(attributes)}', \(time(device.firstSeenAt)), \
-                \(time(device.importedSeenAt)))
+                \(time(device.importedSeenAt)), \(text(device.activityType)), \(text(device.activity)))
                 """)
         }
     }
@@ -97,6 +99,8 @@ import Transport
             keyword("locale") + space() + equal(["'de'", "'de_AT'", "'EN'", "\"zh-Hant\""]),
             "time_zone" + space() + equal(NaiveFilter.timeZones.map { "'\($0)'" }),
             "kind" + space() + pick(["= 'alert'", "!='voip'", list(["'alert'", "'widgets'"])]),
+            "activity_type" + space() + equal(["'Match'", "'o''Ride'"]),
+            "activity" + space() + equal(["'42'", "\"7\""]),
             "user" + space() + equal(["'ann'", "'o''neil'", "\"4711\""]),
             "app_version" + space() + pick([equal(versions), ordered(versions), ordered(versions)]),
             "tag" + space()

@@ -16,6 +16,8 @@ struct MadeUpDevice: Sendable {
     var hasProfile = true
     var locale: String?
     var timeZone: String?
+    var activityType: String?
+    var activity: String?
     var version: String?
     var tags: Set<String> = []
     var attributes: [String: Value] = [:]
@@ -169,6 +171,8 @@ struct NaiveFilter {
         case "locale": return try choice({ $0.locale }, matches: Self.speaks, isValid: { Self.isLanguageTag($0) })
         case "time_zone": return try choice({ $0.timeZone }, isValid: { Self.timeZones.contains($0) })
         case "user": return try choice({ $0.user }, isValid: { _ in true })
+        case "activity_type": return try choice({ $0.activityType }, isValid: { _ in true })
+        case "activity": return try choice({ $0.activity }, isValid: { _ in true })
         case "kind":
             if case .word(let word)? = tokens.first { try require(word.lowercased() != "is") }
             return try choice({ $0.kind ?? "alert" }, isValid: { Self.kinds.contains($0) })

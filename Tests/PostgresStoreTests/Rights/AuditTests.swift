@@ -22,7 +22,8 @@ import Transport
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [
-        "frequency_cap: set_at", "rate_limit: tat", "credential: warned_days", "campaign: created_at",
+        "frequency_cap: set_at", "quiet_hours: set_at", "campaign: quiet_hours", "rate_limit: tat",
+        "credential: warned_days", "campaign: created_at",
         "campaign: digest",
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
@@ -43,6 +44,7 @@ import Transport
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
         insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
         insert into pushq.frequency_cap (queue_id, pushes, period) select id, 3, '1 day' from pushq.queue;
+        insert into pushq.quiet_hours (queue_id, hours) select id, '22:00-08:00' from pushq.queue;
         insert into pushq.audience (queue_id, name, filter) select id, 'vips', 'tag ''vip''' from pushq.queue;
         insert into pushq.schedule (queue_id, name, cron, time_zone, after_outage, payload, options, next_at)
         select id, 'weekly', '@weekly', 'UTC', 'skip', '{"aps":{}}', '{}', now() from pushq.queue;
@@ -88,6 +90,8 @@ import Transport
             case "queue.credential_id": "(select id from pushq.credential)"
             case "campaign.paused_reason": "'x', paused_at = now()"
             case "campaign.stop_at_errors": "0.5"
+            case "quiet_hours.hours": "'21:00-07:00'"
+            case "quiet_hours.release": "interval '1 hour'"
             case "schedule.after_outage": "'all'"
             case "schedule.payload": "'{}'"
             case "schedule.options": "'{\"urgent\":true}'"
@@ -164,6 +168,8 @@ import Transport
                 "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
                 "acme rate_limit acme created burst:→20 rate:→200",
                 "acme frequency_cap acme/com.acme/sandbox created includes_urgent:→false period:→1 day pushes:→3",
+                "acme quiet_hours acme/com.acme/sandbox created hours:→22:00-08:00 includes_urgent:→false "
+                    + "release:→00:15:00",
                 "acme audience acme/com.acme/sandbox vips created filter:→tag 'vip' name:→vips",
                 "acme schedule acme/com.acme/sandbox weekly created after_outage:→skip cron:→@weekly name:→weekly "
                     + "options:→{} payload:→{\"aps\": {}} time_zone:→UTC",
@@ -183,6 +189,7 @@ import Transport
                     "acme queue acme/com.acme/sandbox changed credential",
                     "acme credential main removed environments",
                     "acme frequency_cap acme/com.acme/sandbox removed includes_urgent",
+                    "acme quiet_hours acme/com.acme/sandbox removed hours",
                     "acme audience acme/com.acme/sandbox vips removed filter",
                     "acme schedule acme/com.acme/sandbox weekly removed after_outage",
                     "acme queue acme/com.acme/sandbox removed connections",

@@ -114,7 +114,8 @@ struct `A login of one tenant` {
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
         "apns_id", "broadcast_problem", "caller", "check_key", "check_lengths", "content", "csv_field", "device_kind",
-        "has_readable_escapes", "is_plain_alert", "members_problem", "message_kind", "message_problem", "nesting",
+        "has_readable_escapes", "is_plain_alert", "is_quiet", "read_quiet_hours", "started_type", "members_problem",
+        "message_kind", "message_problem", "nesting",
         "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
         "set_digest", "token", "tokens", "unknown_push_type", "value_problem",
     ]
@@ -228,6 +229,10 @@ struct `A login of one tenant` {
             ),
             shown("preview_waves", "'QUEUE', '09:00', filter => 'user is not missing'"),
             shown("preview_waves", "'QUEUE', '09:00', tokens => array['\\xb1'::bytea]"),
+            shown("preview_starts", "'QUEUE', 'Match'"),
+            shown("preview_starts", "'QUEUE', 'Match', filter => 'user is not missing'"),
+            shown("preview_quiet_hours", "'QUEUE', '09:00-05:00', filter => 'user is not missing'"),
+            shown("preview_quiet_hours", "'QUEUE', '09:00-05:00', tokens => array['\\xb1'::bytea]"),
             Probe(
                 function: "start_campaign",
                 query: "pushq.start_campaign('QUEUE', '\(key)', \(payload), local_time => '09:00')"),

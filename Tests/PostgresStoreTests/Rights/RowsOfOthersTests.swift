@@ -96,6 +96,7 @@ import Transport
             insert into pushq.newest_update (queue_id, recipient_id, due_at, message_id)
             values (pushq.queue_id('QUEUE'), nextval('pushq.id'), now(), nextval('pushq.id'));
             insert into pushq.frequency_cap (queue_id, pushes) values (pushq.queue_id('QUEUE'), 3);
+            insert into pushq.quiet_hours (queue_id, hours) values (pushq.queue_id('QUEUE'), '22:00-08:00');
             insert into pushq.recent_push values (pushq.queue_id('QUEUE'), nextval('pushq.id'), '{}', '{}', '{}');
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');
             """#
@@ -189,7 +190,10 @@ import Transport
         {
             guard
                 probe.function.hasPrefix("show_")
-                    || ["preview_campaign", "preview_message", "preview_waves", "trace", "feedback_after"].contains(
+                    || [
+                        "preview_campaign", "preview_message", "preview_waves", "preview_quiet_hours", "preview_starts",
+                        "trace", "feedback_after",
+                    ].contains(
                         probe.function)
             else {
                 continue
@@ -281,7 +285,7 @@ import Transport
                 if query.contains("send => 1") || query.contains("device => 1") { continue }
                 let isCounts = [
                     "show_refusals", "show_timeline", "show_last_end", "show_send", "show_job", "preview_campaign",
-                    "preview_message", "preview_waves", "show_shares",
+                    "preview_message", "preview_waves", "preview_quiet_hours", "preview_starts", "show_shares",
                 ]
                 .contains(function)
                 #expect(isCounts || secrets.contains { text.contains($0) }, "\(function) shows its owner: \(text)")

@@ -10,7 +10,7 @@ import Transport
     /// Rights on all of a table, or on the columns in parentheses.
     private static let tables = """
         body: delete insert select
-        campaign: select(cancelled_at filter_tree id paused_at queue_id stop_at_errors) update(paused_at)
+        campaign: select(cancelled_at filter_tree id paused_at queue_id quiet_hours stop_at_errors) update(paused_at)
         campaign_share: select(campaign_id made message_id place queue_id) update(made)
         campaign_tally: insert select update
         cancelled: insert select
@@ -33,10 +33,11 @@ import Transport
         message: insert select
         migration: select(checksum name stops_older_workers version)
         newest_update: delete insert select update(due_at)
-        profile: select(app_version attributes device_id first_seen_at locale queue_id seen_at tags time_zone)
+        profile: select(activity activity_type app_version attributes device_id first_seen_at locale queue_id seen_at tags time_zone)
         provider_token: delete insert select update
         queue: select update(paused_at paused_credential_version paused_reason)
         queue_name: select
+        quiet_hours: select
         rate_limit: select update
         recent_push: delete insert select update(job_ids root_ids sent_at)
         removed_queue: delete select
@@ -71,7 +72,7 @@ import Transport
         my_feedback: apns_id campaign_key cursor device_id listed_at queue reason recorded_at reported_at root_id token \
         user_key verdict
         my_queues: app burst environment may_send paused_at paused_reason queue rate suspended_at tenant
-        profile: activity activity_type installation
+        profile: installation
         restored_queue: lineage_id paused_at paused_credential_version paused_reason queue_id
         schedule: after_outage created_at cron missed_at name next_at options paused_at payload problem queue_id \
         retry_at run_at started_at time_zone
@@ -91,7 +92,7 @@ import Transport
         "fan_out_shares", "fan_out_step", "filter_condition_sql", "filter_order", "filtered_devices", "find_recipients",
         "fit_plans",
         "follow_lineage", "follow_timeline", "forget_audit", "forget_list", "forget_old", "forget_recent_pushes",
-        "has_old_days", "hold_to_caps",
+        "has_old_days", "held_until", "hold_to_caps", "hold_to_quiet_hours", "is_quiet", "quiet_until",
         "job_size", "judge_campaigns", "list_feedback", "lists_to_forget", "local_times", "longest_retention",
         "make_jobs",
         "make_share_jobs",

@@ -63,7 +63,7 @@ import Testing
             ])
     }
 
-    @Test(arguments: ["Other", "OtherPassing", "OtherCredential", "NoAnswer", "Quarantined", "GivenBack"])
+    @Test(arguments: ["Other", "OtherPassing", "OtherCredential", "NoAnswer", "Quarantined", "GivenBack", "QuietHours"])
     func `goes by the status where a server says one of pushq's own reasons`(text: String) {
         #expect(Reason(status: 400, text: text) == .other)
         #expect(Reason(status: 403, text: text) == .otherCredential)

@@ -25,7 +25,8 @@ enum JobFixture {
         isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, slot: Int = 0,
-        sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, now: ContinuousClock.Instant = .now
+        sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
+        now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }
         let found = Set(devices).subtracting(inactive).union(strangers).sorted()
@@ -42,6 +43,7 @@ enum JobFixture {
         claim.isPaused = isPaused
         claim.statedCount = statedCount
         claim.capAnswer = capAnswer
+        claim.quietHolds = quietHolds
         return HeldJob(claim, slot: slot, claimedAt: now, now: now, window: window, maximumPayloadBytes: 4096)
     }
 }

@@ -1,0 +1,39 @@
+package import FoundationEssentials
+import QueueCore
+
+extension Statement {
+    /// How many of a campaign would wait for the end of their quiet hours (migrations/functions/quiet_hours.sql).
+    static let previewQuietHours = Statement(
+        "preview_quiet_hours",
+        #"""
+        select until, recipients, time_zones
+        from pushq.preview_quiet_hours(
+          $queue, $quiet_hours, push_type => $push_type, urgent => $urgent, local_time => $local_time,
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
+          filter => $filter)
+        """#)
+
+    static let previewListQuietHours = Statement(
+        "preview_list_quiet_hours",
+        #"""
+        select until, recipients, time_zones
+        from pushq.preview_quiet_hours(
+          $queue, $quiet_hours, push_type => $push_type, urgent => $urgent, local_time => $local_time,
+          if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
+          tokens => array(select token from device_stage where active))
+        """#)
+}
+
+/// The recipients of a campaign who would have quiet hours that end at the same instant.
+package struct QuietPreview: Sendable {
+    package let until: Date
+    package let recipients: Int
+    /// Theirs, the most frequent first.
+    package let timeZones: [String]
+
+    init(_ row: Row) {
+        until = row.time("until")
+        recipients = row.count("recipients")
+        timeZones = row.textArray("time_zones")
+    }
+}

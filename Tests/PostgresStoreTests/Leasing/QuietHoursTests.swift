@@ -1,0 +1,276 @@
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+
+/// What PostgreSQL says of quiet hours, against a judge that reads the clocks of `Calendar`, minute by minute.
+@Suite(.timeLimit(.minutes(10))) struct `Quiet hours` {
+    /// Half and quarter hours, both hemispheres, half an hour of summer time, the date line on both sides.
+    private static let zones = [
+        "UTC", "Europe/Vienna", "America/New_York", "America/St_Johns", "America/Santiago", "Asia/Kathmandu",
+        "Asia/Kolkata", "Australia/Lord_Howe", "Australia/Adelaide", "Pacific/Chatham", "Pacific/Apia",
+        "Pacific/Pago_Pago", "Africa/Casablanca",
+    ]
+
+    /// Reads one clock.
+    private struct Judge {
+        private var calendar = Calendar(identifier: .gregorian)
+        private let start: Int
+        private let end: Int
+
+        init(_ hours: QuietHours, zone: String) {
+            calendar.timeZone = TimeZone(identifier: zone)!
+            start = hours.start * 60
+            end = hours.end * 60
+        }
+
+        func isQuiet(_ date: Date) -> Bool {
+            let clock = calendar.dateComponents([.hour, .minute, .second], from: date)
+            let second = clock.hour! * 3600 + clock.minute! * 60 + clock.second!
+            return start < end ? second >= start && second < end : second >= start || second < end
+        }
+
+        /// When the clock first shows a time again that is not quiet.
+        func end(of date: Date) -> Date? {
+            guard isQuiet(date) else { return nil }
+            var minute = Date(timeIntervalSince1970: (date.timeIntervalSince1970 / 60).rounded(.down) * 60)
+            repeat { minute += 60 } while isQuiet(minute)
+            return minute
+        }
+    }
+
+    private static let until = Statement(
+        "quiet until",
+        """
+        select extract(epoch from pushq.quiet_until(to_timestamp(a), h, z))::float8 as until
+        from unnest($1::float8[], $2::text[], $3::text[]) with ordinality u(a, h, z, n) order by n
+        """)
+
+    private func randomHours(_ random: inout SeededGenerator) -> QuietHours {
+        while true {
+            let times = (0..<2).map { _ in Int.random(in: 0..<24 * 12, using: &random) * 5 }
+            if let hours = QuietHours(start: times[0], end: times[1]) { return hours }
+        }
+    }
+
+    @Test(arguments: seeds(4))
+    func `end when a clock where the device is shows a time after them, also when clocks change`(seed: UInt64)
+        async throws
+    {
+        var random = SeededGenerator(seed: seed)
+        let cases = (0..<1500).map { number -> (at: Date, hours: QuietHours, zone: String) in
+            let zone = Self.zones.randomElement(using: &random)!
+            var at = Date(timeIntervalSince1970: Double(Int.random(in: 1_767_225_600...1_830_297_600, using: &random)))
+            // Two of three are about a change of clocks, where there is one.
+            if number % 3 > 0, let change = TimeZone(identifier: zone)!.nextDaylightSavingTimeTransition(after: at) {
+                at = change + Double(Int.random(in: -90_000...30_000, using: &random))
+            }
+            // And many of their hours have it within them, or at their end.
+            var hours = randomHours(&random)
+            if number % 3 == 2 {
+                let end = Int.random(in: 0...40, using: &random) * 5
+                let start = (end + 1440 - Int.random(in: 1...90, using: &random) * 5) % 1440
+                hours = QuietHours(start: start, end: end) ?? hours
+            }
+            return (at, hours, zone)
+        }
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let rows = try await store.execute(
+                Self.until,
+                [
+                    .float8Array(cases.map { $0.at.timeIntervalSince1970 }), .textArray(cases.map(\.hours.text)),
+                    .textArray(cases.map(\.zone)),
+                ])
+            #expect(rows.count == cases.count)
+            var quiet = 0
+            for (row, one) in zip(rows, cases) {
+                let expected = Judge(one.hours, zone: one.zone).end(of: one.at)
+                if expected != nil { quiet += 1 }
+                #expect(
+                    row.optionalFloat8("until") == expected?.timeIntervalSince1970,
+                    "\(one.at) \(one.hours.text) in \(one.zone)")
+            }
+            #expect((300...1200).contains(quiet))
+        }
+    }
+
+    private static let now = Statement("now", "select extract(epoch from now())::float8 as now")
+
+    /// Everybody who is held, with the time of the release by the database's clock.
+    private struct World {
+        let now: Date
+        let jobs: [ClaimedJob]
+    }
+
+    private func hold(
+        _ queue: QueueFixture, _ claim: () async throws -> [ClaimedJob], workerID: Int64 = 1
+    ) async throws -> World {
+        var jobs = try await claim()
+        for index in jobs.indices { jobs[index].asksQuietHours = true }
+        return try await queue.worker.transaction {
+            let now = try await queue.worker.execute(Self.now).one().float8("now")
+            return World(
+                now: Date(timeIntervalSince1970: now),
+                jobs: try await queue.worker.heldToQuietHours(jobs, workerID: workerID))
+        }
+    }
+
+    @Test(arguments: seeds(3))
+    func `hold those who have them until their end, spread over the time of the release`(seed: UInt64) async throws {
+        try await withDatabase { _, database in
+            var random = SeededGenerator(seed: seed)
+            let queue = try await QueueFixture(database, devices: 1200)
+            let release = Double(Int.random(in: 1...120, using: &random) * 60)
+            let defaultZone = Bool.random(using: &random) ? "Asia/Kathmandu" : nil
+            let hours = randomHours(&random)
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, release, time_zone)
+                values (\(queue.id), '\(hours.text)', '\(Int(release)) seconds',
+                        \(defaultZone.map { "'\($0)'" } ?? "null"));
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id,
+                       (array[\(Self.zones.map { "'\($0)'" }.joined(separator: ", ")), null])[1 + id % 14]
+                from pushq.device
+                """)
+            var zones: [Int64: String] = [:]
+            for row in try await queue.connection.execute(
+                Statement("zones", "select device_id, time_zone from pushq.profile"))
+            {
+                zones[row.int8("device_id")] = row.optionalText("time_zone") ?? defaultZone
+            }
+            try await queue.fanOut(try await queue.startCampaign())
+            let world = try await hold(queue) { try await queue.claim() }
+            var seen: Set<Int64> = []
+            var places: [Date: [Double]] = [:]
+            for job in world.jobs {
+                for device in job.deviceIDs {
+                    seen.insert(device)
+                    let judge = zones[device].map { Judge(hours, zone: $0) }
+                    let end = judge.flatMap { $0.end(of: world.now) ?? $0.end(of: world.now + 10) }
+                    switch (job.quietHolds[device], end) {
+                    case (nil, nil): break
+                    case (.until(let wait), let end?):
+                        let released =
+                            world.now + Double(wait.components.seconds) + Double(wait.components.attoseconds) / 1e18
+                        #expect(
+                            released >= end - 0.001 && released < end + release, "\(device) in \(zones[device] ?? "")")
+                        #expect(judge.map { $0.isQuiet(released + 0.001) } == false, "\(released) \(hours.text)")
+                        places[end, default: []].append(released.timeIntervalSince(end) / release)
+                    case (let said, let end):
+                        Issue.record(
+                            "\(device) in \(zones[device] ?? "-"): \(String(describing: said)), \(String(describing: end))"
+                        )
+                    }
+                }
+            }
+            #expect(seen.count == 1200)
+            // Not all at once: parts of some 25, anywhere in the time of the release.
+            for (end, places) in places where places.count >= 75 {
+                #expect(Set(places).count >= places.count / 50, "\(places.count) until \(end)")
+                #expect(places.max()! - places.min()! > 0.3)
+            }
+        }
+    }
+
+    @Test func `spread many over all of the release, in jobs that are not small`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 5000)
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, time_zone)
+                select \(queue.id), to_char(t - interval '2 hours', 'HH24:MI') || '-' || to_char(t + interval '2 hours', 'HH24:MI'),
+                       'UTC'
+                from (select now() at time zone 'UTC' as t) t
+                """)
+            try await queue.fanOut(try await queue.startCampaign())
+            let world = try await hold(queue) { try await queue.claim() }
+            let waits = world.jobs.flatMap { job in
+                job.quietHolds.values.map { hold -> Double in
+                    if case .until(let wait) = hold { Double(wait.components.seconds) } else { -1 }
+                }
+            }.sorted()
+            #expect(waits.count == 5000)
+            // Fifteen minutes, by default. In no minute does much more come than its part.
+            #expect(waits.last! - waits.first! > 14 * 60 && waits.last! - waits.first! < 15 * 60)
+            for start in stride(from: waits.first!, to: waits.last!, by: 60) {
+                let inMinute = waits.count { $0 >= start && $0 < start + 60 }
+                #expect((150...600).contains(inMinute) || start + 60 > waits.last!, "\(inMinute) from \(start)")
+            }
+            let counts = Dictionary(grouping: waits, by: \.self).mapValues(\.count)
+            #expect((40...60).contains(counts.count), "\(counts.count)")
+            // The same again for the same.
+            let again = try await hold(queue, { world.jobs })
+            let first = world.jobs.flatMap { job in job.quietHolds.keys.sorted().map { job.quietHolds[$0] } }
+            let second = again.jobs.flatMap { job in job.quietHolds.keys.sorted().map { job.quietHolds[$0] } }
+            let pairs = zip(first, second).filter { pair in
+                guard case (.until(let a)?, .until(let b)?) = pair else { return true }
+                return abs((a + .seconds(world.now.timeIntervalSince(again.now)) - b) / .milliseconds(1)) > 5
+            }
+            #expect(pairs.isEmpty)
+        }
+    }
+
+    @Test func `never send late: what cannot wait is not sent, and what is due soon after has half of its time`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 40)
+            try await queue.run(
+                """
+                insert into pushq.quiet_hours (queue_id, hours, time_zone)
+                select \(queue.id), to_char(t - interval '2 hours', 'HH24:MI') || '-' || to_char(t + interval '2 hours', 'HH24:MI'),
+                       'UTC'
+                from (select now() at time zone 'UTC' as t) t;
+                """)
+            let sendBy = { (minutes: Int) in
+                """
+                , send_by => (select (date_trunc('minute', now() at time zone 'UTC') + interval '2 hours \(minutes) minutes')
+                                     at time zone 'UTC')
+                """
+            }
+            for (minutes, isHeld) in [(-1, false), (4, true)] {
+                try await queue.fanOut(try await queue.startCampaign(key: "\(minutes)", options: sendBy(minutes)))
+                let world = try await hold(queue) { try await queue.claim() }
+                #expect(world.jobs.flatMap(\.quietHolds.keys).count == 40)
+                for hold in world.jobs.flatMap(\.quietHolds.values) {
+                    switch hold {
+                    case .forGood: #expect(!isHeld)
+                    case .until(let wait):
+                        #expect(isHeld)
+                        // The end of the hours is at a full minute, up to two hours from now.
+                        #expect(wait < .seconds(7200 + 121), "\(wait)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test func `are what is said, and refused where they make no sense`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let read = Statement("read quiet hours", "select pushq.read_quiet_hours($1::text) as hours")
+            for (given, stored) in [("7:05-9:30", "07:05-09:30"), ("22:00-08:00", "22:00-08:00"), ("none", "none")] {
+                let row = try await queue.connection.execute(read, [.text(given)]).one()
+                #expect(row.text("hours") == stored)
+            }
+            for (given, problem) in [
+                ("22-8", "are not quiet hours"), ("24:00-08:00", "are not quiet hours"), ("", "are not quiet hours"),
+                ("08:00-08:00", "are not between a minute and 20 hours long"),
+                ("08:00-05:00", "are not between a minute and 20 hours long"),
+            ] {
+                await #expect(throws: PostgresError.self, "\(given): \(problem)") {
+                    try await queue.connection.execute(read, [.text(given)])
+                }
+            }
+            // A repetition says the same, and another one is another campaign.
+            let id = try await queue.startCampaign(options: ", quiet_hours => '7:00-8:00'")
+            #expect(try await queue.startCampaign(options: ", quiet_hours => '07:00-08:00'") == id)
+            await #expect(throws: PostgresError.self) {
+                try await queue.startCampaign(options: ", quiet_hours => 'none'")
+            }
+        }
+    }
+}

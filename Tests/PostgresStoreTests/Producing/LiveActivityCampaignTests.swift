@@ -1,0 +1,159 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Live Activities for many: whom a start, an update and an end reach, and what is refused.
+@Suite(.timeLimit(.minutes(10))) struct `A campaign of Live Activities` {
+    private static let name = QueueFixture.name
+
+    private static func start(_ type: String = "Match", more: String = "") -> String {
+        """
+        {"aps":{"timestamp":1,"event":"start","attributes-type":"\(type)","attributes":{},"content-state":{},\
+        "alert":{"title":"x"}\(more)}}
+        """
+    }
+
+    private static let end = #"{"aps":{"timestamp":2,"event":"end"}}"#
+
+    private func register(_ queue: QueueFixture) async throws {
+        try await queue.run(
+            """
+            select pushq.register_device('\(Self.name)', 'a1', 'ann', installation => 'i1', tags => '{vip}');
+            select pushq.register_device('\(Self.name)', 'a2', 'ann', installation => 'i1', kind => 'liveactivity-start',
+                                         activity_type => 'Match', tags => '{vip}');
+            select pushq.register_device('\(Self.name)', 'a3', 'ann', installation => 'i1', kind => 'liveactivity-start',
+                                         activity_type => 'Ride');
+            select pushq.register_device('\(Self.name)', 'a4', 'ann', installation => 'i1', kind => 'liveactivity',
+                                         activity_type => 'Match', activity => '42');
+            select pushq.register_device('\(Self.name)', 'a5', 'ann', installation => 'i1', kind => 'liveactivity',
+                                         activity_type => 'Ride', activity => '7');
+            select pushq.register_device('\(Self.name)', 'b1', 'bob', installation => 'i2');
+            select pushq.register_device('\(Self.name)', 'b2', 'bob', installation => 'i2', kind => 'liveactivity-start',
+                                         activity_type => 'Ride');
+            select pushq.register_device('\(Self.name)', 'c1', 'cleo');
+            select pushq.register_device('\(Self.name)', 'c2', 'cleo', kind => 'liveactivity-start');
+            select pushq.register_device('\(Self.name)', 'd1', 'dan', installation => 'i4', tags => '{vip}');
+            """)
+    }
+
+    /// Whom a campaign reaches, by token.
+    private func reached(_ queue: QueueFixture, _ key: String, _ payload: String, _ options: String = "") async throws
+        -> Set<String>
+    {
+        let id = Int64(
+            try await queue.number(
+                "select pushq.start_campaign('\(Self.name)', '\(key)', '\(payload)', push_type => 'liveactivity'\(options))"
+            ))
+        try await queue.fanOut(id)
+        let jobs = try await queue.claim()
+        return Set(
+            jobs.flatMap { job in job.deviceIDs.indices.compactMap { job.token(of: $0) } }.map {
+                (try? DeviceToken(bytes: $0).hex) ?? ""
+            })
+    }
+
+    @Test func `starts them with tokens of its attributes type, and those of which nobody has said the type`()
+        async throws
+    {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            #expect(try await reached(queue, "match", Self.start()) == ["a2", "c2"])
+            #expect(try await reached(queue, "ride", Self.start("Ride")) == ["a3", "b2", "c2"])
+            #expect(try await reached(queue, "odd", Self.start("o''dd")) == ["c2"])
+            #expect(
+                try await reached(
+                    queue, "vips", Self.start(), ", filter => 'tag ''vip'' or user = ''bob'''") == ["a2"])
+        }
+    }
+
+    @Test func `ends all of one kind, or one activity`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let all = ", filter => 'activity_type = ''Match'''"
+            #expect(try await reached(queue, "end", Self.end, all) == ["a4"])
+            #expect(try await reached(queue, "one", Self.end, ", filter => 'activity in (''7'', ''8'')'") == ["a5"])
+        }
+    }
+
+    @Test func `says how many devices have no token with which to start one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let shown = { (type: String, options: String) in
+                try await queue.connection.execute(
+                    Statement(
+                        "starts \(type)\(options)",
+                        "select * from pushq.preview_starts('\(Self.name)', '\(type)'\(options))")
+                ).one()
+            }
+            for (type, options, devices, without) in [
+                ("Match", "", 4, 2), ("Ride", "", 4, 1), ("Other", "", 4, 3), ("Match", ", 'tag ''vip'''", 2, 1),
+            ] {
+                let row = try await shown(type, options)
+                #expect(row.count("devices") == devices)
+                #expect(row.count("without_token") == without, "\(type)\(options)")
+            }
+        }
+    }
+
+    @Test func `gives a start a collapse ID, so that a repetition starts nothing`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let derived = "select count(*) from pushq.message where collapse_id = 'start-' || root_id"
+            _ = try await reached(queue, "match", Self.start())
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', '\(Self.start())', array['a2'], push_type => 'liveactivity');
+                select pushq.send_many('\(Self.name)', array['\(Self.start())'], array['a2'], push_type => 'liveactivity');
+                """)
+            #expect(try await queue.number(derived) == 3)
+            // Nobody else's, and none where somebody has said one.
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', '\(Self.start())', array['a2'], push_type => 'liveactivity', collapse_id => 'own');
+                select pushq.send('\(Self.name)', '\(Self.end)', array['a4'], push_type => 'liveactivity');
+                select pushq.send('\(Self.name)', '{"aps":{"alert":"x"}}', array['a1']);
+                """)
+            #expect(try await queue.number("select count(*) from pushq.message where collapse_id is not null") == 4)
+            try await queue.run("update pushq.queue set derive_collapse_id = false")
+            try await queue.run(
+                "select pushq.send('\(Self.name)', '\(Self.start())', array['a2'], push_type => 'liveactivity')")
+            #expect(try await queue.number("select count(*) from pushq.message where collapse_id is not null") == 4)
+        }
+    }
+
+    @Test func `is refused with expiration 0, and with a channel that nobody could broadcast to`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            let channel = Self.start(more: #","input-push-channel":"dGhlaXJz""#)
+            let refused = { (sql: String, words: String) async in
+                _ = await #expect {
+                    try await queue.run(sql)
+                } throws: { error in
+                    "\(error)".contains(words)
+                }
+            }
+            let campaign = { (payload: String, options: String) in
+                "select pushq.start_campaign('\(Self.name)', 'k', '\(payload)', push_type => 'liveactivity'\(options))"
+            }
+            await refused(campaign(Self.start(), ", expiration => 0"), "would lose the starts")
+            await refused(campaign(channel, ""), "is no channel of this queue")
+            await refused(
+                "select pushq.send('\(Self.name)', '\(channel)', array['a2'], push_type => 'liveactivity')",
+                "is no channel of this queue")
+            await refused(
+                "select pushq.send_many('\(Self.name)', array['\(channel)'], array['a2'], push_type => 'liveactivity')",
+                "is no channel of this queue")
+            try await queue.run("select pushq.register_channel('\(Self.name)', 'dGhlaXJz', 0)")
+            #expect(try await reached(queue, "channel", channel) == ["a2", "c2"])
+            try await queue.run("update pushq.channel set retired_at = now()")
+            await refused(campaign(channel, ""), "was retired at")
+        }
+    }
+}

@@ -1,0 +1,96 @@
+-- Live Activities for many: what their messages need beside the rules for all messages, and whom they reach.
+-- docs/live-activities.md explains them.
+
+-- The attributes type of what a message starts; null for other messages. All payloads of a message in several languages
+-- start the same.
+create or replace function pushq.started_type(push_type text, payload json) returns text
+language sql immutable parallel safe as $$
+  select case when pushq.message_kind(push_type, payload) = 'liveactivity-start'
+              then coalesce(payload #>> '{aps,attributes-type}', payload #>> '{default,aps,attributes-type}') end
+$$;
+
+-- A filter of a campaign that starts Live Activities of a type: only tokens for that, and those of which nobody has
+-- said what they are for. What is wrong with the filter is said with its position in that.
+create or replace function pushq.filter_of_starts(filter text, activity_type text) returns text
+language plpgsql stable as $$
+begin
+  if activity_type is null then
+    return filter;
+  end if;
+  perform pushq.parse_filter(filter);
+  return format('%s(activity_type = ''%s'' or activity_type is missing)', '(' || filter || ') and ',
+                replace(activity_type, '''', ''''''));
+end $$;
+
+-- What is wrong with the message of a Live Activity for this queue, or null: its starts may name only channels that are
+-- known here, since no other can be broadcast to.
+create or replace function pushq.activity_problem(q int, push_type text, payload json) returns text
+language plpgsql stable as $$
+declare
+  asked text := payload #>> '{aps,input-push-channel}';
+  c     pushq.channel;
+begin
+  if push_type <> 'liveactivity' or asked is null then
+    return null;
+  end if;
+  select * into c from pushq.channel k where k.queue_id = q and k.channel = asked;
+  return case
+    when c.id is null then
+      format('aps.input-push-channel “%s” is no channel of this queue: create one with pushq-admin channel create, or '
+             'register it with pushq.register_channel', left(asked, 60))
+    when c.retired_at is not null then
+      format('aps.input-push-channel “%s” was retired at %s: create another one with pushq-admin channel create',
+             left(asked, 60), c.retired_at::timestamptz(0)) end;
+end $$;
+
+-- The collapse ID of a message: a start without one gets one of its own, or a repetition after a lost answer would
+-- start a second Live Activity. A queue can be set to leave messages as they are.
+create or replace function pushq.collapse_id_of(
+  q int, push_type text, payload json, collapse_id text, root bigint
+) returns text
+language plpgsql stable as $$
+begin
+  if collapse_id is not null or push_type <> 'liveactivity'
+    or pushq.message_kind(push_type, payload) <> 'liveactivity-start' then
+    return collapse_id;
+  end if;
+  return (select 'start-' || root from pushq.queue u where u.id = q and u.derive_collapse_id);
+end $$;
+
+-- Whom a campaign cannot reach that starts Live Activities of a type: how many active `devices` there are, or of those
+-- that a filter holds for, and how many of these are `without_token`, which is that no push-to-start token for the type
+-- is registered by the same installation, or, where nobody has said which that is, for the same user. Writes nothing.
+create or replace function pushq.preview_starts(
+  queue text, activity_type text, filter text default null, out devices bigint, out without_token bigint
+)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_nestloop = off set jit = off as $$
+declare
+  q         int    := (pushq.enter(queue, sends => false)).q;
+  literals  text[] := '{}';
+  condition text   := 'true';
+begin
+  if coalesce(activity_type, '') = '' then
+    raise exception using errcode = 'PQ400', message = 'the attributes type is missing';
+  elsif filter is not null then
+    select s.literals, s.condition into literals, condition
+    from pushq.filter_condition_sql(pushq.with_audiences(pushq.parse_filter(filter), q), now(), literals) s;
+  end if;
+  execute format(
+    $sql$
+    with starts as materialized (
+      select s.user_key, sp.installation
+      from pushq.device s
+      left join pushq.profile sp on sp.queue_id = $2 and sp.device_id = s.id
+      where s.queue_id = $2 and s.active and s.kind = 'liveactivity-start'
+        and coalesce(sp.activity_type, $3) = $3)
+    select count(*), count(*) filter (where case when p.installation is null then u.user_key is null
+                                                 else i.installation is null end)
+    from pushq.device d
+    left join pushq.profile p on p.queue_id = $2 and p.device_id = d.id
+    left join (select distinct installation from starts) i on i.installation = p.installation
+    left join (select distinct user_key from starts) u on u.user_key = d.user_key
+    where d.queue_id = $2 and d.active and coalesce(d.kind, 'alert') = 'alert' and %s
+    $sql$, condition)
+  into devices, without_token
+  using literals, q, activity_type;
+end $$;

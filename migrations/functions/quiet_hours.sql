@@ -1,0 +1,207 @@
+-- Quiet hours: while clocks where a device is show these times, it gets no alert. docs/quiet-hours.md explains them.
+--
+-- Before a worker sends, it asks which recipients have quiet hours (`pushq.hold_to_quiet_hours`). Those go on in jobs
+-- of their own, which are due when the quiet hours have ended: no timer and no duty releases them, and each of them is
+-- asked about again when its job is claimed.
+
+-- Reads quiet hours such as 22:00-08:00, and writes them in one way; 'none' for none, and null for null. They leave
+-- four hours a day: a release of up to two has room in them, also on a day on which clocks are put forward.
+create or replace function pushq.read_quiet_hours(hours text) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  parts text[] := regexp_match(hours, '^([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)$');
+  m     int;
+begin
+  if hours is null or hours = 'none' then
+    return hours;
+  elsif parts is null then
+    raise exception using errcode = 'PQ400', message = format('“%s” are not quiet hours', left(hours, 40)),
+      hint = 'use two times of the day, such as 22:00-08:00, or none';
+  end if;
+  m := ((parts[3]::int - parts[1]::int) * 60 + parts[4]::int - parts[2]::int + 1440) % 1440;
+  if m not between 1 and 1200 then
+    raise exception using errcode = 'PQ400',
+      message = format('quiet hours %s are not between a minute and 20 hours long', hours),
+      hint = 'pause the queue to send nothing at all';
+  end if;
+  return format('%s:%s-%s:%s', lpad(parts[1], 2, '0'), parts[2], lpad(parts[3], 2, '0'), parts[4]);
+end $$;
+
+-- Quiet hours as an operator reads them.
+create or replace function pushq.quiet_hours_in_words(h pushq.quiet_hours) returns text
+language sql stable as $$
+  select concat_ws(
+    ', ', h.hours,
+    case when h.release = interval '0' then 'released at once'
+         when extract(epoch from h.release) % 60 = 0
+           then format('released over %s min', (extract(epoch from h.release) / 60)::int)
+         else format('released over %s s', extract(epoch from h.release)::int) end,
+    case when h.includes_urgent then 'urgent ones, too' end, h.time_zone)
+$$;
+
+-- Whether a clock that shows `at` is within quiet hours.
+create or replace function pushq.is_quiet(at time, hours text) returns boolean
+language sql immutable parallel safe as $$
+  select case when starts < ends then at >= starts and at < ends else at >= starts or at < ends end
+  from (select split_part(hours, '-', 1)::time as starts, split_part(hours, '-', 2)::time as ends) h
+$$;
+
+-- When clocks in a zone show again what is not in quiet hours; null if they do so at `at`.
+create or replace function pushq.quiet_until(at timestamptz, hours text, time_zone text) returns timestamptz
+language plpgsql stable as $$
+declare
+  wall  timestamp := $1 at time zone time_zone;
+  until timestamptz;
+begin
+  if not pushq.is_quiet(wall::time, hours) then
+    return null;
+  end if;
+  until := at + mod((extract(epoch from split_part(hours, '-', 2)::time - wall::time) + 86400)::numeric, 86400)
+                  * interval '1 second';
+  if until at time zone time_zone = wall + (until - at) then
+    return until;
+  end if;
+  -- Clocks are put forward or back before that: on such a day each minute is looked at. They may skip the end, or show
+  -- it twice.
+  return (
+    select m
+    from generate_series(
+      date_trunc('minute', at) + interval '1 minute', at + interval '27 hours', interval '1 minute') m
+    where not pushq.is_quiet((m at time zone time_zone)::time, hours)
+    order by m
+    limit 1);
+end $$;
+
+-- When the quiet hours end of somebody who would be sent to at `at`; null if that may be done. A worker sends for ten
+-- seconds after it took up a push, so the quiet hours begin that much earlier.
+create or replace function pushq.held_until(at timestamptz, hours text, time_zone text) returns timestamptz
+language sql stable as $$
+  select coalesce(pushq.quiet_until($1, $2, $3), pushq.quiet_until($1 + interval '10 seconds', $2, $3))
+$$;
+
+-- Which recipients of jobs that `worker` holds have quiet hours now. The recipients of a job are those of `device_ids`
+-- from its `firsts` to its `lasts`; `send_withins` is for how many microseconds it may still be sent.
+--
+-- Returns them with the microseconds after which to send: `wait` is null if that would be too late. They are spread
+-- over the time of the release, evenly and by a hash of the send and the device, so that nobody is always last. All
+-- who get the same wait can share a job: there are at most 60 of these parts, and fewer where they would be small.
+create or replace function pushq.hold_to_quiet_hours(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], firsts int[], lasts int[], send_withins bigint[],
+  device_ids bigint[]
+) returns table (queue_id int, job_id bigint, device_id bigint, wait bigint)
+language plpgsql stable set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+#variable_conflict use_column
+begin
+  return query
+  with held as materialized (
+    select l.queue_id, l.job_id, l.root_id, coalesce(c.quiet_hours, h.hours) as hours, h.time_zone,
+           coalesce(h.release, interval '15 minutes') as release,
+           g.send_within * interval '1 microsecond' as send_within, g.first, g.last
+    from unnest(queue_ids, job_ids, epochs, firsts, lasts, send_withins)
+      as g(queue_id, job_id, epoch, first, last, send_within)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+      and l.worker_id = worker
+    left join pushq.quiet_hours h on h.queue_id = l.queue_id
+    left join pushq.campaign c on c.queue_id = l.queue_id and c.id = l.campaign_id
+    where coalesce(c.quiet_hours, h.hours) <> 'none'),
+  zoned as materialized (
+    select h.queue_id, h.job_id, h.root_id, h.hours, h.release, h.send_within, d.id as device_id,
+           coalesce(p.time_zone, h.time_zone) as time_zone
+    from held h
+    cross join lateral unnest(device_ids[h.first : h.last]) d(id)
+    left join lateral (
+      select p.time_zone
+      from pushq.profile p
+      where p.queue_id = h.queue_id and p.device_id = d.id
+      limit 1) p on true),
+  -- A zone is looked at once, and not for each device.
+  zone as materialized (
+    select z.hours, z.time_zone, pushq.held_until(now(), z.hours, z.time_zone) as until
+    from (select distinct z.hours, z.time_zone from zoned z where z.time_zone is not null) z),
+  quiet as materialized (
+    select z.queue_id, z.job_id, z.root_id, z.device_id, x.until,
+           -- What would be too late soon after has half of its time. Negative: too late.
+           least(z.release, (z.send_within - (x.until - now())) / 2) as spread,
+           (hashint8extended(z.device_id, z.root_id) & 16777215) / 16777216::float8 as place
+    from zoned z
+    join zone x on x.hours = z.hours and x.time_zone = z.time_zone
+    where x.until is not null),
+  parted as materialized (
+    select q.*, floor(q.place * least(60, greatest(1, count(*) over part / 25)))::int as part
+    from quiet q
+    window part as (partition by q.queue_id, q.root_id, q.until, q.spread))
+  select p.queue_id, p.job_id, p.device_id,
+         case when p.spread >= interval '0'
+              then (extract(epoch from p.until - now() + p.spread * first_value(p.place) over part) * 1000000)::bigint
+         end
+  from parted p
+  window part as (partition by p.queue_id, p.root_id, p.until, p.spread, p.part order by p.device_id);
+end $$;
+
+-- How many recipients of a root wait for the end of their quiet hours, and when the first of them are released.
+create or replace function pushq.quiet_recipients(
+  q int, root bigint, out recipients bigint, out released_at timestamptz
+)
+language plpgsql stable as $$
+begin
+  select coalesce(sum(j.recipient_count), 0), min(j.run_at)
+  into recipients, released_at
+  from pushq.job j
+  where j.queue_id = q and j.root_id = root and j.is_quiet and j.run_at > now() and j.run_at < 'infinity';
+end $$;
+
+-- The quiet hours that a device waits for, as the end of a sentence: of the campaign, or of the queue.
+create or replace function pushq.trace_quiet(q int, campaign bigint, device bigint) returns text
+language plpgsql stable as $$
+begin
+  return coalesce((
+    select format(', %s in %s', x.hours, x.time_zone)
+    from (
+      select coalesce((select c.quiet_hours from pushq.campaign c where c.queue_id = q and c.id = campaign), h.hours)
+               as hours,
+             coalesce((select p.time_zone from pushq.profile p where p.queue_id = q and p.device_id = device),
+                      h.time_zone) as time_zone
+      from (select 1) one
+      left join pushq.quiet_hours h on h.queue_id = q) x
+    where x.hours <> 'none' and x.time_zone is not null), '');
+end $$;
+
+-- How many recipients of a campaign would wait for the end of their quiet hours, if it were started now, and in which
+-- zones: a row for each end. No row if nobody would. The arguments are those of `pushq.preview_waves`; `quiet_hours` is
+-- what the campaign says itself. Writes nothing.
+create or replace function pushq.preview_quiet_hours(
+  queue text, quiet_hours text default null, push_type text default 'alert', urgent boolean default false,
+  local_time text default null, if_passed text default null, catch_up interval default null,
+  default_zone text default null, start_at timestamptz default now(), tokens bytea[] default null,
+  filter text default null
+) returns table (until timestamptz, recipients bigint, time_zones text[])
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  q     int   := (pushq.enter(queue, sends => false)).q;
+  own   text  := pushq.read_quiet_hours(preview_quiet_hours.quiet_hours);
+  clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
+  h     pushq.quiet_hours;
+begin
+  select x.* into h from pushq.quiet_hours x where x.queue_id = q;
+  own := coalesce(own, h.hours);
+  if push_type <> 'alert' or coalesce(own, 'none') = 'none'
+    or preview_quiet_hours.urgent and not coalesce(h.includes_urgent, false) then
+    return;
+  end if;
+  if clock is not null then
+    clock := clock || jsonb_build_object('start', pushq.clock_start(clock, start_at));
+  end if;
+  return query
+  select w.until, sum(z.recipients)::bigint,
+         array_agg(coalesce(z.time_zone, h.time_zone) order by z.recipients desc, z.time_zone)
+  from pushq.count_zones(q, 'alert', pushq.with_audiences(pushq.parse_filter(filter), q), tokens) z
+  cross join lateral (
+    select case when coalesce(z.time_zone, h.time_zone) is null then null else pushq.held_until(
+             case when clock is null then greatest(coalesce(start_at, now()), now())
+                  else pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) end,
+             own, coalesce(z.time_zone, h.time_zone)) end as until) w
+  where w.until is not null
+  group by w.until
+  order by w.until;
+end $$;
