@@ -42,9 +42,9 @@ let package = Package(
         layer("Cryptography", on: ["COpenSSL"]),
         layer("Transport", on: ["CLinux", "Cryptography"]),
 
-        // What a process tells of itself: metrics, and a server for them.
+        // What a process tells: metrics, a server for them, and a client for webhooks.
         layer("Metrics"),
-        layer("HTTP1", on: ["Transport"]),
+        layer("HTTP1", on: ["Transport", "Cryptography"]),
 
         // What Apple defines, and what PostgreSQL holds.
         layer("APNs", on: ["QueueCore", "HTTP2", "Transport", "Cryptography"]),
@@ -76,7 +76,7 @@ let package = Package(
         .executableTarget(
             name: "pushq-admin",
             dependencies: [
-                "OperatorViews", "Terminal", "Workers", "PostgresStore", "APNs", "QueueCore", "Transport",
+                "OperatorViews", "Terminal", "Workers", "PostgresStore", "APNs", "HTTP1", "QueueCore", "Transport",
                 "Cryptography",
             ],
             swiftSettings: settings),
@@ -129,7 +129,7 @@ let package = Package(
             ],
             as: "WorkersTests"),
         tests(of: ["Metrics"], as: "MetricsTests"),
-        tests(of: ["HTTP1", "LocalStack", "TestSupport", "Transport"], as: "HTTP1Tests"),
+        tests(of: ["HTTP1", "LocalStack", "TestSupport", "Transport", "Cryptography"], as: "HTTP1Tests"),
         tests(of: ["LocalStack", "Transport"], as: "LocalStackTests"),
         tests(of: ["Terminal", "PostgresStore", "QueueCore", "Transport"], as: "TerminalTests"),
         tests(

@@ -18,7 +18,8 @@ enum Main {
         HTTP2ClientTarget.self, HTTP2ServerTarget.self, HTTP2FramesTarget.self, HPACKTarget.self,
         HPACKFieldsTarget.self,
         CertificateTarget.self, MessageTarget.self,
-        AnswerTarget.self, RequestTarget.self, BinaryErrorTarget.self, BinaryFeedbackTarget.self,
+        AnswerTarget.self, RequestTarget.self, WebhookAnswerTarget.self, WebAddressTarget.self, BinaryErrorTarget.self,
+        BinaryFeedbackTarget.self,
     ]
     static let chosen = ProcessInfo.processInfo.environment["PUSHQ_FUZZ_TARGET"].flatMap { name in
         targets.first { $0.name == name }

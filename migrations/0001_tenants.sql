@@ -103,6 +103,37 @@ create table pushq.tenant_login (
   constraint tenant_login_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
 );
 
+-- Where a tenant has reports about its devices sent to. A tenant without a row has none sent.
+create table pushq.webhook (
+  tenant_id     int         not null,
+  url           text        not null,
+  sealed        bytea       not null,                     -- the secret that messages are signed with; AES-256-GCM
+  former_sealed bytea,                                    -- the one before it: messages are signed with both …
+  former_until  timestamptz,                              -- … until then
+  created_at    timestamptz not null default now(),
+  constraint webhook_pkey primary key (tenant_id),
+  constraint webhook_url_form check (url ~ '^https?://[!-~]+$' and octet_length(url) <= 2000),
+  constraint webhook_former_has_end check ((former_sealed is null) = (former_until is null)),
+  constraint webhook_tenant_exists foreign key (tenant_id) references pushq.tenant (id)
+);
+
+-- How far a webhook has got: what workers write of it, and no setting.
+create table pushq.webhook_progress (
+  tenant_id     int         not null,
+  cursor        bigint      not null,                     -- the receiver has taken all reports up to this one
+  newest        bigint      not null,                     -- the last report that was listed for the tenant
+  batch_to      bigint,                                   -- up to which report the message goes that was sent last
+  turn          bigint      not null default 0,           -- grows with each try: only the last one is written down
+  not_before    timestamptz not null default now(),       -- not tried till then: a worker is at it, or it has failed
+  failures      int         not null default 0,           -- in a row
+  failing_since timestamptz,
+  problem       text,                                     -- of the last of them
+  delivered_at  timestamptz,                              -- when the receiver last took something
+  constraint webhook_progress_pkey primary key (tenant_id),
+  constraint webhook_progress_webhook_exists foreign key (tenant_id) references pushq.webhook (tenant_id)
+    on delete cascade
+) with (fillfactor = 50);
+
 create table pushq.app (
   tenant_id  int         not null,
   id         int         generated always as identity,

@@ -58,4 +58,4 @@ create table pushq.duty (
 
 -- A schema that was restored without its data has no rows: a worker that looks for duties adds those that are missing.
 insert into pushq.duty (name) values ('upkeep'), ('suspects'), ('quotas'), ('credentials'), ('feedback'), ('reports'),
-                                     ('figures'), ('schedules'), ('listing');
+                                     ('figures'), ('schedules'), ('listing'), ('webhooks');

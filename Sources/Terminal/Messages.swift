@@ -60,6 +60,7 @@ enum Messages {
     static let notHostAndPort = "is not a host and a port, such as 127.0.0.1:2197 or [::1]:2197"
     static let notAListenAddress =
         "is not an address to listen on, such as 9464, 127.0.0.1:9464, [::1]:9464 or unix:/run/pushq/metrics.sock"
+    static let notANetwork = "is not a network, such as 10.20.0.0/16 or fd12:3456::/32, without bits behind the prefix"
     static let notAPort = "is not a port, 0 to 65535"
     static let notARate =
         "is not a rate above 0 in pushes a second, such as 250 or 0.5, or per minute or hour, such as 6000/min"

@@ -13,6 +13,8 @@ package enum TransportError: Error, Equatable {
     case unresolved(peer: String, reason: String)
     /// No address of the peer accepts connections; the reason is that of the last one.
     case unreachable(peer: String, reason: String)
+    /// The name has only addresses that a connection must not be made to; the first of them.
+    case forbidden(peer: String, address: String)
     case timedOut(peer: String, during: Step)
     /// This process may open no more files and sockets: nothing about the peer.
     case outOfDescriptors(peer: String)
@@ -32,6 +34,8 @@ extension TransportError: CustomStringConvertible {
             "cannot connect to \(peer): the name was not found (\(reason)); check the name and this machine's DNS"
         case .unreachable(let peer, let reason):
             "cannot connect to \(peer): \(reason); check the address, the port and the firewall"
+        case .forbidden(let peer, let address):
+            "no connection is made to \(peer): \(address) is no address of the internet, and the operator has not allowed it"
         case .timedOut(let peer, let step):
             "cannot connect to \(peer): no answer in time while \(step.rawValue); check the network and the firewall"
         case .outOfDescriptors(let peer):

@@ -39,6 +39,9 @@ enum Main {
                     name: "restore", summary: "Decisions after the database was restored from a backup.",
                     RestoreCommands.all),
                 .group(name: "feedback", summary: "What APNs reported about devices.", FeedbackCommands.all),
+                .group(
+                    name: "webhook", summary: "Where a tenant has reports about its devices sent to.",
+                    WebhookCommands.all),
                 .group(name: "worker", summary: "The processes that send.", WorkerCommands.all),
             ]
         ).main()

@@ -176,6 +176,8 @@ create or replace trigger audit after insert or update or delete on pushq.app
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.credential
   for each row execute function pushq.write_audit('warned_days');
+create or replace trigger audit after insert or update or delete on pushq.webhook
+  for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.queue
   for each row execute function pushq.write_audit();
 -- Permits move `tat` several times a second. The rate with which a campaign starts is part of starting it.
@@ -208,6 +210,8 @@ create or replace trigger audit_truncate after truncate on pushq.tenant_quota
 create or replace trigger audit_truncate after truncate on pushq.app
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.credential
+  for each statement execute function pushq.write_audit();
+create or replace trigger audit_truncate after truncate on pushq.webhook
   for each statement execute function pushq.write_audit();
 create or replace trigger audit_truncate after truncate on pushq.queue
   for each statement execute function pushq.write_audit();

@@ -21,17 +21,29 @@ begin
   if not found then
     return 0;
   end if;
-  update pushq.feedback f
-  set cursor = n.cursor, listed_at = clock_timestamp()
-  from (
-    select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor
+  with drawn as (
+    update pushq.feedback f
+    set cursor = n.cursor, listed_at = clock_timestamp()
     from (
-      select f.day, f.queue_id, f.id
-      from pushq.feedback f
-      where f.cursor is null and f.verdict in ('deactivated', 'undone')
-      order by f.queue_id, f.id
-      limit most) u) n
-  where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id;
-  get diagnostics listed = row_count;
+      select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor
+      from (
+        select f.day, f.queue_id, f.id
+        from pushq.feedback f
+        where f.cursor is null and f.verdict in ('deactivated', 'undone')
+        order by f.queue_id, f.id
+        limit most) u) n
+    where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id
+    returning f.queue_id, n.cursor),
+  -- Webhooks are due by this: whoever delivers need not look for reports of each queue.
+  told as (
+    update pushq.webhook_progress p
+    set newest = n.cursor
+    from (
+      select q.tenant_id, max(d.cursor) as cursor
+      from drawn d
+      join pushq.queue q on q.id = d.queue_id
+      group by q.tenant_id) n
+    where p.tenant_id = n.tenant_id)
+  select count(*) into listed from drawn;
   return listed;
 end $$;

@@ -63,6 +63,8 @@ begin
   perform pushq.remove_queues(array(select q.id from pushq.queue q where q.tenant_id = owner));
   delete from pushq.app a where a.tenant_id = owner;
   delete from pushq.credential c where c.tenant_id = owner;
+  -- Its progress goes with it.
+  delete from pushq.webhook w where w.tenant_id = owner;
   delete from pushq.tenant_login l where l.tenant_id = owner;
   delete from pushq.rate_limit r where r.tenant_id = owner;
   delete from pushq.tenant_quota o where o.tenant_id = owner;

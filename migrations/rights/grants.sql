@@ -24,7 +24,8 @@ declare
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
-    'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'tenants_to_count'];
+    'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'take_webhook', 'tenants_to_count',
+    'webhook_failed', 'webhook_taken'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs', 'show_job',
     'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
@@ -132,6 +133,7 @@ begin
         ('feedback_poll', 'select', null), ('feedback_poll', 'insert', null), ('feedback_poll', 'update', null),
         ('feedback_record', 'select', null), ('feedback_record', 'insert', null),
         ('feedback_record', 'update', 'reported_at'), ('feedback_record', 'delete', null),
+        ('webhook_progress', 'select', 'tenant_id'), ('webhook_progress', 'update', 'newest'),
         ('judgement', 'select', null), ('judgement', 'insert', null), ('judgement', 'update', null),
         -- Who sends.
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),

@@ -47,7 +47,7 @@ package struct HealthCheck: Sendable {
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), queuesWithoutCredential, restoredQueues, pausedQueues,
             suspendedTenants,
-            pausedCampaigns, schedules, jobsSetAside,
+            pausedCampaigns, schedules, webhooks, jobsSetAside,
         ]
     }
 }

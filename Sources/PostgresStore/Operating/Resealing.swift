@@ -18,6 +18,16 @@ extension Statement {
          where substring(t.sealed from 1 for 8) <> $name and t.signer > $after_signer
          order by t.signer
          limit $step)
+        union all
+        (select 'webhook', w.tenant_id, w.place, t.name, '\x', w.sealed
+         from (
+           select tenant_id, tenant_id * 2 as place, sealed from pushq.webhook
+           union all
+           select tenant_id, tenant_id * 2 + 1, former_sealed from pushq.webhook where former_sealed is not null) w
+         join pushq.tenant t on t.id = w.tenant_id
+         where substring(w.sealed from 1 for 8) <> $name and w.place > $after_webhook::int
+         order by w.place
+         limit $step)
         """#)
 
     /// Only if it was not replaced meanwhile. Its version stays: what workers have opened of it is as good as before.
@@ -34,15 +44,30 @@ extension Statement {
         "reseal_token",
         "update pushq.provider_token set sealed = $new where signer = $signer and sealed = $old returning signer")
 
+    /// What two secrets are sealed to is never the same.
+    fileprivate static let resealWebhook = Statement(
+        "reseal_webhook",
+        #"""
+        update pushq.webhook
+        set sealed = case when sealed = $old then $new else sealed end,
+            former_sealed = case when former_sealed = $old then $new else former_sealed end
+        where tenant_id = $tenant_id and $old in (sealed, former_sealed)
+        returning tenant_id
+        """#)
+
     fileprivate static let secretsByKey = Statement(
         "secrets_by_key",
         #"""
         select substring(sealed from 1 for 8) as name, count(*) filter (where kind = 'credential') as credentials,
-               count(*) filter (where kind = 'token') as tokens
+               count(*) filter (where kind = 'token') as tokens, count(*) filter (where kind = 'webhook') as webhooks
         from (
           select 'credential' as kind, sealed from pushq.credential
           union all
-          select 'token', sealed from pushq.provider_token) s
+          select 'token', sealed from pushq.provider_token
+          union all
+          select 'webhook', sealed from pushq.webhook
+          union all
+          select 'webhook', former_sealed from pushq.webhook where former_sealed is not null) s
         group by 1
         order by 1
         """#)
@@ -53,24 +78,33 @@ package struct SealedCount: Equatable, Sendable {
     package let name: MasterKeyName
     package let credentials: Int
     package let tokens: Int
+    /// Secrets of webhooks.
+    package let webhooks: Int
 }
 
 /// What came of sealing secrets anew.
 package struct Resealing: Equatable, Sendable {
     package var credentials = 0
     package var tokens = 0
+    /// Secrets of webhooks.
+    package var webhooks = 0
     /// Secrets that do not open, and why.
     package var failures: [String] = []
 
     package init() {}
+
+    /// Secrets of all kinds.
+    package var total: Int { credentials + tokens + webhooks }
 }
 
 extension PostgresConnection {
-    /// How many credentials and provider tokens are sealed under which key.
+    /// How many credentials, provider tokens and secrets of webhooks are sealed under which key.
     package func secretsByKey() async throws(PostgresError) -> [SealedCount] {
         try await execute(.secretsByKey).compactMap { row in
             MasterKeyName(stored: row.bytes("name")).map {
-                SealedCount(name: $0, credentials: row.count("credentials"), tokens: row.count("tokens"))
+                SealedCount(
+                    name: $0, credentials: row.count("credentials"), tokens: row.count("tokens"),
+                    webhooks: row.count("webhooks"))
             }
         }
     }
@@ -81,13 +115,13 @@ extension PostgresConnection {
         under keys: MasterKeys, step: Int = 100, progress: (Resealing) -> Void = { _ in }
     ) async throws -> Resealing {
         var result = Resealing()
-        var (lastCredential, lastSigner): (Int32, [UInt8]) = (0, [])
+        var (lastCredential, lastSigner, lastWebhook): (Int32, [UInt8], Int32) = (0, [], 0)
         while true {
             let page = try await execute(
                 .foreignSecrets,
                 [
                     "name": .bytea(keys.first.name.bytes), "after_credential": .int4(lastCredential),
-                    "after_signer": .bytea(lastSigner), "step": .int8(Int64(step)),
+                    "after_signer": .bytea(lastSigner), "after_webhook": .int4(lastWebhook), "step": .int8(Int64(step)),
                 ]
             ).map(ForeignSecret.init)
             guard !page.isEmpty else { return result }
@@ -95,6 +129,7 @@ extension PostgresConnection {
                 switch secret {
                 case .credential(let id, _, _): lastCredential = id.id
                 case .token(let signer, _): lastSigner = signer
+                case .webhook(_, let place, _, _): lastWebhook = place
                 }
                 try await reseal(secret, under: keys, noting: &result)
                 progress(result)
@@ -118,6 +153,9 @@ extension PostgresConnection {
         case .token(let signer, _):
             result.tokens +=
                 try await execute(.resealToken, ["signer": .bytea(signer), "new": new, "old": old]).count
+        case .webhook(let tenantID, _, _, _):
+            result.webhooks +=
+                try await execute(.resealWebhook, ["tenant_id": .int4(tenantID), "new": new, "old": old]).count
         }
     }
 }
@@ -126,20 +164,25 @@ extension PostgresConnection {
 private enum ForeignSecret: CustomStringConvertible {
     case credential(CredentialID, name: String, sealed: [UInt8])
     case token(signer: [UInt8], sealed: [UInt8])
+    /// `place`: its number in the order in which they are read.
+    case webhook(tenantID: Int32, place: Int32, name: String, sealed: [UInt8])
 
     init(_ row: Row) {
         let sealed = row.bytes("sealed")
-        self =
-            row.text("kind") == "credential"
-            ? .credential(
-                CredentialID(tenantID: row.int4("tenant_id"), id: row.int4("id")), name: row.text("name"),
-                sealed: sealed)
-            : .token(signer: row.bytes("signer"), sealed: sealed)
+        switch row.text("kind") {
+        case "credential":
+            let id = CredentialID(tenantID: row.int4("tenant_id"), id: row.int4("id"))
+            self = .credential(id, name: row.text("name"), sealed: sealed)
+        case "webhook":
+            self = .webhook(
+                tenantID: row.int4("tenant_id"), place: row.int4("id"), name: row.text("name"), sealed: sealed)
+        default: self = .token(signer: row.bytes("signer"), sealed: sealed)
+        }
     }
 
     var sealed: [UInt8] {
         switch self {
-        case .credential(_, _, let sealed), .token(_, let sealed): sealed
+        case .credential(_, _, let sealed), .token(_, let sealed), .webhook(_, _, _, let sealed): sealed
         }
     }
 
@@ -147,6 +190,7 @@ private enum ForeignSecret: CustomStringConvertible {
         switch self {
         case .credential(let id, _, _): id.secretOwner
         case .token(let signer, _): .providerToken(signer: signer)
+        case .webhook(let tenantID, _, _, _): .webhook(tenantID: tenantID)
         }
     }
 
@@ -154,6 +198,7 @@ private enum ForeignSecret: CustomStringConvertible {
         switch self {
         case .credential(_, let name, _): "credential \(name)"
         case .token: "a provider token"
+        case .webhook(_, _, let name, _): "the webhook of \(name)"
         }
     }
 }

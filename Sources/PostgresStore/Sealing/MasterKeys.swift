@@ -123,11 +123,14 @@ package enum SecretOwner: Sendable {
     case credential(tenantID: Int32, credentialID: Int32)
     /// `pushq.provider_token`: the provider token of this signer.
     case providerToken(signer: [UInt8])
+    /// `pushq.webhook`: what a tenant's messages are signed with.
+    case webhook(tenantID: Int32)
 
     fileprivate var associatedData: [UInt8] {
         switch self {
         case .credential(let tenantID, let credentialID): Array("pushq.credential \(tenantID) \(credentialID)".utf8)
         case .providerToken(let signer): Array("pushq.provider_token ".utf8) + signer
+        case .webhook(let tenantID): Array("pushq.webhook \(tenantID)".utf8)
         }
     }
 }

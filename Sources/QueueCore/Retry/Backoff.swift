@@ -21,6 +21,8 @@ package struct Backoff: Hashable, Sendable {
     /// Connections to PostgreSQL, and writes to it. A worker must be back before others take its leases for lost
     /// (Workers/Leases/Rescuer.swift), so the longest delay is short.
     package static let store = Backoff(base: .milliseconds(100), cap: .seconds(2))
+    /// A tenant's webhook: soon again after a hiccup, and once or twice an hour while its receiver is away.
+    package static let webhook = Backoff(base: .seconds(5), cap: .seconds(3600))
 
     /// The longest delay after `attempt` attempts (1 after the first).
     package func ceiling(afterAttempt attempt: Int) -> Duration {

@@ -21,7 +21,21 @@ extension EventLoop {
         }
     }
 
-    /// The same as text, for a library that connects by itself but would look names up on the caller's thread (libpq).
+    /// Those of a host that `rules` admit, if there are any.
+    func addresses(
+        of host: String, port: UInt16, admittedBy rules: AddressRules?, until deadline: ContinuousClock.Instant
+    ) async throws(TransportError) -> [SocketAddress] {
+        let all = try await addresses(of: host, port: port, until: deadline)
+        guard let rules else { return all }
+        let admitted = all.filter { address in address.ip.map(rules.admits) ?? false }
+        if admitted.isEmpty, let first = all.first {
+            throw .forbidden(peer: "\(host):\(port)", address: first.ip.map { "\($0)" } ?? "it")
+        }
+        return admitted
+    }
+
+    /// The addresses of a host as text, for a library that connects by itself but would look names up on the caller's
+    /// thread (libpq).
     package func numericAddresses(
         of host: String, port: UInt16, until deadline: ContinuousClock.Instant
     ) async throws(TransportError) -> [String] {

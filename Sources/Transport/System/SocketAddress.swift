@@ -34,6 +34,16 @@ struct SocketAddress: Equatable, Sendable {
     /// The port, which stands at the same place in both families, in network order.
     var port: UInt16 { UInt16(bytes[2]) << 8 | UInt16(bytes[3]) }
 
+    /// Without its port; nil for a Unix socket. sockaddr_in(3type) has it in bytes 4 to 7, sockaddr_in6(3type) in 8
+    /// to 23.
+    var ip: IPAddress? {
+        switch family {
+        case AF_INET: IPAddress(bytes: Array(bytes[4..<8]))
+        case AF_INET6: IPAddress(bytes: Array(bytes[8..<24]))
+        default: nil
+        }
+    }
+
     /// Asks the system's resolver; this may take as long as the network likes, except with `isNumeric`.
     /// - Throws: the resolver's words.
     static func lookUp(host: String, port: UInt16, isNumeric: Bool) throws(ResolverFailure) -> [SocketAddress] {

@@ -6,10 +6,12 @@ extension TLSConnection {
     /// `loop`.
     ///
     /// A dead address costs only a moment, since the next one is tried beside it.
+    /// - Parameter rules: which of its addresses may be connected to; nil for all.
     package static func connect(
-        host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant
+        host: String, port: UInt16, context: TLSContext, loop: EventLoop, deadline: ContinuousClock.Instant,
+        rules: AddressRules? = nil
     ) async throws(TransportError) -> TLSConnection {
-        let addresses = try await loop.addresses(of: host, port: port, until: deadline)
+        let addresses = try await loop.addresses(of: host, port: port, admittedBy: rules, until: deadline)
         let peer = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let race = AddressRace(addresses, peer: peer, loop: loop)
         while true {

@@ -48,6 +48,8 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
     case feedbackRead(queue: String, count: Int)
     case feedbackActedOn(records: Int, deactivated: Int)
     case feedbackUnreachable(queue: String, reason: String)
+    case webhookFailing(tenant: String, reason: String)
+    case webhookBack(tenant: String)
     case partitionsChanged([String])
     case dutyFailed(name: String, reason: String)
     case draining
@@ -134,6 +136,9 @@ package enum EngineEvent: Sendable, CustomStringConvertible {
             "deactivated \(deactivated) devices after \(records) reports of APNs"
         case .feedbackUnreachable(let queue, let reason):
             "the feedback service cannot be asked about \(queue), trying again: \(reason)"
+        case .webhookFailing(let tenant, let reason):
+            "the webhook of \(tenant) takes no reports, trying again: \(reason); try it with: pushq-admin webhook test \(tenant)"
+        case .webhookBack(let tenant): "the webhook of \(tenant) takes reports again"
         case .partitionsChanged(let statements): "history: \(statements.joined(separator: "; "))"
         case .dutyFailed(let name, let reason): "the duty \(name) failed and is tried again: \(reason)"
         case .draining: "draining: waiting for what is in flight"

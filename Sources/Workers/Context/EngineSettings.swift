@@ -1,6 +1,7 @@
 package import APNs
 package import PostgresStore
 import QueueCore
+package import Transport
 
 /// How a worker works. Every bound of the engine is here.
 package struct EngineSettings: Sendable {
@@ -18,6 +19,8 @@ package struct EngineSettings: Sendable {
     package var binary = BinarySettings()
     /// Limits and times of the connections to APNs; how many there are is each queue's setting.
     package var connections = GatewaySettings()
+    /// Where the webhooks of tenants may be.
+    package var webhooks = AddressRules()
     /// The maximum number of connections to APNs, over all queues. If more are wanted, the connections that were idle
     /// for the longest time are closed.
     package var maximumConnections = 2000

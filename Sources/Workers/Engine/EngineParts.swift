@@ -13,7 +13,7 @@ final class EngineParts {
     /// What runs for as long as the engine does.
     enum Loop: CaseIterable {
         case intake, fanOut, permits, endings, flushing, audit, queues, tokens, rescue, duties, schedules, listing,
-            feedback, figures, heartbeat, judging, notifications, drain
+            feedback, webhooks, figures, heartbeat, judging, notifications, drain
     }
 
     let context: EngineContext
@@ -33,6 +33,8 @@ final class EngineParts {
     private let listing: DutyRunner
     /// Nil if this worker cannot ask the feedback service.
     private let feedback: DutyRunner?
+    /// Nil if this worker cannot open the secrets of webhooks.
+    private let webhooks: DutyRunner?
     /// Nil if nobody sees what this worker would read.
     let figuresDuty: FiguresDuty?
     private let figures: DutyRunner?
@@ -69,6 +71,7 @@ final class EngineParts {
         // do.
         let canAsk = context.settings.feedbackEndpoint(of: .production) != nil && context.masterKeys != nil
         feedback = canAsk ? DutyRunner(context, duties: [FeedbackDuty(context)]) : nil
+        webhooks = context.masterKeys.map { DutyRunner(context, duties: [WebhooksDuty(context, masterKeys: $0)]) }
         // It is held for long, so the other duties do not wait for it.
         figuresDuty = context.settings.publishesMetrics ? FiguresDuty(context) : nil
         figures = figuresDuty.map { DutyRunner(context, duties: [$0]) }
@@ -86,7 +89,10 @@ final class EngineParts {
 
     /// What this engine runs.
     var loops: [Loop] {
-        Loop.allCases.filter { ($0 != .feedback || feedback != nil) && ($0 != .figures || figures != nil) }
+        Loop.allCases.filter {
+            ($0 != .feedback || feedback != nil) && ($0 != .webhooks || webhooks != nil)
+                && ($0 != .figures || figures != nil)
+        }
     }
 
     /// Runs one loop until ``stopIntake()`` and what follows from it have ended it.
@@ -105,6 +111,7 @@ final class EngineParts {
         case .schedules: await schedules.run()
         case .listing: await listing.run()
         case .feedback: await feedback?.run()
+        case .webhooks: await webhooks?.run()
         case .figures: await figures?.run()
         case .heartbeat: try await heartbeat.run()
         case .judging: await judge.run()
@@ -178,6 +185,7 @@ final class EngineParts {
         schedules.stop()
         listing.stop()
         feedback?.stop()
+        webhooks?.stop()
         figures?.stop()
         queues.stop()
         judge.stop()

@@ -5,7 +5,7 @@ struct CredentialRotateMasterCommand: Command {
     static let name = "rotate-master"
     static let users = CommandUsers.operators(
         because: "credentials are opened with the master key, which tenants do not have")
-    static let summary = "Seals all credentials and provider tokens under the first master key."
+    static let summary = "Seals all credentials, provider tokens and secrets of webhooks under the first master key."
     static let discussion = """
         PUSHQ_MASTER_KEY_FILE, or PUSHQ_MASTER_KEY, may list several keys: the first one seals, all of them open. Workers run \
         meanwhile, with either key in front. To go to another master key:
@@ -28,16 +28,18 @@ struct CredentialRotateMasterCommand: Command {
             defer { bar.finish() }
             let done =
                 dryRun
-                ? Resealing() : try await store.reseal(under: masterKeys) { bar.update($0.credentials + $0.tokens) }
+                ? Resealing() : try await store.reseal(under: masterKeys) { bar.update($0.total) }
             return (done, try await store.secretsByKey())
         }
         let standing = Standing(counts, under: masterKeys)
-        let sealed = "sealed \(Standing.text(done.credentials, done.tokens)) under master key \(masterKeys.first.name)"
+        let sealed =
+            "sealed \(Standing.text(done.credentials, done.tokens, done.webhooks)) under master key \(masterKeys.first.name)"
         console.show(
             (dryRun ? [] : [sealed]).joined() + (dryRun ? "" : "; ") + standing.text,
             json: [
                 "master_key": .string("\(masterKeys.first.name)"), "dry_run": .bool(dryRun),
                 "sealed_credentials": .integer(done.credentials), "sealed_tokens": .integer(done.tokens),
+                "sealed_webhooks": .integer(done.webhooks),
                 "keys": .array(counts.map(standing.json)),
             ])
         guard done.failures.isEmpty else {
@@ -59,13 +61,15 @@ private struct Standing {
     }
 
     var text: String {
-        let total = Self.text(counts.reduce(0) { $0 + $1.credentials }, counts.reduce(0) { $0 + $1.tokens })
+        let total = Self.text(
+            counts.reduce(0) { $0 + $1.credentials }, counts.reduce(0) { $0 + $1.tokens },
+            counts.reduce(0) { $0 + $1.webhooks })
         let others = counts.filter { $0.name != keys.first.name }
         guard !others.isEmpty else { return "all of \(total) are sealed under \(keys.first.name)" }
         let parts = others.map { other in
             let isKnown = keys.names.contains(other.name)
             return
-                "\(Self.text(other.credentials, other.tokens)) under \(other.name)\(isKnown ? "" : ", which is not given")"
+                "\(Self.text(other.credentials, other.tokens, other.webhooks)) under \(other.name)\(isKnown ? "" : ", which is not given")"
         }
         return "of \(total), \(parts.joined(separator: ", and ")) instead of \(keys.first.name)"
     }
@@ -74,11 +78,15 @@ private struct Standing {
         [
             "master_key": .string("\(count.name)"), "is_first": .bool(count.name == keys.first.name),
             "is_known": .bool(keys.names.contains(count.name)), "credentials": .integer(count.credentials),
-            "provider_tokens": .integer(count.tokens),
+            "provider_tokens": .integer(count.tokens), "webhooks": .integer(count.webhooks),
         ]
     }
 
-    static func text(_ credentials: Int, _ tokens: Int) -> String {
-        "\(NumberText.counted(credentials, "credential")) and \(NumberText.counted(tokens, "provider token"))"
+    static func text(_ credentials: Int, _ tokens: Int, _ webhooks: Int) -> String {
+        let (first, second) = (
+            NumberText.counted(credentials, "credential"), NumberText.counted(tokens, "provider token")
+        )
+        return webhooks == 0
+            ? "\(first) and \(second)" : "\(first), \(second) and \(NumberText.counted(webhooks, "webhook secret"))"
     }
 }

@@ -16,11 +16,14 @@ struct TenantShowCommand: Command {
 
     func run(_ console: Console) async throws {
         let name = tenant.text
-        let (summary, usage) = try await database.session { store in
-            (try await store.tenants(named: name).first, try await store.usage(of: name))
+        let (summary, usage, place) = try await database.session { store in
+            (
+                try await store.tenants(named: name).first, try await store.usage(of: name),
+                try await store.webhook(of: name)
+            )
         }
         guard let summary else { throw Failure.noTenant(name) }
-        console.show(Self.facts(of: summary) + Self.facts(of: usage))
+        console.show(Self.facts(of: summary) + Self.facts(of: usage) + Self.facts(of: place?.webhook))
     }
 
     private static func facts(of tenant: TenantSummary) -> [(name: String, value: Cell)] {
@@ -35,6 +38,10 @@ struct TenantShowCommand: Command {
             ("feedback_days", tenant.feedbackDays.map(Cell.count) ?? .text("usual")),
             ("audit_days", tenant.auditDays.map(Cell.count) ?? .text("usual")),
         ]
+    }
+
+    private static func facts(of webhook: WebhookSummary?) -> [(name: String, value: Cell)] {
+        [("webhook", .text(webhook?.url ?? "none")), ("webhook_problem", .text(webhook?.problem))]
     }
 
     private static func facts(of usage: TenantUsage?) -> [(name: String, value: Cell)] {

@@ -28,7 +28,7 @@ struct WorkCommand: Terminal.Command {
         """
     static let examples = [
         "work", "work --queues 'acme/*/production'", "work --gateway 127.0.0.1:2197 --ca pushq-simulator/ca.pem",
-        "work --metrics 9464 --engines 2", "work --databases /etc/pushq/databases",
+        "work --metrics 9464 --engines 2", "work --databases /etc/pushq/databases", "work --webhook-allow 10.20.0.0/16",
         "work --binary-gateway 127.0.0.1:2195 --feedback-service 127.0.0.1:2196 --ca pushq-simulator/ca.pem",
     ]
 
@@ -45,6 +45,9 @@ struct WorkCommand: Terminal.Command {
     @Option(
         "A PEM file with certificate authorities to trust for these addresses, in addition to the system's.", "FILE")
     var ca: InputFile?
+    @Option(
+        "An internal network in which webhooks of tenants may be; without it they may only be on the internet.", "CIDR")
+    var webhookAllow: [AddressBlock]
     @Option("How long to wait for pushes in flight when told to stop.") var drain: Duration = .seconds(25)
     @Option(
         "How long a job stays leased without renewal. With a shorter time, the jobs of dead workers are rescued sooner."
@@ -158,6 +161,7 @@ struct WorkCommand: Terminal.Command {
         settings.binary.command = command
         settings.binary.grace = binaryGrace
         settings.queues = queues
+        settings.webhooks.named = webhookAllow
         settings.drain = drain
         settings.lease = lease
         settings.publishesMetrics = metrics != nil

@@ -17,9 +17,11 @@ extension EngineEvent {
             .error
         case .noQueueMatches, .sessionLacks, .credentialExpires, .pushesUncertain, .tokenMintedAnew,
             .deliveredTooSoon, .drainTooShort, .leftInFlight, .jobsRescued, .leasesLost, .feedbackUnreachable,
+            .webhookFailing,
             .scheduleMissed:
             .warning
-        case .started, .storeBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver, .leasesFound,
+        case .started, .storeBack, .webhookBack, .queueIsPaused, .queueResumed, .gatewayReachable, .outageOver,
+            .leasesFound,
             .devicesDeactivated, .draining, .stopped:
             .notice
         case .feedbackRead, .feedbackActedOn, .partitionsChanged, .scheduleRun: .info
@@ -111,6 +113,9 @@ extension EngineEvent {
         case .feedbackActedOn(let records, let deactivated):
             ("feedback_acted_on", [("count", .integer(records)), ("deactivated", .integer(deactivated))])
         case .feedbackUnreachable(let queue, let reason): ("feedback_unreachable", on(queue, reason))
+        case .webhookFailing(let tenant, let reason):
+            ("webhook_failing", [("tenant", .string(tenant)), ("reason", .string(reason))])
+        case .webhookBack(let tenant): ("webhook_back", [("tenant", .string(tenant))])
         case .partitionsChanged(let statements):
             ("partitions_changed", [("statements", .array(statements.map(JSON.string)))])
         case .dutyFailed(let name, let reason):
@@ -132,14 +137,14 @@ extension EngineEvent {
             .gatewayStillUnreachable(_, let reason),
             .credentialUnreadable(_, let reason), .gatewayUnreachable(_, let reason), .outageBegun(_, let reason),
             .pushesUncertain(_, _, let reason), .jobQuarantined(_, _, let reason), .jobSetAside(_, _, let reason),
-            .feedbackUnreachable(_, let reason), .scheduleFailed(_, _, _, let reason):
+            .feedbackUnreachable(_, let reason), .webhookFailing(_, let reason), .scheduleFailed(_, _, _, let reason):
             reason
         case .dutyFailed(let name, let reason): "\(name): \(reason)"
         case .storeUnavailable(let database, let reason): "\(database): \(reason)"
         case .storeBack, .queueIsPaused, .queueResumed, .queueWithoutCredential, .gatewayReachable, .outageOver,
             .deliveredTooSoon, .jobsRescued, .leasesLost, .leasesFound, .drainTooShort, .feedbackRead, .oldPrimary,
             .databaseRestored,
-            .scheduleRun, .scheduleMissed:
+            .scheduleRun, .scheduleMissed, .webhookBack:
             ""
         case .clockInDoubt(let keyID, _), .tokenMintedAnew(let keyID): keyID
         case .started, .noQueueMatches, .sessionLacks, .credentialExpires, .leftInFlight, .campaignStopped,

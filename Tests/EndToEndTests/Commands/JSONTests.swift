@@ -76,6 +76,8 @@ import Testing
             ["pushq-admin queue pause", queue, "--reason", "test"], ["pushq-admin queue resume", queue],
             ["pushq-admin credential add", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
             ["pushq-admin credential list"], ["pushq-admin credential check", "acme", "main"],
+            ["pushq-admin webhook set", "acme", "--url", "https://push.acme.example/"],
+            ["pushq-admin webhook show", "acme"], ["pushq-admin webhook remove", "acme"],
             ["pushq-admin credential replace", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
             ["pushq-admin credential rotate-master"],
             ["pushq-admin credential add", "acme", "spare", "--p8", key, "--team-id", "PUSHQTEAM1"],
@@ -163,7 +165,7 @@ import Testing
     }
 
     /// Promised, and looked at by the tests of these commands.
-    private static let elsewhere: Set = ["pushq demo", "pushq dev"]
+    private static let elsewhere: Set = ["pushq demo", "pushq dev", "pushq-admin webhook test"]
 }
 
 /// A simulator in Apple's place, with its management of channels.

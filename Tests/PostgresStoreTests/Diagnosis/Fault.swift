@@ -272,6 +272,14 @@ struct Fault: Sendable, CustomTestStringConvertible {
             """, .warning, "schedule weekly", "no worker has done so for minutes",
             .command("pushq schedule show \(queue) weekly")),
         Fault(
+            "a webhook whose receiver is away", .webhooks,
+            """
+            insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'x' from pushq.tenant;
+            insert into pushq.webhook_progress (tenant_id, cursor, newest, failures, failing_since, problem)
+              select id, 0, 1, 7, now() - interval '30 minutes', 'it answered 503' from pushq.tenant
+            """, .warning, "webhook of acme", "has taken nothing for 30 min, after 7 tries: it answered 503",
+            .command("pushq-admin webhook test acme")),
+        Fault(
             "a job that is set aside", .jobsSetAside,
             """
             insert into pushq.stuck_job (queue_id, job_id, problem, set_aside_at)

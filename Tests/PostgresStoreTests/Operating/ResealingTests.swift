@@ -49,15 +49,34 @@ import Transport
             let store = try await database.connect()
             try await seal(12, tokens: 3, under: old, "old", in: store)
             try await seal(5, tokens: 2, under: new, "new", in: store)
+            // Of two webhooks one has changed its secret: three of the four are sealed under the old key.
+            for (index, tenant) in ["hook-1", "hook-2"].enumerated() {
+                _ = try await store.createTenant(tenant)
+                guard let place = try await store.webhook(of: tenant) else { return }
+                for (secret, key) in [("a", old), ("b", index == 0 ? old : new)] {
+                    try await store.setWebhook(
+                        ofTenant: place.tenantID, url: "https://a.example/",
+                        sealed: MasterKeys(key).seal(Array(secret.utf8), for: .webhook(tenantID: place.tenantID)),
+                        formerFor: .seconds(3600))
+                }
+            }
             #expect(
-                Set(try await store.secretsByKey().map { "\($0.name) \($0.credentials) \($0.tokens)" })
-                    == ["\(old.name) 12 3", "\(new.name) 5 2"])
+                Set(try await store.secretsByKey().map { "\($0.name) \($0.credentials) \($0.tokens) \($0.webhooks)" })
+                    == ["\(old.name) 12 3 3", "\(new.name) 5 2 1"])
             let keys = MasterKeys(new, opening: [old])
             var steps = 0
             let done = try await store.reseal(under: keys, step: 5) { _ in steps += 1 }
-            #expect(done.credentials == 12 && done.tokens == 3 && done.failures.isEmpty && steps == 15)
+            #expect(done.credentials == 12 && done.tokens == 3 && done.webhooks == 3)
+            #expect(done.failures.isEmpty && steps == 18)
             #expect(try await store.secretsByKey().map(\.name) == [new.name])
             try await expectReadable(MasterKeys(new), in: store)
+            for tenant in ["hook-1", "hook-2"] {
+                guard let place = try await store.webhook(of: tenant), let webhook = place.webhook else { return }
+                let opened = try [webhook.sealed, webhook.formerSealed ?? []].map {
+                    try MasterKeys(new).open($0, of: .webhook(tenantID: place.tenantID))
+                }
+                #expect(opened == [Array("b".utf8), Array("a".utf8)])
+            }
             let versions = try await store.execute(
                 Statement("versions", "select sum(version) as sum from pushq.credential"))
             #expect(try versions.one().count("sum") == 17, "workers open nothing anew")

@@ -22,6 +22,8 @@ import Transport
         update pushq.queue q set credential_id = c.id from pushq.credential c where c.tenant_id = q.tenant_id;
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst)
         select tenant_id, unnest(array[0, queue_id]), 1000, 1000 from named;
+        insert into pushq.webhook (tenant_id, url, sealed) select tenant_id, 'https://a.example/', 'secret' from named;
+        insert into pushq.webhook_progress (tenant_id, cursor, newest) select tenant_id, 0, 0 from named;
         insert into pushq.judgement values (pushq.queue_id('\(queue)'), now(), false);
         insert into pushq.feedback_poll (queue_id) values (pushq.queue_id('\(queue)'));
         insert into pushq.feedback_record (queue_id, token, reason, reported_at)

@@ -18,7 +18,7 @@ import Transport
         "migration", "newest_update", "profile", "provider_token", "recent_push", "removed_queue", "restored_queue",
         "result",
         "send_key", "sleeper",
-        "stuck_job", "tenant_usage", "throughput", "wave", "worker",
+        "stuck_job", "tenant_usage", "throughput", "wave", "webhook_progress", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [
@@ -41,6 +41,7 @@ import Transport
         insert into pushq.tenant_quota (tenant_id, max_devices) select id, 100 from pushq.tenant;
         insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed, fingerprint)
         select id, 'main', 'token', 'TEAM123456', 'KEY1234567', '{sandbox}', 'topsecret', 'print' from pushq.tenant;
+        insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://a.example/', 'topsecret' from pushq.tenant;
         insert into pushq.rate_limit (tenant_id, queue_id, rate, burst) select tenant_id, id, 100, 10 from pushq.queue;
         insert into pushq.rate_limit (tenant_id, rate, burst) select id, 200, 20 from pushq.tenant;
         insert into pushq.frequency_cap (queue_id, pushes, period) select id, 3, '1 day' from pushq.queue;
@@ -95,6 +96,9 @@ import Transport
             case "schedule.after_outage": "'all'"
             case "schedule.payload": "'{}'"
             case "schedule.options": "'{\"urgent\":true}'"
+            case "webhook.url": "'http://a.example/'"
+            case "webhook.former_sealed": "'other', former_until = now()"
+            case "webhook.former_until": "now() + interval '1 hour', former_sealed = 'other'"
             case "credential.kind": "'certificate'"
             case "credential.environments": "'{production}'"
             default:
@@ -165,6 +169,7 @@ import Transport
                 "acme tenant_quota acme created max_devices:→100",
                 "acme credential main created environments:→[\"sandbox\"] fingerprint:→(not shown) key_id:→KEY1234567 kind:→token "
                     + "name:→main sealed:→(not shown) team_id:→TEAM123456 topics:→[] version:→1",
+                "acme webhook acme created sealed:→(not shown) url:→https://a.example/",
                 "acme rate_limit acme/com.acme/sandbox created burst:→10 rate:→100",
                 "acme rate_limit acme created burst:→20 rate:→200",
                 "acme frequency_cap acme/com.acme/sandbox created includes_urgent:→false period:→1 day pushes:→3",

@@ -97,6 +97,11 @@ import Transport
             values (pushq.queue_id('QUEUE'), nextval('pushq.id'), now(), nextval('pushq.id'));
             insert into pushq.frequency_cap (queue_id, pushes) values (pushq.queue_id('QUEUE'), 3);
             insert into pushq.quiet_hours (queue_id, hours) values (pushq.queue_id('QUEUE'), '22:00-08:00');
+            insert into pushq.webhook (tenant_id, url, sealed, former_sealed, former_until)
+            select id, 'https://TENANT.example/', 'TENANT-sealed', 'TENANT-former', now()
+            from pushq.tenant where name = 'TENANT';
+            insert into pushq.webhook_progress (tenant_id, cursor, newest, failures, problem)
+            select id, 0, 0, 1, 'TENANT-webhook' from pushq.tenant where name = 'TENANT';
             insert into pushq.recent_push values (pushq.queue_id('QUEUE'), nextval('pushq.id'), '{}', '{}', '{}');
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');
             """#

@@ -47,6 +47,7 @@ import Transport
         tenant: select(connections id name suspended_at weight)
         throughput: delete insert select update
         wave: delete insert select update(device_ids)
+        webhook_progress: select(tenant_id) update(newest)
         worker: delete insert select update
         """
     /// What it cannot read: of each table the columns. A new table or column is here, or among the rights above.
@@ -81,6 +82,8 @@ import Transport
         tenant_login: granted_at login read_only tenant_id
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_waiting tenant_id
         tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
+        webhook: created_at former_sealed former_until sealed tenant_id url
+        webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem turn
         """
 
     private static let functions: Set = [
@@ -98,9 +101,10 @@ import Transport
         "make_share_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
-        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_permits", "tell",
+        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_permits",
+        "take_webhook", "tell",
         "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_of", "waves_of",
-        "why_nobody",
+        "webhook_failed", "webhook_taken", "why_nobody",
     ]
 
     private static let usableTables = Statement(

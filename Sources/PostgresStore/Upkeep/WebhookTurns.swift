@@ -1,0 +1,73 @@
+extension Statement {
+    fileprivate static let takeWebhook = Statement(
+        "take_webhook",
+        #"""
+        select tenant_id, tenant, turn, url, sealed, former_sealed, first, last, message, failures, sent_at
+        from pushq.take_webhook($lease::interval, $most::int)
+        """#)
+    fileprivate static let webhookTaken = Statement(
+        "webhook_taken",
+        "select written, coalesce(had_failed, false) as had_failed from pushq.webhook_taken($tenant_id, $turn, $upto)")
+    fileprivate static let webhookFailed = Statement(
+        "webhook_failed",
+        "select pushq.webhook_failed($tenant_id, $turn, $problem, $pause::interval) as failures")
+}
+
+/// A message for a webhook that this worker is to send.
+package struct WebhookTurn: Sendable {
+    package let tenantID: Int32
+    package let tenant: String
+    /// The number under which the outcome is written down.
+    package let turn: Int64
+    package let url: String
+    package let sealed: [UInt8]
+    package let formerSealed: [UInt8]?
+    /// The message has the reports behind this cursor …
+    package let first: Int64
+    /// … up to this one.
+    package let last: Int64
+    /// JSON.
+    package let message: String
+    /// Tries before this one that have failed, in a row.
+    package let failures: Int
+    /// The database's time, in seconds since 1970.
+    package let sentAt: Int64
+}
+
+extension PostgresConnection {
+    /// Takes the webhook that is due and has waited the longest, with up to `most` reports to send. Nil if there is
+    /// none.
+    /// - Parameter lease: for so long it is nobody else's, unless something is noted of it.
+    package func takeWebhook(lease: Duration, most: Int) async throws(PostgresError) -> WebhookTurn? {
+        let parameters: Parameters = ["lease": .interval(lease), "most": .int4(Int32(most))]
+        return try await execute(.takeWebhook, parameters).first.map { row in
+            WebhookTurn(
+                tenantID: row.int4("tenant_id"), tenant: row.text("tenant"), turn: row.int8("turn"),
+                url: row.text("url"), sealed: row.bytes("sealed"), formerSealed: row.optionalBytes("former_sealed"),
+                first: row.int8("first"), last: row.int8("last"), message: row.text("message"),
+                failures: Int(row.int4("failures")),
+                sentAt: row.int8("sent_at"))
+        }
+    }
+
+    /// The receiver has taken the message. Returns whether tries before this one had failed; nothing is written if
+    /// another worker has taken the webhook meanwhile.
+    package func noteTaken(_ turn: WebhookTurn) async throws(PostgresError) -> Bool {
+        try await execute(
+            .webhookTaken,
+            ["tenant_id": .int4(turn.tenantID), "turn": .int8(turn.turn), "upto": .int8(turn.last)]
+        ).one().bool("had_failed")
+    }
+
+    /// The receiver has not taken the message; it is tried again after `pause`. Returns how often that has been in a
+    /// row; nil if another worker has taken the webhook meanwhile, or it is gone.
+    package func noteFailed(
+        _ turn: WebhookTurn, problem: String, pause: Duration
+    ) async throws(PostgresError) -> Int? {
+        let parameters: Parameters = [
+            "tenant_id": .int4(turn.tenantID), "turn": .int8(turn.turn), "problem": .text(problem),
+            "pause": .interval(pause),
+        ]
+        return try await execute(.webhookFailed, parameters).one().optionalInt4("failures").map(Int.init)
+    }
+}

@@ -1,0 +1,116 @@
+import Cryptography
+import HTTP1
+import PostgresStore
+import QueueCore
+import Transport
+
+/// Sends tenants the reports about their devices, as the listing duty has put them in order.
+///
+/// A receiver gets one message at a time, and the next one when it has taken that one: so it misses nothing, and gets
+/// nothing twice but after a failure. Receivers are independent of each other. One that does not answer holds one of
+/// ``maximumAtOnce`` places for some seconds, and is then left alone for longer each time.
+///
+/// It runs apart from the other duties, since it waits for servers of other people.
+///
+/// Belongs to the engine's event loop.
+final class WebhooksDuty: Duty {
+    let name = "webhooks"
+    let pause = Duration.seconds(1)
+
+    /// Messages that are under way at a time.
+    private static let maximumAtOnce = 32
+    /// Reports in a message: about 120 KB.
+    private static let batch = 250
+    /// How long a message is this worker's to send: longer than the client tries.
+    private static let turnLease = Duration.seconds(30)
+    /// How long an answer is waited for when the worker stops.
+    private static let patience = Duration.seconds(2)
+
+    private let store: EngineStore
+    private let masterKeys: MasterKeys
+    private let loop: EventLoop
+    private let userAgent: String
+    private let report: (EngineEvent) -> Void
+    private let client: Client
+    /// Raised when a message is over.
+    private let isOver: Signal
+    private var underWay = 0
+    private var generator = SystemRandomNumberGenerator()
+
+    init(_ context: EngineContext, masterKeys: MasterKeys) {
+        store = context.stores.upkeep
+        self.masterKeys = masterKeys
+        loop = context.loop
+        let version = context.settings.version
+        userAgent = version.isEmpty ? "pushq" : "pushq/\(version)"
+        report = context.report
+        client = Client(rules: context.settings.webhooks, loop: context.loop)
+        isOver = Signal(loop: context.loop)
+    }
+
+    /// Ends messages that are not answered soon. They are sent again, with the same ids.
+    func stop() {
+        isOver.raise()
+        loop.schedule(after: Self.patience) { [client] in client.stop() }
+    }
+
+    func run(_ lease: DutyLease) async throws(PostgresError) {
+        let result: Result<Void, PostgresError>
+        do throws(PostgresError) {
+            result = .success(try await sendDue(lease))
+        } catch {
+            result = .failure(error)
+        }
+        while underWay > 0 { await isOver.wait(atMost: .seconds(1)) }
+        try result.get()
+    }
+
+    /// Sends what is due, until nothing is due or under way any more.
+    private func sendDue(_ lease: DutyLease) async throws(PostgresError) {
+        repeat {
+            while underWay < Self.maximumAtOnce,
+                let turn = try await store.connection().takeWebhook(lease: Self.turnLease, most: Self.batch)
+            {
+                start(turn)
+            }
+            guard underWay > 0 else { return }
+            await isOver.wait(atMost: .seconds(1))
+        } while try await lease.mayGoOn()
+    }
+
+    private func start(_ turn: WebhookTurn) {
+        underWay += 1
+        loop.startTask { [self] in
+            await send(turn)
+            underWay -= 1
+            isOver.raise()
+        }
+    }
+
+    private func send(_ turn: WebhookTurn) async {
+        do {
+            try await post(turn)
+            let hadFailed = await store.persist { try await $0.noteTaken(turn) }
+            if hadFailed ?? false { report(.webhookBack(tenant: turn.tenant)) }
+        } catch {
+            let delay = Backoff.webhook.delay(afterAttempt: turn.failures + 1, using: &generator)
+            let failures = await store.attempt {
+                try await $0.noteFailed(turn, problem: "\(error)", pause: max(delay, .seconds(1)))
+            }
+            if failures == 1 { report(.webhookFailing(tenant: turn.tenant, reason: "\(error)")) }
+        }
+    }
+
+    private func post(_ turn: WebhookTurn) async throws {
+        let address: WebAddress
+        do { address = try WebAddress(parsing: turn.url) } catch { throw WebhookProblem.url(error) }
+        let secrets = try [turn.sealed, turn.formerSealed].compactMap(\.self).map { sealed in
+            try WebhookSecret(sealed: sealed, ofTenant: turn.tenantID, under: masterKeys)
+        }
+        let message = WebhookMessage(id: "feedback_\(turn.first)_\(turn.last)", body: Array(turn.message.utf8))
+        let status = try await client.post(
+            message.body, to: address, fields: message.fields(at: turn.sentAt, signedWith: secrets),
+            userAgent: userAgent)
+        if let problem = WebhookProblem(status: status) { throw problem }
+    }
+}

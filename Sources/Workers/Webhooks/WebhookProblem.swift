@@ -1,0 +1,47 @@
+package import HTTP1
+package import PostgresStore
+
+/// Why a message was not taken by a webhook, apart from what keeps the client from asking.
+package enum WebhookProblem: Error, Equatable, CustomStringConvertible {
+    /// The URL in the database is none.
+    case url(WebAddressFault)
+    case secret(SealError)
+    case damagedSecret
+    case redirected(Int)
+    case refused(Int)
+
+    /// Nil if the status says that it was taken.
+    package init?(status: Int) {
+        switch status {
+        case 200...299: return nil
+        case 300...399: self = .redirected(status)
+        default: self = .refused(status)
+        }
+    }
+
+    package var description: String {
+        switch self {
+        case .url(let fault): "its URL \(fault)"
+        case .secret(let error): "its secret does not open: \(error)"
+        case .damagedSecret: "its secret is no secret of a webhook; set a new one"
+        case .redirected(let status): "it answered \(status): redirects are not followed, set the URL that it means"
+        case .refused(let status): "it answered \(status)"
+        }
+    }
+}
+
+extension WebhookSecret {
+    /// Opens the secret of a tenant's webhook.
+    package init(
+        sealed: [UInt8], ofTenant tenantID: Int32, under keys: MasterKeys
+    ) throws(WebhookProblem) {
+        let bytes: [UInt8]
+        do throws(SealError) {
+            bytes = try keys.open(sealed, of: .webhook(tenantID: tenantID))
+        } catch {
+            throw .secret(error)
+        }
+        guard let secret = WebhookSecret(bytes: bytes) else { throw .damagedSecret }
+        self = secret
+    }
+}

@@ -1,0 +1,82 @@
+import Cryptography
+import HTTP1
+import PostgresStore
+import Terminal
+import Transport
+
+struct WebhookSetCommand: Command {
+    static let name = "set"
+    static let users = CommandUsers.ofWebhooks
+    static let summary = "Has reports about a tenant's devices sent to a URL."
+    static let discussion = """
+        A worker posts which tokens were deactivated, as 'pushq-admin feedback export' shows it, beginning with what is reported \
+        from now on. If the tenant has a webhook, it is changed, and goes on where it is. docs/webhooks.md says what a \
+        receiver gets and how it checks the signature.
+
+        A new webhook gets a secret, which is shown once: give it to the receiver. Later, --new-secret makes another one. \
+        For a day messages are signed with both, so that the receiver can change to the new one in its own time.
+
+        Workers connect to addresses of the internet only, unless they were started with --webhook-allow. Without TLS they \
+        connect only to networks that are named there.
+
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY.
+        """
+    static let examples = [
+        "webhook set acme --url https://push.acme.example/devices",
+        "webhook set acme --url https://push.acme.example/devices --secret-file secret.txt",
+        "webhook set acme --new-secret --former-for 3d",
+    ]
+
+    @Positional("The tenant.") var tenant: TenantName
+    @Option("Where reports are sent to: https://HOST[:PORT]/PATH.") var url: WebAddress?
+    @Option("A file with the secret: whsec_ and base64 of 24 to 64 bytes; - is standard input.", "FILE")
+    var secretFile: InputFile?
+    @Flag("Make a new secret.") var newSecret
+    @Option("How long messages are signed with the former secret, too, if there is a new one.")
+    var formerFor: Duration = .seconds(86_400)
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        guard secretFile == nil || !newSecret else { throw UsageError("give one of --secret-file and --new-secret") }
+        guard url != nil || secretFile != nil || newSecret else {
+            throw UsageError("give --url, --secret-file or --new-secret")
+        }
+        let name = tenant.text
+        let given = try secretFile.map(Self.secret)
+        let masterKeys = try MasterKeySetting().keys(console)
+        let made = try await database.session { store in
+            guard let place = try await store.webhook(of: name) else { throw Failure.noTenant(name) }
+            guard url != nil || place.webhook != nil else { throw Failure.noWebhook(of: name) }
+            let made = given == nil && (newSecret || place.webhook == nil) ? try WebhookSecret.random() : nil
+            let sealed = try (given ?? made).map { secret in
+                try masterKeys.seal(secret.bytes, for: .webhook(tenantID: place.tenantID))
+            }
+            try await store.setWebhook(ofTenant: place.tenantID, url: url?.text, sealed: sealed, formerFor: formerFor)
+            return made
+        }
+        warn(on: console)
+        let text = "set the webhook of \(name)"
+        console.show(
+            made.map { "\(text); its secret, which is not shown again: \($0.text)" } ?? text,
+            json: .object([("tenant", .string(name))] + (made.map { [("secret", .string($0.text))] } ?? [])))
+    }
+
+    private static func secret(in file: InputFile) throws -> WebhookSecret {
+        CoreDumps.forbid()
+        guard let secret = WebhookSecret(String(decoding: try file.contents(), as: UTF8.self)) else {
+            throw Failure(
+                "\(file.name) has no secret of a webhook: \(WebhookSecret.prefix) and base64 of 24 to 64 bytes; "
+                    + "make one with: echo whsec_$(openssl rand -base64 32)")
+        }
+        return secret
+    }
+
+    private func warn(on console: Console) {
+        if let file = secretFile, let warning = SecretFile(file.path).warning { console.note(warning) }
+        if let url, !url.isSecure {
+            console.note(
+                "\(url.host) gets tokens without TLS, and only from workers that were started with --webhook-allow for "
+                    + "its network")
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import FoundationEssentials
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// What is sent to a tenant's webhook, and who may say how it went.
+@Suite(.timeLimit(.minutes(10))) struct `The turns of a webhook` {
+    private static let lease = Duration.seconds(60)
+
+    private static func report(_ device: Int, _ verdict: String = "deactivated") -> String {
+        """
+        insert into pushq.feedback (queue_id, device_id, reason, reported_at, verdict)
+        select id, \(device), \(Reason.unregistered.code), now(), '\(verdict)' from pushq.queue;
+        """
+    }
+
+    /// A queue whose tenant has a webhook.
+    private func withWebhook(_ body: @escaping @Sendable (QueueFixture, Int32) async throws -> Void) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let tenant = Int32(try await queue.number("select id from pushq.tenant"))
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://a.example/", sealed: [1], formerFor: .zero)
+            try await body(queue, tenant)
+        }
+    }
+
+    /// The devices that a message names.
+    private func devices(_ turn: WebhookTurn?) -> [String] {
+        (turn?.message ?? "").matches(of: /"device" ?: ?"(\d+)"/).map { String($0.output.1) }
+    }
+
+    @Test func `bring all reports in their order, a message after the other, and then none`() async throws {
+        try await withWebhook { queue, _ in
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil)
+            try await queue.run((1...5).map { Self.report($0) }.joined())
+            #expect(try await queue.worker.listFeedback() == 5)
+            for wanted in [["1", "2"], ["3", "4"], ["5"]] {
+                let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 2))
+                #expect(devices(turn) == wanted)
+                #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil, "it is taken")
+                #expect(try await !queue.worker.noteTaken(turn))
+            }
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 2) == nil)
+        }
+    }
+
+    @Test func `repeat the same message until it is taken, also when more has come`() async throws {
+        try await withWebhook { queue, _ in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let first = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            #expect(first.failures == 0)
+            #expect(try await queue.worker.noteFailed(first, problem: "p", pause: .zero) == 1)
+            try await queue.run(Self.report(2))
+            _ = try await queue.worker.listFeedback()
+            let again = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            #expect((again.first, again.last) == (first.first, first.last))
+            #expect(again.message == first.message && again.failures == 1)
+            #expect(try await queue.worker.noteTaken(again), "it had failed")
+            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["2"])
+        }
+    }
+
+    @Test func `are ended by the one who has the last of them`() async throws {
+        try await withWebhook { queue, tenant in
+            try await queue.run(Self.report(1) + Self.report(2))
+            _ = try await queue.worker.listFeedback()
+            // A worker that was stopped for longer than its lease.
+            let late = try #require(try await queue.worker.takeWebhook(lease: .zero, most: 1))
+            let next = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
+            #expect(next.message == late.message)
+            _ = try await queue.worker.noteTaken(late)
+            #expect(try await queue.worker.noteFailed(late, problem: "late", pause: .seconds(9)) == nil)
+            let untouched =
+                "select count(*) from pushq.webhook_progress where cursor = \(next.first) and failures = 0 and not_before > now()"
+            #expect(try await queue.number(untouched) == 1)
+            // So is one that was under way when the webhook changed: the new receiver gets it.
+            try await queue.connection.setWebhook(
+                ofTenant: tenant, url: "https://b.example/", sealed: nil, formerFor: .zero)
+            _ = try await queue.worker.noteTaken(next)
+            let moved = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
+            #expect(moved.url == "https://b.example/" && moved.sealed == [1])
+            #expect(moved.message == next.message)
+            _ = try await queue.worker.noteTaken(moved)
+            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 1)) == ["2"])
+        }
+    }
+
+    @Test func `wait for their time, and pass over reports that are gone`() async throws {
+        try await withWebhook { queue, _ in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 1))
+            #expect(try await queue.worker.noteFailed(turn, problem: "p", pause: .seconds(3600)) == 1)
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1) == nil)
+            try await queue.run("delete from pushq.feedback; update pushq.webhook_progress set not_before = now();")
+            #expect(try await queue.worker.takeWebhook(lease: Self.lease, most: 1) == nil)
+            #expect(
+                try await queue.number("select count(*) from pushq.webhook_progress where newest = cursor") == 1)
+        }
+    }
+
+    @Test func `begin with what is listed after the webhook was set, though a step of listing is on its way`()
+        async throws
+    {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database)
+            let tenant = Int32(try await queue.number("select id from pushq.tenant"))
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            try await queue.run(Self.report(2))
+            let slow = try await database.connect()
+            try await slow.runScript("begin; select pushq.list_feedback(10)")
+            let setting = Task {
+                _ = actor  // where the connection lives
+                try await queue.connection.setWebhook(
+                    ofTenant: tenant, url: "https://a.example/", sealed: [1], formerFor: .zero)
+            }
+            let waiting = try await database.connect()
+            try await eventually("it to wait for the step", within: .seconds(30)) {
+                try await waiting.execute(
+                    Statement(
+                        "waiting",
+                        "select 1 as one from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'set_webhook' and datname = current_database()"
+                    )
+                ).count == 1
+            }
+            try await slow.runScript("commit")
+            try await setting.value
+            try await queue.run(Self.report(3))
+            _ = try await queue.worker.listFeedback()
+            #expect(devices(try await queue.worker.takeWebhook(lease: Self.lease, most: 10)) == ["3"])
+        }
+    }
+}

@@ -1,0 +1,164 @@
+-- Delivering reports about devices to the webhooks of tenants, in the order of their cursors (list_feedback.sql).
+--
+-- A try is a turn: it is taken for some time, and only who has the last turn may say how it went. So of two workers
+-- that both believe to be at it, the earlier one changes nothing any more.
+
+-- Takes the webhook that is due and has waited the longest, for the time `lease`, with up to `most` reports for it as
+-- the message to send. No row if none is due.
+--
+-- A message that was sent once goes up to the same report when it is sent again, and so has the same id: it has to be
+-- known by that if the answer to it was lost.
+create or replace function pushq.take_webhook(
+  lease interval, most int,
+  out tenant_id int, out tenant text, out turn bigint, out url text, out sealed bytea, out former_sealed bytea,
+  out first bigint, out last bigint, out message text, out failures int, out sent_at bigint)
+returns setof record
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  due pushq.webhook_progress;
+begin
+  loop
+    select * into due
+    from pushq.webhook_progress p
+    where p.newest > p.cursor and p.not_before <= clock_timestamp()
+    order by p.not_before
+    limit 1
+    for update skip locked;
+    exit when not found;
+    select max(e.cursor), json_build_object(
+             'type', 'feedback', 'timestamp', pushq.webhook_time(max(e.listed_at)),
+             'data', json_build_object(
+               'tenant', t.name,
+               'entries', json_agg(json_strip_nulls(json_build_object(
+                 'cursor', e.cursor::text, 'queue', e.queue, 'verdict', e.verdict, 'reason', e.reason,
+                 'reported_at', pushq.webhook_time(e.reported_at), 'recorded_at', pushq.webhook_time(e.recorded_at),
+                 'listed_at', pushq.webhook_time(e.listed_at), 'token', e.token, 'user_key', e.user_key,
+                 'device', e.device_id::text, 'root', e.root_id::text, 'campaign', e.campaign_key,
+                 'apns_id', e.apns_id)) order by e.cursor)))::text,
+           w.url, w.sealed, case when w.former_until > now() then w.former_sealed end, t.name
+    into last, message, url, sealed, former_sealed, tenant
+    from pushq.tenant t
+    join pushq.webhook w on w.tenant_id = t.id
+    cross join lateral pushq.webhook_entries(t.id, due.cursor, coalesce(due.batch_to, due.newest), most) e
+    where t.id = due.tenant_id
+    group by w.tenant_id, t.id;
+    if not found then
+      -- They are gone: their app was removed, or they were older than they are kept.
+      update pushq.webhook_progress p
+      set cursor = coalesce(due.batch_to, due.newest), batch_to = null
+      where p.tenant_id = due.tenant_id;
+      continue;
+    end if;
+    -- The message keeps its id, also if its last report is gone by now.
+    last := coalesce(due.batch_to, last);
+    update pushq.webhook_progress p
+    set turn = p.turn + 1, not_before = clock_timestamp() + lease, batch_to = last
+    where p.tenant_id = due.tenant_id
+    returning p.tenant_id, p.turn into tenant_id, turn;
+    first := due.cursor;
+    failures := due.failures;
+    sent_at := extract(epoch from clock_timestamp());
+    return next;
+    return;
+  end loop;
+end $$;
+
+-- Up to `most` reports of all queues of a tenant behind the cursor `after`, up to `upto`, in their order.
+create or replace function pushq.webhook_entries(tenant int, after bigint, upto bigint, most int)
+returns table (cursor bigint, queue text, verdict text, reason text, reported_at timestamptz, recorded_at timestamptz,
+               listed_at timestamptz, token text, user_key text, device_id bigint, root_id bigint, campaign_key text,
+               apns_id uuid)
+language sql stable as $$
+  select f.cursor, n.name, f.verdict, r.reason, f.reported_at, f.recorded_at, f.listed_at, encode(d.token, 'hex'),
+         d.user_key, f.device_id, f.root_id, c.key, pushq.apns_id(f.root_id, f.device_id)
+  from (
+    select f.*
+    from pushq.queue q
+    cross join lateral (
+      select f.*
+      from pushq.feedback f
+      where f.queue_id = q.id and f.cursor is not null and f.cursor > after and f.cursor <= upto
+      order by f.cursor
+      limit most) f
+    where q.tenant_id = tenant
+    order by f.cursor
+    limit most) f
+  join pushq.queue_name n on n.queue_id = f.queue_id
+  cross join lateral pushq.reason(f.reason) r
+  left join pushq.device d on d.queue_id = f.queue_id and d.id = f.device_id
+  left join pushq.campaign c on c.queue_id = f.queue_id and c.id = f.root_id
+$$;
+
+-- A time as messages give it.
+create or replace function pushq.webhook_time(t timestamptz) returns text
+language sql stable as $$ select to_char(t at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
+
+-- The receiver has taken the message of this turn, which goes up to the report `upto`. False if another turn has begun,
+-- or the webhook is gone. `had_failed`: whether the tries before it had failed.
+create or replace function pushq.webhook_taken(tenant int, turn bigint, upto bigint, out written boolean,
+                                               out had_failed boolean)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  select p.failures > 0 into had_failed
+  from pushq.webhook_progress p
+  where p.tenant_id = tenant and p.turn = webhook_taken.turn
+  for update;
+  written := found;
+  if written then
+    update pushq.webhook_progress p
+    set cursor = upto, batch_to = null, not_before = clock_timestamp(), failures = 0, failing_since = null,
+        problem = null, delivered_at = clock_timestamp()
+    where p.tenant_id = tenant;
+  end if;
+end $$;
+
+-- The message of this turn was not taken; the next try comes after `pause`. Returns how often that has been in a row;
+-- null if another turn has begun, or the webhook is gone.
+create or replace function pushq.webhook_failed(tenant int, turn bigint, problem text, pause interval) returns int
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+  update pushq.webhook_progress p
+  set failures = p.failures + 1, failing_since = coalesce(p.failing_since, clock_timestamp()),
+      problem = left($3, 500), not_before = clock_timestamp() + pause
+  where p.tenant_id = $1 and p.turn = $2
+  returning p.failures
+$$;
+
+-- Has a tenant's reports sent to a URL from now on. What was listed before is not sent; if it has a webhook already,
+-- the new one goes on where that one is.
+--
+-- What is null stays as it is. If the secret is a new one, messages are signed with the former one, too, for the time
+-- `former_for`.
+create or replace function pushq.set_webhook(tenant int, url text, sealed bytea, former_for interval) returns void
+language plpgsql as $$
+begin
+  -- A step of listing that has begun would not see the new row, and is waited for.
+  perform from pushq.duty d where d.name = 'listing' for update;
+  update pushq.webhook w
+  set url = coalesce(set_webhook.url, w.url),
+      former_sealed = case when set_webhook.sealed is null then w.former_sealed
+                           when former_for > interval '0' then w.sealed end,
+      former_until = case when set_webhook.sealed is null then w.former_until
+                          when former_for > interval '0' then now() + former_for end,
+      sealed = coalesce(set_webhook.sealed, w.sealed)
+  where w.tenant_id = tenant;
+  if not found then
+    insert into pushq.webhook (tenant_id, url, sealed) values (tenant, set_webhook.url, set_webhook.sealed);
+  end if;
+  insert into pushq.webhook_progress (tenant_id, cursor, newest)
+  select tenant, c.cursor, c.cursor
+  from (
+    select coalesce(max(l.cursor), 0) as cursor
+    from pushq.queue q
+    cross join lateral (
+      select f.cursor
+      from pushq.feedback f
+      where f.queue_id = q.id and f.cursor is not null
+      order by f.cursor desc
+      limit 1) l
+    where q.tenant_id = tenant) c
+  -- It is tried at once, and a try that is under way counts no more.
+  on conflict on constraint webhook_progress_pkey do update
+    set turn = webhook_progress.turn + 1, not_before = clock_timestamp(), failures = 0, failing_since = null,
+        problem = null;
+end $$;
