@@ -115,11 +115,14 @@ import Transport
 
     @Test func `go from one that has nothing to send to one that waits, long before its turn is over`() async throws {
         let turns = ConnectionTurns(turn: .seconds(3600), minimum: .milliseconds(10))
-        try await run(gateways: 5, limit: 2, minimumIdle: .seconds(3600), turns: turns) { _, server, senders, budget in
-            // One always has something to send, and keeps its connection. Each of the others has one push, and asks for
-            // a connection until it is sent.
-            senders[0].send(count: 1_000_000)
-            try await eventually("its connection", within: .seconds(30)) { senders[0].connectionCount == 1 }
+        let held = Held()
+        try await run(gateways: 5, limit: 2, minimumIdle: .seconds(3600), turns: turns) { request in
+            if held.requests.isEmpty { held.requests.append(request) } else { request.answer() }
+        } _: { _, server, senders, budget in
+            // One waits for an answer, and keeps its connection. Each of the others has one push, and asks for a
+            // connection until it is sent.
+            senders[0].send(count: 1)
+            await held.until(count: 1)
             for sender in senders[1...] { sender.send(count: 1) }
             try await eventually("each to have sent", within: .seconds(30)) {
                 for sender in senders[1...] where sender.connectionCount == 0 && sender.results.isEmpty {
