@@ -113,8 +113,7 @@ struct IntakeState {
                 return .takeRowAway
             }
         }
-        // One that is asleep polls rarely, and was not told what was committed before its row was written.
-        let poll = plan.next(at: now, coversAll: wakefulness.isAsleep)
+        let poll = plan.next(at: now)
         phase = .polling(poll, begun: now)
         return .poll(poll)
     }

@@ -39,15 +39,16 @@ struct PollPlan {
     /// to look at the lanes if fifty campaigns are under way; and a single push waits for nothing but the lanes.
     private var campaignPolls = PollTimes()
     private var campaignPollAt: ContinuousClock.Instant?
+    /// Whether the last poll found something to claim.
+    private var hasJobs = false
 
     init(maximumLanes: Int32 = Self.maximumLanes) {
         self.maximumLanes = maximumLanes
     }
 
-    /// What to poll at `now`.
-    /// - Parameter coversAll: it must not leave the campaigns out.
-    func next(at now: ContinuousClock.Instant, coversAll: Bool = false) -> Poll {
-        let campaigns = coversAll || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
+    /// What to poll at `now`. While there are jobs to claim, campaigns are looked at for a tenth of the time.
+    func next(at now: ContinuousClock.Instant) -> Poll {
+        let campaigns = !hasJobs || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
         guard floors.isFullPollDue(at: now) else { return .floors(floors.floors, campaigns: campaigns) }
         return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes, campaigns: campaigns)
     }
@@ -75,6 +76,7 @@ struct PollPlan {
     ///   - lastServed: the last lane that is claimed from, if other lanes with work were left out behind it.
     ///   - end: where the poll ended, if it did not cover all lanes.
     mutating func noteClaim(isEmpty: Bool, lastServed: LanePlace?, end: LanePlace?) {
+        hasJobs = !isEmpty
         pollsAll = isEmpty && (pollsAll || end != nil)
         place = lastServed ?? end ?? .start
     }

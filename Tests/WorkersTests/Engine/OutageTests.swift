@@ -105,7 +105,7 @@ import Testing
 
     @Test func `stays active, if the answer does not say since when its token has been dead`() async throws {
         try await EngineFixture.run { configuration in
-            configuration.rules.latency = .seconds(3) ... .seconds(3)
+            configuration.rules.latency = .seconds(8) ... .seconds(8)
             configuration.rules.outcomes = [OutcomeRule(.refuse(Self.undated))]
         } _: { _, fixture in
             let queue = try await fixture.makeQueue(devices: 2)

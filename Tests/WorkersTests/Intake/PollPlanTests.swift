@@ -28,31 +28,31 @@ import Testing
 
     @Test func `are a part of them, and the next poll begins where this one ended`() {
         var plan = PollPlan()
-        #expect(plan.next(at: start, coversAll: true) == .lanes(after: .start, atMost: 500, campaigns: true))
+        #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: 500, campaigns: true))
         poll(&plan, finding: work(1...500, end: 500))
         #expect(
-            plan.next(at: start, coversAll: true) == .lanes(after: LanePlace(500, .bulk), atMost: 500, campaigns: true))
+            plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(500, .bulk), atMost: 500, campaigns: true))
         poll(&plan, finding: work(501...600))
-        #expect(plan.next(at: start, coversAll: true) == .lanes(after: .start, atMost: 500, campaigns: true))
+        #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: 500, campaigns: true))
     }
 
     @Test func `begin behind those that were claimed from, if others were left out`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...400), served: 20)
         #expect(
-            plan.next(at: start, coversAll: true) == .lanes(after: LanePlace(20, .bulk), atMost: 500, campaigns: true))
+            plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(20, .bulk), atMost: 500, campaigns: true))
     }
 
     @Test func `are all of them, as long as a part was polled and nothing of it could be claimed`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...500, end: 500), claims: false)
         #expect(
-            plan.next(at: start, coversAll: true) == .lanes(after: LanePlace(500, .bulk), atMost: .max, campaigns: true)
+            plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(500, .bulk), atMost: .max, campaigns: true)
         )
         poll(&plan, finding: work(1...600), claims: false)
-        #expect(plan.next(at: start, coversAll: true) == .lanes(after: .start, atMost: .max, campaigns: true))
+        #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: .max, campaigns: true))
         poll(&plan, finding: work(1...600))
-        #expect(plan.next(at: start, coversAll: true) == .lanes(after: .start, atMost: 500, campaigns: true))
+        #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: 500, campaigns: true))
     }
 
     @Test func `begin at floors while a poll of all of them is slow, and the campaigns are those of that poll`() {
@@ -78,6 +78,12 @@ import Testing
         plan.note(work(1...2), of: lanes, begun: start + .milliseconds(100), now: start + .milliseconds(100))
         #expect(!plan.next(at: start + .milliseconds(299)).coversCampaigns)
         #expect(plan.next(at: start + .milliseconds(300)).coversCampaigns)
+    }
+
+    @Test func `look at campaigns each time while there is nothing to claim`() {
+        var plan = PollPlan()
+        poll(&plan, finding: work(1...2), claims: false, took: .milliseconds(30))
+        #expect(plan.next(at: start + .milliseconds(40)).coversCampaigns)
     }
 
     @Test func `keep the campaigns that an earlier poll found, if this one has not looked at them`() {
