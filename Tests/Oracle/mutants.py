@@ -93,8 +93,8 @@ MUTANTS = [
     ),
     Mutant(
         "a cap that holds back what is urgent",
-        "type == .alert && (includesUrgent || lane.peer != .urgent)",
-        "type == .alert",
+        "        type == .alert && (includesUrgent || lane.peer != .urgent)",
+        "        type == .alert",
     ),
     Mutant(
         "held back by what was refused",
@@ -109,8 +109,8 @@ MUTANTS = [
     # Feedback.
     Mutant(
         "a report read twice",
-        "f.cursor is not null and f.cursor > after",
-        "f.cursor is not null and f.cursor >= after",
+        "where f.queue_id = q and f.cursor is not null and f.cursor > after",
+        "where f.queue_id = q and f.cursor is not null and f.cursor >= after",
     ),
     Mutant(
         "a page of the newest reports",
@@ -119,8 +119,8 @@ MUTANTS = [
     ),
     Mutant(
         "a report of another push",
-        "pushq.apns_id(f.root_id, f.device_id)\n  from (",
-        "pushq.apns_id(f.root_id, f.device_id + 1)\n  from (",
+        "pushq.apns_id(f.root_id, f.device_id)\n  from (\n    select *\n",
+        "pushq.apns_id(f.root_id, f.device_id + 1)\n  from (\n    select *\n",
     ),
     # Shares.
     Mutant("the share of the next device", "sha256(prefix || int8send(i)) as h", "sha256(prefix || int8send(i + 1)) as h"),
@@ -139,8 +139,8 @@ MUTANTS = [
     # Settling and retries.
     Mutant(
         "a retry without its last member",
-        "min(run_at) as run_at, is_stopped,\n                 array_agg(device_id order by device_id) as ids",
-        "min(run_at) as run_at, is_stopped, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
+        "is_quiet, array_agg(device_id order by device_id) as ids",
+        "is_quiet, (array_agg(device_id order by device_id))[1:greatest(1, count(*)::int - 1)] as ids",
     ),
     Mutant(
         "a retry at the next device",
