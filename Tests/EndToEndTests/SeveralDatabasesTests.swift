@@ -61,6 +61,22 @@ extension `Real processes` {
             }
         }
 
+        /// Runs `body` with both databases, the URL of the first one and a file for their list.
+        private func withTwoDatabases(
+            _ body:
+                @escaping @Sendable (_ rig: Rig, _ other: Other, _ first: String, _ list: String) async throws -> Void
+        ) async throws {
+            let minder = try Minder()
+            let server = try await PrivatePostgres.start(minder: minder)
+            var settings = Rig.Settings()
+            settings.devices = 1
+            try await Rig.run(on: server, settings) { _, rig in
+                let first = rig.postgres.connectionString(database: rig.database, user: TestServer.workerLogin)
+                try await body(rig, Other(beside: rig), first, "\(rig.folder)/databases")
+            }
+            await minder.end()
+        }
+
         private func send(_ token: String, in rig: Rig) async throws -> Int64 {
             try await rig.number(Query.send("\(rig.queue)", token))
         }
@@ -78,14 +94,7 @@ extension `Real processes` {
         }
 
         @Test func `serves each while another is away, with one provider token for all`() async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
-            var settings = Rig.Settings()
-            settings.devices = 1
-            try await Rig.run(on: server, settings) { _, rig in
-                let other = try await Other(beside: rig)
-                let list = "\(rig.folder)/databases"
-                let first = rig.postgres.connectionString(database: rig.database, user: TestServer.workerLogin)
+            try await withTwoDatabases { rig, other, first, list in
                 // The other one comes first, so it keeps the tokens.
                 try "# where tenants are\n\n\(other.environment["PUSHQ_DATABASE_URL"]!)\n\(first)\n".write(
                     toFile: list, atomically: true, encoding: .utf8)
@@ -125,18 +134,10 @@ extension `Real processes` {
                 try await other.server.stop(.immediate)
                 #expect(await next.drain() == .code(0), "\(next.log)")
             }
-            await minder.end()
         }
 
         @Test func `follows its list while it runs`() async throws {
-            let minder = try Minder()
-            let server = try await PrivatePostgres.start(minder: minder)
-            var settings = Rig.Settings()
-            settings.devices = 1
-            try await Rig.run(on: server, settings) { _, rig in
-                let other = try await Other(beside: rig)
-                let list = "\(rig.folder)/databases"
-                let first = rig.postgres.connectionString(database: rig.database, user: TestServer.workerLogin)
+            try await withTwoDatabases { rig, other, first, list in
                 let second = other.environment["PUSHQ_DATABASE_URL"]!
                 let write = { (lines: [String]) in
                     try lines.joined(separator: "\n").write(toFile: list, atomically: true, encoding: .utf8)
@@ -199,7 +200,6 @@ extension `Real processes` {
                 #expect(arrivals.count == 9 && arrivals.allSatisfy { $0.count == 1 })
                 #expect(await worker.drain() == .code(0), "\(worker.log)")
             }
-            await minder.end()
         }
 
         @Test func `says which line of its file is wrong, and never what is in it`() async throws {

@@ -93,8 +93,8 @@ MUTANTS = [
     ),
     Mutant(
         "a cap that holds back what is urgent",
-        "        type == .alert && (includesUrgent || lane.peer != .urgent)",
-        "        type == .alert",
+        "type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)\n    }\n\n    /// Whether all that",
+        "type.mayBeHeldBack(in: lane, evenUrgent: true)\n    }\n\n    /// Whether all that",
     ),
     Mutant(
         "held back by what was refused",

@@ -192,7 +192,7 @@ package struct ClaimedJob: Sendable {
     package var hasOwnQuietHours: Bool?
     /// Whether to ask which of its recipients have quiet hours now, and what the answer was, by device.
     package var asksQuietHours = false
-    package var quietHolds: [Int64: QuietHold] = [:]
+    package var quietHolds: [Int64: RecipientHold] = [:]
     /// When its message was made, in microseconds since 1970: nothing of it was sent before.
     package var madeAt: Int64 = 0
     /// How long ago that was when it was claimed.

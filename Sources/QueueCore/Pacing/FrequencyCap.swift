@@ -35,7 +35,7 @@ package struct CapRule: Equatable, Sendable {
 
     /// Whether it is for pushes of this type in this lane.
     package func includes(_ type: PushType, in lane: Lane) -> Bool {
-        type == .alert && (includesUrgent || lane.peer != .urgent)
+        type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)
     }
 
     /// Whether all that was ever sent of a message was counted, and still is: then a recipient without a place has got

@@ -40,6 +40,6 @@ package struct QuietRule: Equatable, Sendable {
     /// Whether there may be recipients of a push of this type in this lane who have quiet hours.
     /// - Parameter hasOwn: whether its campaign has quiet hours of its own, or explicitly none; nil: it says nothing.
     package func includes(_ type: PushType, in lane: Lane, hasOwn: Bool?) -> Bool {
-        (hasOwn ?? areSet) && type == .alert && (includesUrgent || lane.peer != .urgent)
+        (hasOwn ?? areSet) && type.mayBeHeldBack(in: lane, evenUrgent: includesUrgent)
     }
 }

@@ -78,3 +78,22 @@ func expectFailure(
         #expect(ended.errors.contains(part), "\(ended.errors)", sourceLocation: sourceLocation)
     }
 }
+
+extension Rig {
+    /// Runs `pushq-admin queue set` for its queue.
+    func setQueue(_ options: [String]) async throws -> Executable.Ended {
+        try await admin(["queue", "set", "\(queue)"] + options)
+    }
+
+    /// Expects that `pushq-admin queue set` refuses each of these options, and says the text beside it.
+    func expectRefusals(
+        of options: [(words: [String], said: String)], sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        for (words, said) in options {
+            let ended = try await setQueue(words)
+            #expect(
+                ended.code != 0 && ended.errors.contains(said), "\(words): \(ended.errors)",
+                sourceLocation: sourceLocation)
+        }
+    }
+}

@@ -209,6 +209,12 @@ final class EngineFixture {
         try await eventually("the end of all campaigns", within: limit, { try await number(sql) }, until: { $0 == 0 })
     }
 
+    /// Until no job waits or is held any more.
+    func waitForJobs() async throws {
+        let sql = "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)"
+        try await eventually("the end of all jobs", within: .seconds(90), { try await number(sql) }, until: { $0 == 0 })
+    }
+
     /// The columns of the only campaign's progress, by name.
     func progress(key: String = "k") async throws -> [String: Int] {
         let names: [StaticString] = [

@@ -22,12 +22,9 @@ import Transport
         where get_byte(r.outcomes, d.ordinal::int - 1) < 192
         """#)
 
-    private static let waiting = "select (select count(*) from pushq.job) + (select count(*) from pushq.lease)"
-
     private func waitUntilAllHasEnded(_ fixture: EngineFixture) async throws {
         try await fixture.waitForCampaigns(within: .seconds(90))
-        try await eventually(
-            "the end of all jobs", within: .seconds(90), { try await fixture.number(Self.waiting) }, until: { $0 == 0 })
+        try await fixture.waitForJobs()
     }
 
     @Test(arguments: [false, true])

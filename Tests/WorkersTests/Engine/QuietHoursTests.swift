@@ -47,15 +47,6 @@ import Transport
             """)
     }
 
-    private func waitUntilAllHasEnded(_ fixture: EngineFixture) async throws {
-        try await eventually(
-            "the end of all jobs", within: .seconds(90),
-            {
-                try await fixture.number("select (select count(*) from pushq.job) + (select count(*) from pushq.lease)")
-            },
-            until: { $0 == 0 })
-    }
-
     @Test func `brings nobody an alert in them, and everybody one after they have ended, one after the other`()
         async throws
     {
@@ -112,7 +103,7 @@ import Transport
                         """)
                     #expect(trace.contains("it waits until then: the device has quiet hours"), "\(trace)")
                     #expect(trace.contains("in Africa/Abidjan"), "\(trace)")
-                    try await waitUntilAllHasEnded(fixture)
+                    try await fixture.waitForJobs()
                 }
             }
             await fixture.simulator.flushRecord()

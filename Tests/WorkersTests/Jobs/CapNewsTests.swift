@@ -10,7 +10,7 @@ import Testing
         Dictionary(uniqueKeysWithValues: settled.map { ($0.deviceID, $0.hasArrived) })
     }
 
-    private func asked(_ held: [Int64: CapAnswer.Hold] = [:], isWhole: Bool = true) -> CapAnswer {
+    private func asked(_ held: [Int64: RecipientHold] = [:], isWhole: Bool = true) -> CapAnswer {
         var answer = CapAnswer(isWhole: isWhole)
         answer.wasAsked = true
         answer.held = held

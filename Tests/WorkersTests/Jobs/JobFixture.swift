@@ -25,7 +25,7 @@ enum JobFixture {
         isStopped: Bool = false, isPaused: Bool = false, statedCount: Int? = nil, pushType: PushType = .alert,
         madeAt: Int64 = 0, queueID: Int32 = 1, id: Int64 = 7, rootID: Int64 = 5,
         epoch: Int32 = 1, slot: Int = 0,
-        sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: QuietHold] = [:],
+        sendWithin: Duration = .seconds(60), capAnswer: CapAnswer? = nil, quietHolds: [Int64: RecipientHold] = [:],
         now: ContinuousClock.Instant = .now
     ) -> HeldJob {
         let devices = (1...Int64(recipients)).map { $0 * 10 }

@@ -6,7 +6,7 @@ import Testing
 
 /// What a job does with recipients who have quiet hours.
 @Suite struct `A recipient who has quiet hours` {
-    private let holds: [Int64: QuietHold] = [10: .until(.seconds(60)), 20: .forGood]
+    private let holds: [Int64: RecipientHold] = [10: .until(.seconds(60)), 20: .forGood]
 
     @Test func `goes on in a job that is due after them, or is not sent to, and costs no attempt`() {
         let job = JobFixture.job(recipients: 3, quietHolds: holds)
