@@ -166,10 +166,25 @@ struct CappedWorld {
         !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
     }
 
-    /// Ends a job, with any outcomes.
+    /// Up to three jobs of one worker, which it writes of at once.
+    private mutating func takeHeld() -> [Held] {
+        guard let worker = held.randomElement(using: &random)?.worker else { return [] }
+        let count = Int.random(in: 1...3, using: &random)
+        let indices = held.indices.filter { held[$0].worker == worker }.shuffled(using: &random).prefix(count)
+        let taken = indices.map { held[$0] }
+        for index in indices.sorted(by: >) { held.remove(at: index) }
+        return taken
+    }
+
+    /// Ends jobs, with any outcomes.
     private mutating func end(allArrive: Bool = false) async throws {
-        guard let index = held.indices.randomElement(using: &random) else { return }
-        let held = held.remove(at: index)
+        let taken = takeHeld()
+        guard let worker = taken.first?.worker else { return }
+        let settled = taken.map { settle($0, allArrive: allArrive) }
+        #expect(try await queue.worker.endJobs(settled, workerID: worker).keys.count == taken.count, "seed \(seed)")
+    }
+
+    private mutating func settle(_ held: Held, allArrive: Bool) -> SettledJob {
         let job = held.job
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var again: [SettledJob.Again] = []
@@ -200,14 +215,18 @@ struct CappedWorld {
             outcomes[ordinal] = outcome.rawValue
         }
         // Of those who had their outcome before, nothing is left to be told.
-        let settled = SettledJob(key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil, capNews: news)
-        #expect(try await queue.worker.endJobs([settled], workerID: held.worker).keys.count == 1, "seed \(seed)")
+        return SettledJob(key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil, capNews: news)
     }
 
-    /// Gives a job back after some of it was sent.
+    /// Gives jobs back after some of each was sent.
     private mutating func giveBack() async throws {
-        guard let index = held.indices.randomElement(using: &random) else { return }
-        let held = held.remove(at: index)
+        let taken = takeHeld()
+        guard let worker = taken.first?.worker else { return }
+        let leases = taken.map { interrupt($0) }
+        #expect(try await queue.worker.yield(leases, workerID: worker).keys.count == taken.count, "seed \(seed)")
+    }
+
+    private mutating func interrupt(_ held: Held) -> YieldedLease {
         let job = held.job
         var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
         var news: [CapNews] = []
@@ -221,9 +240,8 @@ struct CappedWorld {
             }
         }
         let watermark = outcomes.firstIndex(of: 0) ?? outcomes.count
-        let lease = YieldedLease(
+        return YieldedLease(
             progress: LeaseProgress(key: job.key, watermark: watermark, outcomes: outcomes), capNews: news)
-        #expect(try await queue.worker.yield([lease], workerID: held.worker).keys.count == 1, "seed \(seed)")
     }
 
     /// Loses a worker with a job: nobody knows what it has sent.
