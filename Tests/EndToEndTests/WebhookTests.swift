@@ -220,7 +220,7 @@ extension `Real processes` {
                 #expect(await worker.drain() == .code(0))
                 try await eventually("the report", within: .seconds(90)) { try taken(plain).count == 1 }
 
-                let removed = try await rig.admin(["webhook", "remove", "acme"])
+                let removed = try await rig.admin(["webhook", "remove", "acme", "--yes"])
                 #expect(removed.code == 0, "\(removed.errors)")
                 let missing = try await rig.admin(["webhook", "show", "acme"])
                 #expect(missing.code == 1 && missing.errors.contains("acme has no webhook"), "\(missing.errors)")

@@ -102,7 +102,8 @@ package enum RetentionDays: Equatable, Sendable {
     /// So many days after the one in which it was written: 1 to 3650.
     case days(Int)
 
-    fileprivate var stored: Int32 {
+    /// As the table has it.
+    var stored: Int32 {
         switch self {
         case .usual: 0
         case .days(let count): Int32(clamping: count)

@@ -13,8 +13,9 @@ struct TenantSetCommand: Command {
         take turns.
 
         History is results, recipients and messages: 7 days if it is not set. Feedback is what APNs reported about devices: 30 days. \
-        Upkeep deletes what is older within an hour. Days are stored together: if one tenant keeps them longer than is usual, \
-        the rows of the others are deleted one by one, which costs more than dropping a day.
+        Upkeep deletes what is older within an hour; where that is something by now, the command asks first. Days are stored \
+        together: if one tenant keeps them longer than is usual, the rows of the others are deleted one by one, which costs more \
+        than dropping a day.
 
         Quotas bound what a tenant has in all its queues together. A call that would exceed one is refused (docs/sql-api.md); what is \
         there stays. Workers count every ten seconds or so, so a quota can be exceeded by what a tenant adds in that time. \
@@ -49,10 +50,16 @@ struct TenantSetCommand: Command {
     @Option("Maximum number of calls of the SQL functions in a second: 1 to 1000000.") var maxCalls: QuotaArgument?
     @Option("Maximum number of campaigns that have not put all recipients into jobs yet.") var maxCampaigns:
         QuotaArgument?
+    var confirmation = Confirmation()
     var database = DatabaseOptions()
 
     func run(_ console: Console) async throws {
         let (name, change) = (tenant.text, try change())
+        if !confirmation.isGiven, change.history != nil || change.feedback != nil || change.audit != nil {
+            let loss = try await database.session { store in try await store.loss(ofTenant: name, by: change) }
+            guard let loss else { throw Failure.noTenant(name) }
+            if !loss.isNothing { try confirmation.ask(console, "deletes of \(name), within the hour: \(loss.text)") }
+        }
         guard try await database.session({ store in try await store.setTenant(name, to: change) }) else {
             throw Failure.noTenant(name)
         }
@@ -90,6 +97,23 @@ struct TenantSetCommand: Command {
             _ = try Int?(Int(campaigns)).bounded(0...1_000_000, "--max-campaigns")
         }
         return change
+    }
+}
+
+extension RetentionLoss {
+    /// What is lost, for a question: `the results, recipients and messages of 12 jobs from before 2026-11-20`.
+    fileprivate var text: String {
+        [
+            (jobs, "the results, recipients and messages of ", "job", "jobs"),
+            (reports, "", "report about devices", "reports about devices"),
+            (entries, "", "entry of the audit", "entries of the audit"),
+        ]
+        .filter { part, _, _, _ in part.count > 0 }
+        .map { part, words, one, many in
+            let count = (part.count < Self.countedTo ? "" : "at least ") + NumberText.grouped(part.count)
+            return "\(words)\(count) \(part.count == 1 ? one : many) from before \(part.before)"
+        }
+        .joined(separator: ", and ")
     }
 }
 

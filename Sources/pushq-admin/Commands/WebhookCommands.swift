@@ -42,10 +42,19 @@ enum WebhookCommands {
         static let examples = ["webhook remove acme"]
 
         @Positional("Its name.") var tenant: TenantName
+        var confirmation = Confirmation()
         var database = DatabaseOptions()
 
         func run(_ console: Console) async throws {
             let name = tenant.text
+            if !confirmation.isGiven {
+                let (_, webhook) = try await database.session { store in try await store.presentWebhook(of: name) }
+                let untaken = webhook.isBehind ? "; what it has not taken yet is sent to nobody" : ""
+                try confirmation.ask(
+                    console,
+                    "deletes the webhook of \(name), \(webhook.url), with its secret and its place in the reports\(untaken)"
+                )
+            }
             try await database.session { store in
                 guard try await store.removeWebhook(of: name) else {
                     _ = try await store.presentWebhook(of: name)

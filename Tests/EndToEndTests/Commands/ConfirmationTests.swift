@@ -46,6 +46,25 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         delete from pushq.job
         """
 
+    /// Jobs that ended 3, 4 and 7 days ago, a report of 6 days ago, and an entry of the audit of 301 days ago.
+    static let history = """
+        do $$
+        begin
+          for n in 3 .. 7 loop
+            while pushq.make_partition(pushq.today() - n, 0) is not null loop end loop;
+          end loop;
+        end $$;
+        insert into pushq.result (day, queue_id, job_id, root_id, body_day, message_id, lane, attempt, ended_at, outcomes,
+                                  delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried)
+        select pushq.today() - n, id, n, n, pushq.today() - n, 1, 1, 1, now() - make_interval(days => n), '\\x01',
+               1, 0, 0, 0, 0, 0, 0, 0
+        from pushq.queue, unnest(array[3, 4, 7]) n;
+        insert into pushq.feedback (day, queue_id, id, device_id, root_id, reason, reported_at, verdict)
+        select pushq.today() - 6, id, nextval('pushq.id'), 1, 1, \(badToken), now(), 'kept' from pushq.queue;
+        insert into pushq.audit (changed_at, login, tenant, object, action, changes)
+        values (now() - interval '301 days', 'anna', 'acme', 'tenant', 'changed', '{}')
+        """
+
     static let all = [
         Destruction(
             "pushq-admin campaign cancel", queue, "sale",
@@ -99,6 +118,26 @@ struct Destruction: Sendable, CustomTestStringConvertible {
         Destruction(
             "pushq-admin tenant remove", "acme", setup: device,
             loss: "deletes acme with 1 queue, 1 device and 0 jobs", left: "(select count(*) from pushq.tenant)"),
+        Destruction(
+            "pushq-admin webhook remove", "acme",
+            setup: """
+                insert into pushq.webhook (tenant_id, url, sealed) select id, 'https://acme.example/push', '\\x01' from pushq.tenant;
+                insert into pushq.webhook_progress (tenant_id, cursor, newest) select id, 3, 4 from pushq.tenant
+                """,
+            loss:
+                "deletes the webhook of acme, https://acme.example/push, with its secret and its place in the reports; "
+                + "what it has not taken yet is sent to nobody",
+            left: "(select count(*) from pushq.webhook)"),
+        Destruction(
+            "pushq-admin tenant set", "acme", "--history-days", "3", "--rate", "50",
+            setup: history,
+            loss: "deletes of acme, within the hour: the results, recipients and messages of 2 jobs from before 2",
+            left: "(select count(*) from pushq.tenant where history_days is null)"),
+        Destruction(
+            "pushq-admin tenant set", "acme", "--feedback-days", "5", "--audit-days", "300",
+            setup: history,
+            loss: "deletes of acme, within the hour: 1 report about devices from before 2",
+            left: "(select count(*) from pushq.tenant where feedback_days is null or audit_days is null)"),
         Destruction(
             "pushq-admin restore resume", queue, "--unknown",
             setup:
@@ -162,6 +201,19 @@ struct Destruction: Sendable, CustomTestStringConvertible {
                 let isLeft = try await left(destruction, shop) > 0
                 #expect(isLeft == (answer == "n"))
             }
+        }
+    }
+
+    @Test func `asks nothing where nothing would be lost, and nothing is lost`() async throws {
+        try await Shop.open { shop in
+            try await shop.run(Destruction.history)
+            for days in ["7", "8", "9", "8", "usual"] {
+                let ended = try await shop.admin("tenant", "set", "acme", "--history-days", days)
+                #expect(ended.code == 0 && ended.errors.isEmpty, "\(days): \(ended.errors)")
+            }
+            #expect(try await shop.admin("tenant", "set", "acme", "--weight", "2", "--audit-days", "302").code == 0)
+            expectFailure(
+                try await shop.admin("tenant", "set", "nobody", "--history-days", "1"), code: 1, saying: "nobody")
         }
     }
 

@@ -77,7 +77,7 @@ import Testing
             ["pushq-admin credential add", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
             ["pushq-admin credential list"], ["pushq-admin credential check", "acme", "main"],
             ["pushq-admin webhook set", "acme", "--url", "https://push.acme.example/"],
-            ["pushq-admin webhook show", "acme"], ["pushq-admin webhook remove", "acme"],
+            ["pushq-admin webhook show", "acme"], ["pushq-admin webhook remove", "acme", "--yes"],
             ["pushq-admin credential replace", "acme", "main", "--p8", key, "--team-id", "PUSHQTEAM1"],
             ["pushq-admin credential rotate-master"],
             ["pushq-admin credential add", "acme", "spare", "--p8", key, "--team-id", "PUSHQTEAM1"],

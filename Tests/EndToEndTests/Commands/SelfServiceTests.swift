@@ -82,7 +82,7 @@ import Testing
         "pushq-admin feedback tail": (.tenants, "QUEUE --timeout 1s"),
         "pushq-admin webhook set": (.operators, "acme --url https://push.acme.example/"),
         "pushq-admin webhook show": (.operators, "acme"), "pushq-admin webhook test": (.operators, "acme"),
-        "pushq-admin webhook remove": (.operators, "acme"),
+        "pushq-admin webhook remove": (.operators, "acme --yes"),
         "pushq-admin worker list": (.operators, ""), "pushq-admin worker grant": (.operators, "LOGIN"),
         "pushq-admin worker revoke": (.operators, "LOGIN"),
     ]

@@ -198,6 +198,40 @@ import Transport
         }
     }
 
+    @Test func `what a tenant would lose by keeping less is what upkeep deletes of it then`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let store = queue.connection
+            let others = QueueName(tenant: "other", app: "com.other", environment: .sandbox)
+            _ = try await store.createTenant("other")
+            _ = try await store.createApp("com.other", of: "other")
+            _ = try await store.createQueue(others)
+            try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "aa")
+            try await Self.writeHistory(queue, inQueue: others, token: "bb")
+            try await Self.age(queue, byDays: 4)
+            try await queue.run("update pushq.feedback set day = day - 4")
+            try await Self.writeHistory(queue, inQueue: QueueFixture.name, token: "cc")
+
+            var lost: [[Int]] = []
+            for days in [5, 4, 3, 1, 3, 7] {
+                var change = TenantChange()
+                (change.history, change.feedback) = (.days(days), .days(days))
+                let loss = try #require(try await store.loss(ofTenant: "acme", by: change))
+                #expect(try await store.tenants(named: "acme").first?.historyDays != days, "nothing was changed")
+                let before = try await Self.kept(queue, of: QueueFixture.name)
+                #expect(try await setRetention("acme", .days(days), .days(days), in: store))
+                try await Self.upkeep(queue)
+                let after = try await Self.kept(queue, of: QueueFixture.name)
+                #expect([loss.jobs.count, loss.reports.count] == [before[2] - after[2], before[3] - after[3]])
+                #expect(loss.isNothing == (before == after))
+                lost.append([loss.jobs.count, loss.reports.count])
+            }
+            #expect(lost == [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0], [0, 0]])
+            #expect(try await Self.kept(queue, of: others) == [1, 1, 1, 1])
+            #expect(try await store.loss(ofTenant: "nobody", by: TenantChange()) == nil)
+        }
+    }
+
     @Test func `feedback is kept for a month, and no longer`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)

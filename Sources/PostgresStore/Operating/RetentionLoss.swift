@@ -1,0 +1,86 @@
+extension Statement {
+    /// What is kept of a tenant now, and would not be: by day, as upkeep deletes it
+    /// (migrations/functions/retention.sql).
+    fileprivate static let retentionLoss = Statement(
+        "retention_loss",
+        #"""
+        with kept as materialized (
+          -- The first days that are kept now, and that would be. What is null stays; 0 is what is usual.
+          select t.id, t.name,
+                 pushq.today() - coalesce(t.history_days, $usual_history::int) as history,
+                 pushq.today() - coalesce(nullif(coalesce($history_days::int, t.history_days), 0),
+                                          $usual_history::int) as history_then,
+                 pushq.today() - coalesce(t.feedback_days, $usual_feedback::int) as feedback,
+                 pushq.today() - coalesce(nullif(coalesce($feedback_days::int, t.feedback_days), 0),
+                                          $usual_feedback::int) as feedback_then,
+                 coalesce(t.audit_days, pushq.audit_days(null)) as audit,
+                 coalesce(nullif(coalesce($audit_days::int, t.audit_days), 0), pushq.audit_days(null)) as audit_then
+          from pushq.tenant t
+          where t.name = $name)
+        select k.history_then as history_from, k.feedback_then as feedback_from,
+               (pushq.today() - k.audit_then)::date as audit_from,
+               (select count(*)
+                from (select
+                      from pushq.queue q
+                      join pushq.result r on r.queue_id = q.id and r.day >= k.history and r.day < k.history_then
+                      where q.tenant_id = k.id
+                      limit $most) x) as jobs,
+               (select count(*)
+                from (select
+                      from pushq.queue q
+                      join pushq.feedback f on f.queue_id = q.id and f.day >= k.feedback and f.day < k.feedback_then
+                      where q.tenant_id = k.id
+                      limit $most) x) as reports,
+               (select count(*)
+                from (select
+                      from pushq.audit a
+                      where a.tenant = k.name and a.changed_at >= now() - make_interval(days => k.audit)
+                        and a.changed_at < now() - make_interval(days => k.audit_then)
+                      limit $most) x) as entries
+        from kept k
+        """#)
+}
+
+/// What upkeep would delete of a tenant within the hour, if it were to be kept less long.
+package struct RetentionLoss: Sendable {
+    /// Something that is kept by day.
+    package struct Part: Sendable {
+        /// How many there are; ``RetentionLoss/countedTo`` is at least so many.
+        package let count: Int
+        /// They are from before this day.
+        package let before: CalendarDay
+    }
+
+    /// Counting ends there.
+    package static let countedTo = 100_000
+
+    /// Jobs that have ended, with their results, recipients and messages.
+    package let jobs: Part
+    /// What APNs reported of devices.
+    package let reports: Part
+    /// Entries of the audit.
+    package let entries: Part
+
+    /// Whether nothing would be deleted.
+    package var isNothing: Bool { jobs.count + reports.count + entries.count == 0 }
+}
+
+extension PostgresConnection {
+    /// What a tenant would lose by this change, which is not made. Nil if there is no such tenant.
+    package func loss(
+        ofTenant name: String, by change: TenantChange, usual: Retention = Retention()
+    ) async throws(PostgresError) -> RetentionLoss? {
+        let parameters: Parameters = [
+            "name": .text(name), "history_days": .int4(change.history?.stored),
+            "feedback_days": .int4(change.feedback?.stored), "audit_days": .int4(change.audit?.stored),
+            "usual_history": .int4(Int32(usual.days)), "usual_feedback": .int4(Int32(usual.feedbackDays)),
+            "most": .int8(Int64(RetentionLoss.countedTo)),
+        ]
+        return try await execute(.retentionLoss, parameters, within: Self.fileLimit).first.map { row in
+            RetentionLoss(
+                jobs: .init(count: row.count("jobs"), before: row.date("history_from")),
+                reports: .init(count: row.count("reports"), before: row.date("feedback_from")),
+                entries: .init(count: row.count("entries"), before: row.date("audit_from")))
+        }
+    }
+}
