@@ -98,7 +98,7 @@ MUTANTS = [
     ),
     Mutant(
         "held back by what was refused",
-        "where e.root <> g.root_id or g.arrived)",
+        "where e.root <> all (g.root_ids) or e.root = any (g.arrived))",
         "where true)",
     ),
     Mutant(
