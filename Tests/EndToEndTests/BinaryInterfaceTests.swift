@@ -3,7 +3,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `A worker that is killed over the binary interface` {
         @Test func `loses nobody, and repeats no more than it held`() async throws {
             try await withRig {

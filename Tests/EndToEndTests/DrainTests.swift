@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `A worker that is told to stop` {
         @Test func `drains: sends nothing twice, gives the rest back with its attempt, and exits with 0`()
             async throws

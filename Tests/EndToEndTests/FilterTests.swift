@@ -3,7 +3,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `A campaign by filter` {
         /// A million is sent to in the same way, in steps of 50,000 devices: here few of more than one step are wanted,
         /// a worker dies half-way, and the command is repeated as cron would.

@@ -4,13 +4,14 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `A frequency cap by command` {
         private struct Shown: Decodable {
             let delivered: Int
             let suppressed: Int
             let waiting: Int
             let unknown: Int
+            let retried: Int
         }
 
         @Test func `brings nobody more than it allows, though a worker is killed amidst three campaigns`() async throws

@@ -4,7 +4,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `A worker that is killed` {
         private static let rules = """
             {"latency_ms": 40, "outcomes": [

@@ -4,7 +4,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `The example of a nightly campaign` {
         private static let script = Executable(
             path: URL(fileURLWithPath: #filePath).deletingLastPathComponent().appending(

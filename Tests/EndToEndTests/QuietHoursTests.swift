@@ -4,7 +4,7 @@ import PostgresStore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `Quiet hours by command` {
         /// A range of hours that clocks in UTC show now, and those in Kathmandu do not.
         private static func hoursNow() -> String {

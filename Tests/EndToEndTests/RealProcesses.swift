@@ -3,9 +3,16 @@ import QueueCore
 import TestSupport
 import Testing
 
-/// Everything here starts the executables as users do, and kills them as machines do. One at a time: each takes much of
-/// the machine.
+/// The suites of this file start the executables as users do, and kill them as machines do. Within a suite it is one
+/// test at a time, since each takes some of the machine. The suites run beside each other, since what a test does is
+/// mostly to wait: for a lease to lapse, for a server to come back. This one is what operators see and set.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes` {}
+
+/// The same, where workers send campaigns and most of them are killed meanwhile.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes that send campaigns` {}
+
+/// The same, where databases are restored, migrated, away, or judged by others.
+@Suite(.serialized, .timeLimit(.minutes(10))) enum `Real processes with databases of their own` {}
 
 /// The same, where something is measured: rates, and how soon an order takes effect.
 @Suite(.serialized, .timeLimit(.minutes(10))) enum `Measured processes` {}

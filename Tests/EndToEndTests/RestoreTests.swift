@@ -6,7 +6,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes with databases of their own` {
     /// What `docs/restore.md` says is what runs here.
     @Suite struct `A database that is restored` {
         private static let devices = 3000

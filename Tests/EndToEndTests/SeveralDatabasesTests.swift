@@ -5,7 +5,7 @@ import QueueCore
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes with databases of their own` {
     /// Two databases on servers of their own, with tenants of their own and one signing key.
     @Suite struct `A worker for several databases` {
         /// The second database, which an operator has set up.
@@ -119,7 +119,7 @@ extension `Real processes` {
                 // Neither does a worker wait that starts meanwhile.
                 try await wait(for: "two outcomes", within: .seconds(60), { try await rig.number(ended) }) { $0 == 2 }
                 await worker.kill()
-                let next = try rig.startWorker(database: "", ["--databases", list])
+                let next = try rig.startWorker(database: "", ["--databases", list, "--drain", "3s"])
                 try await next.says("cannot be used, trying again")
                 try await waitForArrival(of: try await send("cc", in: rig), rig)
                 #expect(try await tokens(in: rig) == token, "the copy goes on")

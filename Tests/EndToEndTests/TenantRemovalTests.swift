@@ -3,7 +3,7 @@ import LocalStack
 import TestSupport
 import Testing
 
-extension `Real processes` {
+extension `Real processes that send campaigns` {
     @Suite struct `Removing a tenant that a worker serves` {
         @Test func `stops its pushes and nobody else's, survives being killed, and leaves nothing`() async throws {
             try await withRig {

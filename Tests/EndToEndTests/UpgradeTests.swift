@@ -5,7 +5,7 @@ import Testing
 
 @testable import PostgresStore
 
-extension `Real processes` {
+extension `Real processes with databases of their own` {
     /// A schema is migrated first, and workers are replaced afterwards.
     @Suite struct `Workers of the version before` {
         /// A migration as a next version may bring it: a column of a table that every claim reads and writes.
