@@ -216,12 +216,12 @@ begin
 end $$;
 
 -- When a campaign at a local time would reach how many recipients, and in which zones, if it were started now: a row
--- for each wave, and one without a time for those whom it would leave out. Writes nothing. `tokens` and `filter` as for
--- `pushq.preview_campaign`.
+-- for each wave, and one without a time for those whom it would leave out. Writes nothing. `tokens`, `filter` and
+-- `activity_type` as for `pushq.preview_campaign`.
 create or replace function pushq.preview_waves(
   queue text, local_time text, push_type text default 'alert', if_passed text default null,
   catch_up interval default null, default_zone text default null, start_at timestamptz default now(),
-  tokens bytea[] default null, filter text default null
+  tokens bytea[] default null, filter text default null, activity_type text default null
 ) returns table (due_at timestamptz, recipients bigint, time_zones text[])
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -230,6 +230,7 @@ declare
   clock jsonb := pushq.read_clock(local_time, if_passed, catch_up, default_zone);
   aim   text  := case when push_type = 'liveactivity-start' then push_type
                       else pushq.message_kind(push_type, null) end;
+  tree  jsonb := pushq.parse_filter(pushq.filter_of_starts(filter, activity_type));
 begin
   if clock is null then
     raise exception using errcode = 'PQ400', message = 'the local time is missing';
@@ -238,7 +239,7 @@ begin
   return query
   select w.due, sum(z.recipients)::bigint,
          array_agg(coalesce(z.time_zone, clock ->> 'zone', 'unknown') order by z.recipients desc, z.time_zone)
-  from pushq.count_zones(q, aim, pushq.with_audiences(pushq.parse_filter(filter), q), tokens) z
+  from pushq.count_zones(q, aim, pushq.with_audiences(tree, q), tokens) z
   cross join lateral (
     select pushq.wave_of(clock, coalesce(z.time_zone, clock ->> 'zone')) as due) w
   group by w.due

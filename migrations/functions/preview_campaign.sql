@@ -123,6 +123,7 @@ begin
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
   end if;
+  filter := case when tokens is null then pushq.filter_of_starts(filter, pushq.started_type(push_type, given)) end;
   select * into m from pushq.read_message(given);
   texts := array[m.payload::text] || m.translations;
   select case when u.gateway = 'binary' then 2048 when push_type = 'voip' then 5120 else 4096 end into most

@@ -102,7 +102,8 @@ begin
   from (select i, sha256(prefix || int8send(i)) as h from unnest(ids) i offset 0) hashed;
 end $$;
 
--- Stores the shares of a campaign, with a message for each of its variants, which are all of the payload's kind.
+-- Stores the shares of a campaign, with a message for each of its variants, which are all of the payload's kind, and
+-- start Live Activities of its type.
 create or replace function pushq.add_shares(
   q int, root bigint, key text, shares record, message bigint, payload json, push_type text, priority int,
   expiration bigint, collapse_id text, at_most_once boolean
@@ -121,6 +122,10 @@ begin
       if pushq.message_kind(push_type, (pushq.read_message(shares.payloads[n])).plain[1]::json) <> aim then
         raise exception using errcode = 'PQ400',
           message = 'its event is for tokens of another kind: use that of the payload';
+      elsif pushq.started_type(push_type, shares.payloads[n])
+        is distinct from pushq.started_type(push_type, payload) then
+        raise exception using errcode = 'PQ400',
+          message = 'its attributes-type is for other tokens: use that of the payload';
       end if;
     exception when sqlstate 'PQ400' then
       raise exception using errcode = 'PQ400', message = format('variant “%s”: %s', shares.names[n], sqlerrm);

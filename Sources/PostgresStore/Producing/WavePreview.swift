@@ -12,7 +12,7 @@ extension Statement {
           push_type => case pushq.message_kind($push_type, $payload::text::json)
                        when 'liveactivity-start' then 'liveactivity-start' else $push_type end,
           if_passed => $if_passed, catch_up => $catch_up, default_zone => $default_zone, start_at => $start_at,
-          filter => $filter)
+          filter => $filter, activity_type => pushq.started_type($push_type, $payload::text::json))
         """#)
 
     static let previewListWaves = Statement(

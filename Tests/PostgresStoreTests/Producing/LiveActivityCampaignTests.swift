@@ -69,6 +69,47 @@ import Transport
         }
     }
 
+    @Test func `has as many in the waves and languages of a dry run as it reaches`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await register(queue)
+            for (type, options, reached) in [
+                ("Match", "", 2), ("Ride", "", 3), ("o''dd", "", 1),
+                ("Match", ", filter => 'tag ''vip'' or user = ''bob'''", 1),
+            ] {
+                let waves = try await queue.number(
+                    """
+                    select sum(recipients)
+                    from pushq.preview_waves('\(Self.name)', '09:00', push_type => 'liveactivity-start',
+                                             default_zone => 'UTC', activity_type => '\(type)'\(options))
+                    """)
+                let versions = try await queue.number(
+                    """
+                    select sum(recipients)
+                    from pushq.preview_message('\(Self.name)', '\(Self.start(type))', push_type => 'liveactivity'\(options))
+                    """)
+                #expect([waves, versions] == [reached, reached], "\(type)\(options)")
+            }
+        }
+    }
+
+    @Test func `has variants that start the same type`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let campaign = { (type: String) in
+                """
+                select pushq.start_campaign(
+                  '\(Self.name)', 'k', '\(Self.start())', push_type => 'liveactivity',
+                  variants => '[{"name":"b","share":0.5,"payload":\(Self.start(type))}]')
+                """
+            }
+            let error = await #expect(throws: PostgresError.self) { try await queue.run(campaign("Ride")) }
+            let problem = "variant “b”: its attributes-type is for other tokens: use that of the payload"
+            #expect(error?.description.contains(problem) == true)
+            try await queue.run(campaign("Match"))
+        }
+    }
+
     @Test func `ends all of one kind, or one activity`() async throws {
         try await withDatabase { _, database in
             let queue = try await QueueFixture(database)
