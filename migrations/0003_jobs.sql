@@ -148,7 +148,7 @@ create table pushq.result (                               -- the end of a job
   expired     smallint    not null,
   cancelled   smallint    not null,
   unknown     smallint    not null,
-  retried     smallint    not null,
+  retried     smallint    not null,                       -- go on in another job, since APNs refused or said nothing
   notes       jsonb,                                      -- ordinal -> text of a reason that pushq does not know
   retried_at  timestamptz,                                -- set once: its failed recipients were sent to again by hand
   worker_id   bigint,                                     -- who ended it

@@ -182,7 +182,7 @@ create table pushq.campaign_tally (
   expired     bigint  not null default 0,
   cancelled   bigint  not null default 0,
   unknown     bigint  not null default 0,
-  retried     bigint  not null default 0,                 -- recipients put into a retry job
+  retried     bigint  not null default 0,                 -- put into another job, since APNs refused or said nothing
   bad         bigint  not null default 0,                 -- those of `rejected` and `failed` that are no device's fault
   constraint campaign_tally_pkey primary key (queue_id, campaign_id, part)
 ) with (fillfactor = 50);

@@ -37,6 +37,7 @@ extension `Real processes that send campaigns` {
                 let audit = try await rig.audit()
                 audit.expectWhole()
                 var all = (delivered: 0, suppressed: 0, unknown: 0)
+                var retried = 0
                 for key in ["one", "two", "three"] {
                     let ended = try await rig.admin(["campaign", "show", "\(rig.queue)", key, "--json"])
                     let shown = try JSONDecoder().decode(Shown.self, from: Data(ended.output.utf8))
@@ -44,9 +45,13 @@ extension `Real processes that send campaigns` {
                     all = (
                         all.delivered + shown.delivered, all.suppressed + shown.suppressed, all.unknown + shown.unknown
                     )
+                    retried += shown.retried
                     if shown.suppressed > 0 { #expect(ended.output.contains("frequency_cap")) }
                 }
                 #expect(all == (6000, 3000, 0))
+                // Who waited for a place was not refused.
+                let refused = try PushRecord(files: rig.recordFiles).pushes.values.joined().count { $0.status == 429 }
+                #expect(retried > 0 && retried <= refused, "\(retried) were retried, and \(refused) refused")
                 // Every device has had two, and was held back once.
                 let others = try await rig.number(
                     """

@@ -48,6 +48,11 @@ extension `Real processes that send campaigns` {
                 let shown = try await rig.admin(["campaign", "show", "\(rig.queue)", "news", "--json"])
                 #expect(shown.output.replacing(" ", with: "").contains(#""in_quiet_hours":1000"#), "\(shown.output)")
                 #expect(shown.output.contains("\"released_at\""), "\(shown.output)")
+                // APNs has refused nobody, and nobody was sent to again: a worker was killed, and its jobs with it.
+                let counts = try await rig.admin(["stats", "--json"])
+                for text in [shown.output, counts.output] {
+                    #expect(text.replacing(" ", with: "").contains(#""retried":0"#), "\(text)")
+                }
                 let token = try await rig.store.current().execute(
                     .init(
                         "some token",

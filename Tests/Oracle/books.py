@@ -52,7 +52,9 @@ def read_outcome(byte):
         return "suppressed", SUPPRESSED[byte]
     if byte < 64:
         return ENDS.get(byte, f"byte {byte}"), ""
-    return FAMILIES[byte & 0xC0], REASONS.get(byte & 0x3F, f"reason {byte & 0x3F}")
+    family, reason = FAMILIES[byte & 0xC0], REASONS.get(byte & 0x3F, f"reason {byte & 0x3F}")
+    # Who waits for a place under a cap, or was given back by a worker, was not refused, and is not counted.
+    return "postponed" if family == "retried" and reason == "GivenBack" else family, reason
 
 
 @dataclasses.dataclass
@@ -217,7 +219,8 @@ def read_entries(stack, targets):
         counted = collections.Counter()
         for ordinal, (id, byte) in enumerate(zip(ids, outcomes)):
             kind, reason = read_outcome(byte)
-            counted[kind] += 1
+            if kind != "postponed":
+                counted[kind] += 1
             again = sent_again and kind == "failed"
             target = targets.get(id, f"device {id}")
             entries[root, target].append(Entry(kind, reason, ended_at, job, notes.get(str(ordinal)), again))

@@ -50,7 +50,7 @@ end $$;
 -- What is left of a job when it has ended.
 create or replace function pushq.show_job(queue text, job bigint)
 returns table (root_id bigint, attempt smallint, ended_at timestamptz, delivered bigint, rejected bigint, failed bigint,
-               suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint)
+               suppressed bigint, expired bigint, cancelled bigint, unknown bigint, retried bigint, outcomes bytea)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -58,7 +58,8 @@ declare
 begin
   return query
   select r.root_id, r.attempt, r.ended_at, r.delivered::bigint, r.rejected::bigint, r.failed::bigint,
-         r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint
+         r.suppressed::bigint, r.expired::bigint, r.cancelled::bigint, r.unknown::bigint, r.retried::bigint,
+         r.outcomes
   from pushq.result r
   where r.queue_id = ids[1] and r.job_id = job;
 end $$;
@@ -162,7 +163,7 @@ begin
     and (reason is null or exists (
       select
       from pushq.body own
-      join pushq.result r on r.queue_id = q and r.root_id = j.root_id and r.retried > 0
+      join pushq.result r on r.queue_id = q and r.root_id = j.root_id
         and r.attempt between j.attempt - 1 and j.attempt
         and position(set_byte('\x00'::bytea, 0, retries + reason) in r.outcomes) > 0
       join pushq.body before on before.day = r.body_day and before.queue_id = q and before.job_id = r.job_id

@@ -18,7 +18,8 @@ extension Statement {
     static let jobResult = Statement(
         "job_result",
         #"""
-        select root_id, attempt, ended_at, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
+        select root_id, attempt, ended_at, delivered, rejected, failed, suppressed, expired, cancelled, unknown,
+               retried, outcomes
         from pushq.show_job($queue, $job)
         """#)
 }
@@ -61,9 +62,11 @@ extension PostgresConnection {
     /// The end of a job; nil if it has not ended, or too long ago.
     package func result(ofJob id: Int64, inQueue queue: QueueName) async throws(PostgresError) -> JobResult? {
         try await execute(.jobResult, ["queue": .queue(queue), "job": .int8(id)]).first.map { row in
-            JobResult(
+            var tally = OutcomeTally(row)
+            tally.postponed = row.bytes("outcomes").count { Outcome(rawValue: $0).kind == .postponed }
+            return JobResult(
                 rootID: row.int8("root_id"), attempt: Int(row.int2("attempt")), endedAt: row.time("ended_at"),
-                tally: OutcomeTally(row))
+                tally: tally)
         }
     }
 }

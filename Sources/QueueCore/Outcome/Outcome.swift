@@ -48,10 +48,22 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
 
     private init(_ reason: Reason, in bytes: ClosedRange<UInt8>) { rawValue = bytes.lowerBound + reason.code }
 
-    /// The kinds of outcome. All but `waiting` and `retried` are ends, and a recipient has exactly one of them.
+    /// The kinds of outcome. All but `waiting`, `retried` and `postponed` are ends, and a recipient has exactly one of
+    /// them.
     package enum Kind: String, CaseIterable, Sendable {
-        case waiting, delivered, rejected, failed, suppressed, expired, cancelled, unknown, retried
+        case waiting, delivered, rejected, failed, suppressed, expired, cancelled, unknown
+        /// APNs refused it, or gave no answer, and it goes on in another job.
+        case retried
+        /// It goes on in another job without that: its device has quiet hours, there is no place for it under a cap, or
+        /// a worker gave it back.
+        case postponed
     }
+
+    /// The reasons for which a recipient goes on in another job though APNs has not refused it.
+    private static let postponing: Set<Reason> = [.givenBack, .quietHours]
+
+    /// Whether it is no end, since the recipient goes on in another job.
+    package var goesOn: Bool { Self.retries.contains(rawValue) }
 
     /// The kind of this outcome; nil for a byte that no version of pushq writes.
     package var kind: Kind? {
@@ -65,7 +77,7 @@ package struct Outcome: RawRepresentable, Hashable, Sendable {
         case Self.heldBack: .suppressed
         case Self.rejections: .rejected
         case Self.failures: .failed
-        case Self.retries: .retried
+        case Self.retries: reason.map(Self.postponing.contains) ?? false ? .postponed : .retried
         default: nil
         }
     }
@@ -98,7 +110,8 @@ extension Outcome {
     }
 }
 
-/// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them.
+/// How many recipients of a job ended in which kind, as the columns of `result` and `campaign_tally` count them. These
+/// have no column for those who were postponed: they are among those who wait.
 package struct OutcomeTally: Equatable, Sendable {
     package var delivered = 0
     package var rejected = 0
@@ -108,6 +121,7 @@ package struct OutcomeTally: Equatable, Sendable {
     package var cancelled = 0
     package var unknown = 0
     package var retried = 0
+    package var postponed = 0
 
     /// Counts nothing.
     package init() {}
@@ -128,6 +142,7 @@ package struct OutcomeTally: Equatable, Sendable {
         case .cancelled: cancelled += 1
         case .unknown: unknown += 1
         case .retried: retried += 1
+        case .postponed: postponed += 1
         case .waiting, nil: preconditionFailure("outcome \(outcome.rawValue) is no end")
         }
     }

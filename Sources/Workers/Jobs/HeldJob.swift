@@ -354,7 +354,7 @@ final class HeldJob {
     /// A recipient that is to continue in another job is written as waiting. That job is created only by the end of
     /// this one; until then the next holder of this job must send to the recipient.
     func progress(watermark: Int) -> LeaseProgress {
-        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).kind == .retried ? 0 : $0 }
+        let known = retries.isEmpty ? outcomes : outcomes.map { Outcome(rawValue: $0).goesOn ? 0 : $0 }
         return LeaseProgress(key: claim.key, watermark: watermark, outcomes: known)
     }
 
@@ -397,7 +397,7 @@ final class HeldJob {
             case .delivered, .unknown: hasArrived = isGivenBack ? true : nil
             case .rejected, .expired, .cancelled: hasArrived = false
             case .suppressed: hasArrived = outcome == .capped ? nil : false
-            case .failed, .retried: hasArrived = losses(of: ordinal) == 0 ? false : nil
+            case .failed, .retried, .postponed: hasArrived = losses(of: ordinal) == 0 ? false : nil
             case .waiting, nil: hasArrived = isUncertain(ordinal) ? nil : false
             }
             return hasArrived.map { CapNews(deviceID: claim.deviceIDs[ordinal], hasArrived: $0) }

@@ -24,7 +24,7 @@ package enum MetricCatalog {
         labels: queue + ["lane"])
     static let outcomes = Metric(
         "pushq_outcomes", .counter,
-        "Outcomes of recipients that were written with the end of their job; retried ones go on in another job.",
+        "Outcomes of recipients that were written with the end of their job; retried and postponed ones go on in another job.",
         labels: queue + ["lane", "outcome", "reason"])
     static let permitsLapsed = Metric(
         "pushq_permits_lapsed", .counter, "Permits of a rate limit that were taken and not used in time.",

@@ -114,7 +114,7 @@ enum JobCommands {
                 ("job", .text("\(id)")), ("root", .text("\(result.rootID)")), ("attempt", .count(result.attempt)),
                 ("ended_at", .time(result.endedAt)),
             ]
-            facts += OutcomeColumns.facts(of: result.tally)
+            facts += OutcomeColumns.facts(of: result.tally) + [("postponed", .count(result.tally.postponed))]
             console.show(facts)
         }
     }

@@ -209,7 +209,7 @@ struct CappedWorld {
                     settle(device, root: job.rootID, hasArrived: hasArrived)
                 }
             }
-            if outcome.kind == .retried {
+            if outcome.goesOn {
                 again.append(.init(deviceID: device, delay: .zero, attempts: 1, losses: 0))
             }
             outcomes[ordinal] = outcome.rawValue

@@ -180,7 +180,7 @@ private final class CarelessWorker: CarelessPlayer {
 
     private func settled(_ job: ClaimedJob) -> SettledJob {
         let outcomes = outcomes(of: job, zeros: false)
-        let again = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .retried }.map {
+        let again = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).goesOn }.map {
             SettledJob.Again(deviceID: $0.0, delay: .zero, attempts: 1, losses: 0, group: Int.random(in: 0...1))
         }
         let reports = zip(job.deviceIDs, outcomes).filter { Outcome(rawValue: $0.1).kind == .rejected }.map {

@@ -64,7 +64,7 @@ import Testing
         let job = JobFixture.job(recipients: 3, capAnswer: asked([10: .forGood, 20: .until(.seconds(2))]))
         #expect(job.takeTokens().keys.sorted() == [2])
         #expect(job.outcomes[0] == Outcome.capped.rawValue)
-        #expect(Outcome(rawValue: job.outcomes[1]).kind == .retried)
+        #expect(Outcome(rawValue: job.outcomes[1]).kind == .postponed)
         #expect(job.retries.map(\.deviceID) == [20])
         #expect(job.retries.map(\.atLeast) == [.seconds(2)])
         #expect(job.retries.map(\.attempts) == [0])

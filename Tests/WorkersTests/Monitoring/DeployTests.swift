@@ -63,7 +63,10 @@ import Testing
         let known: [String: Set<String>] = [
             "lane": ["urgent", "normal", "bulk"], "state": ["working", "draining", "used", "free"],
             "result": ["accepted", "refused", "unanswered", "untouched"],
-            "outcome": ["delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried"],
+            "outcome": [
+                "delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown", "retried",
+                "postponed",
+            ],
             "cause": ["unneeded", "used_up", "asked", "failed"],
             "statement": Set(TimedStatement.allCases.map { "\($0)" }),
         ]
