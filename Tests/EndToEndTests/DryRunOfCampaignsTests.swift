@@ -38,6 +38,9 @@ extension `Real processes that send campaigns` {
             var payload: String
             var tokens: [String] = []
 
+            /// No devices before they are on a list.
+            private static let newTokens = ["ab", "cd"].map { String(repeating: $0, count: 32) }
+
             /// - Parameters:
             ///   - time: what clocks in UTC have just shown, such as 2026-11-23T18:50.
             ///   - tokens: of devices of the queue.
@@ -71,7 +74,7 @@ extension `Real processes that send campaigns` {
                 }
                 switch Int.random(in: 0..<6, using: &dice) {
                 case 0 where !isTimed:
-                    tokens = known.filter { _ in Int.random(in: 0..<9, using: &dice) == 0 } + ["ab", "cd"]
+                    tokens = known.filter { _ in Int.random(in: 0..<9, using: &dice) == 0 } + Self.newTokens
                 case 1: words += ["--filter", "tag 'vip'"]
                 case 2: words += ["--filter", "locale = 'de' or activity_type = 'Ride'"]
                 default: words += ["--audience", "all"]
