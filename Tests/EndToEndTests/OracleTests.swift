@@ -30,7 +30,7 @@ extension `Real processes with databases of their own` {
         private func python(_ arguments: [String]) async throws -> Executable.Ended {
             let tests = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().path
             let python = Executable(path: "/usr/bin/python3")
-            return try await python.run(["-B"] + arguments, environment: ["PYTHONPATH": tests], within: .seconds(150))
+            return try await python.run(["-B"] + arguments, environment: ["PYTHONPATH": tests], within: .seconds(240))
         }
     }
 }

@@ -17,11 +17,14 @@ LACKS = "LacksAttribute"
 # Why a recipient was held back by a frequency cap.
 CAPPED = "FrequencyCap"
 
+# Why a recipient goes on in another job, or is not sent to at all: it has quiet hours.
+QUIET = "QuietHours"
+
 # What a byte of an outcome means (ARCHITECTURE.md: a recipient's outcome is one byte). Reasons by their numbers, which
 # are stored and so never change; those that the recording APNs answers with, and pushq's own.
 ENDS = {0: "waiting", 1: "delivered", 2: "suppressed", 3: "expired", 4: "cancelled", 5: "unknown"}
-# Not sent because of what its personal text would be, or because its device has had enough.
-SUPPRESSED = {6: LACKS, 7: "TooLong", 8: CAPPED}
+# Not sent because of what its personal text would be, because its device has had enough, or has quiet hours for too long.
+SUPPRESSED = {6: LACKS, 7: "TooLong", 8: CAPPED, 9: QUIET}
 FAMILIES = {64: "rejected", 128: "failed", 192: "retried"}
 REASONS = {
     0: "Other",
@@ -37,13 +40,17 @@ REASONS = {
     36: "Quarantined",
     37: "GivenBack",
     42: "ChannelNotRegistered",
+    48: QUIET,
 }
 
 # How many sends are looked up with `pushq.trace`.
 TRACED = 20
 
+# Reasons for which a device is deactivated later, if at all.
+SUSPECT = {"BadDeviceToken", "DeviceTokenNotForTopic"}
+
 # How commands show why recipients were held back.
-SHOWN = {LACKS: "lacks_attribute", CAPPED: "frequency_cap"}
+SHOWN = {LACKS: "lacks_attribute", CAPPED: "frequency_cap", QUIET: "quiet_hours"}
 
 
 def read_outcome(byte):
@@ -53,8 +60,8 @@ def read_outcome(byte):
     if byte < 64:
         return ENDS.get(byte, f"byte {byte}"), ""
     family, reason = FAMILIES[byte & 0xC0], REASONS.get(byte & 0x3F, f"reason {byte & 0x3F}")
-    # Who waits for a place under a cap, or was given back by a worker, was not refused, and is not counted.
-    return "postponed" if family == "retried" and reason == "GivenBack" else family, reason
+    # Who waits for a place under a cap or the end of quiet hours, or was given back, was not refused, and is not counted.
+    return "postponed" if family == "retried" and reason in ("GivenBack", QUIET) else family, reason
 
 
 @dataclasses.dataclass
@@ -86,6 +93,14 @@ class FeedbackRow:
     reported_at: float
     recorded_at: float
     verdict: str
+    root: int = None  # of the push that was answered so
+    cursor: int = None  # under which it is listed
+    listed_at: float = None  # when it could be read; None: not yet
+
+    def is_late(self, end):
+        """Whether nobody could read it until then: workers call a suspect token bad some time after its answer, and nothing
+        waits for that."""
+        return self.reason in SUSPECT and (self.listed_at is None or self.listed_at > end)
 
 
 @dataclasses.dataclass
@@ -277,7 +292,8 @@ def read_export(stack, queue):
 def read_feedback(stack, names, targets):
     rows = stack.query("""
         select queue_id, device_id, reason, extract(epoch from reported_at)::float8, extract(epoch from
-        recorded_at)::float8, verdict
+        recorded_at)::float8, verdict, root_id, cursor,
+               extract(epoch from listed_at)::float8
         from pushq.feedback order by id
         """)
     return [
@@ -288,8 +304,11 @@ def read_feedback(stack, names, targets):
             reported,
             recorded,
             verdict,
+            root,
+            cursor,
+            listed,
         )
-        for queue, id, reason, reported, recorded, verdict in rows
+        for queue, id, reason, reported, recorded, verdict, root, cursor, listed in rows
     ]
 
 
@@ -313,4 +332,4 @@ def read_lapsed(stack, targets):
 def read_secrets(stack, targets):
     """Whole tokens, the master key, and the lines of private keys."""
     tokens = {target for target in targets.values() if len(target) >= 40 and not target.endswith("=")}
-    return sorted(tokens) + [stack.environment["PUSHQ_MASTER_KEY"], "PRIVATE KEY", "bearer ey"]
+    return sorted(tokens) + [stack.environment["PUSHQ_MASTER_KEY"], "PRIVATE KEY", "bearer ey", "whsec_"]

@@ -15,6 +15,8 @@ import psycopg2
 from . import filters
 from . import scenario as s
 from .follower import Follower
+from .quiet import NONE, Setting, in_words
+from .receiver import Receiver
 
 STUCK_SECONDS = 90  # what is due counts as stuck when nothing has come of it for so long
 
@@ -34,6 +36,8 @@ class Event:
     send_by: float = None  # None: a day after its start
     traceparent: str = None  # that came with a send
     local_time: str = None  # of a campaign that is sent when clocks show it
+    since: float = None  # of deactivations that are undone: those that were written down from then on
+    quiet_hours: str = None  # of a campaign that has its own, or none
 
 
 @dataclasses.dataclass
@@ -45,6 +49,11 @@ class History:
     stuck: list = dataclasses.field(default_factory=list)  # what did not come to an end
     followed: dict = dataclasses.field(default_factory=dict)  # queue -> rows of feedback as a producer read them
     unfollowed: str = None  # why he could not read on
+    deliveries: list = dataclasses.field(default_factory=list)  # what the servers of tenants got
+    secrets: dict = dataclasses.field(default_factory=dict)  # tenant -> (from, until, secret), the first one first
+    set_webhooks: dict = dataclasses.field(default_factory=dict)  # tenant -> calls that set it, in the same way
+    caps: dict = dataclasses.field(default_factory=dict)  # queue -> (from, until, the cap that it has then or none)
+    quiet: dict = dataclasses.field(default_factory=dict)  # queue -> (from, until, quiet hours that it has then or none)
 
 
 class Driver:
@@ -54,6 +63,7 @@ class Driver:
         self.running = {}  # place -> worker
         self.dice = random.Random(f"driver {episode.seed}")
         self.local_times = {}  # (queue, key) -> what a campaign was started with, for whoever repeats it
+        self.quiet_hours = {}  # the same of its quiet hours
         self.scheduled = []  # events of campaigns that workers are to start
         self.environments = sorted({queue.environment for queue in episode.queues})
         self.places = [(e, n) for n in range(episode.workers) for e in self.environments]
@@ -61,14 +71,21 @@ class Driver:
     def run(self):
         self.set_up()
         follower = Follower(self.stack, self.episode.seed, self.episode.queues)
-        for operation in self.episode.operations:
-            self.do(operation)
-        for event in self.scheduled:
-            event.root = self.root_of(event.operation)
+        try:
+            self.act()
+            self.end_webhooks()
+        finally:
+            self.receiver.end()
         self.history.followed, self.history.unfollowed = follower.end(), follower.problem
         for worker in self.running.values():
             worker.drain()
         return self.history
+
+    def act(self):
+        for operation in self.episode.operations:
+            self.do(operation)
+        for event in self.scheduled:
+            event.root = self.root_of(event.operation)
 
     # MARK: Set-up, by the commands that an operator uses
 
@@ -95,24 +112,86 @@ class Driver:
             if queue.is_binary:
                 admin("queue", "set", queue.name, "--gateway", "binary")
             if queue.cap is not None:
-                self.set_cap(queue)
+                self.set_cap(queue.name, queue.cap)
+                # No worker has ever known it without one.
+                self.history.caps[queue.name] = [(0, 0, queue.cap)]
             for channel in queue.channels:
                 stack.query("select pushq.register_channel(%s, %s, 0)", (queue.name, channel))
         deaths = sum(isinstance(x, (s.KillWorker, s.ReplaceWorker)) for x in episode.operations)
         stack.start_apns(episode.seed, episode.mood, self.environments, episode.workers + deaths)
+        self.receiver = Receiver(episode.seed, episode.webhooks, episode.has_silence)
+        for tenant in episode.webhooks:
+            self.set_webhook(tenant, "--url", self.receiver.url(tenant))
+        for queue in episode.queues:
+            if queue.quiet is not None:
+                self.set_quiet_hours(queue.name, queue.quiet)
+                # No worker has ever known it without them.
+                self.history.quiet[queue.name] = [(0, 0, setting) for _, _, setting in self.history.quiet[queue.name][-1:]]
         for place in self.places:
             self.running[place] = stack.start_worker(place[0])
 
-    def set_cap(self, queue):
-        cap = queue.cap
+    def set_cap(self, queue, cap):
+        began = time.time()
         options = ["--frequency-cap", cap.words, "--cap-urgent", "on" if cap.includes_urgent else "off"]
         options += ["--cap-time-zone", cap.zone] if cap.zone else []
-        self.stack.command(self.stack.admin, "queue", "set", queue.name, *options)
+        self.stack.command(self.stack.admin, "queue", "set", queue, *options)
         if not cap.is_new:
             self.stack.query("""
                 update pushq.frequency_cap set set_at = set_at - interval '1 hour'
                 where queue_id = (select queue_id from pushq.queue_name where name = %s)
-                """, (queue.name,))
+                """, (queue,))
+        known = self.history.caps.setdefault(queue, [])
+        # What is not given stays as it was.
+        before = known[-1][2] if known else None
+        zone = cap.zone or (before.zone if before else None)
+        known.append((began, time.time(), dataclasses.replace(cap, zone=zone)))
+
+    def set_webhook(self, tenant, *options):
+        began = time.time()
+        secret = self.stack.admin_json("webhook", "set", tenant, *options).get("secret")
+        call = (began, time.time(), secret)
+        self.history.set_webhooks.setdefault(tenant, []).append(call)
+        if secret is not None:
+            self.history.secrets.setdefault(tenant, []).append(call)
+
+    def end_webhooks(self):
+        """Their servers take everything now, and it is not waited for the next try. What is missing then is the judge's
+        affair."""
+        self.receiver.is_calm = True
+        behind = "select t.name from pushq.webhook_progress p join pushq.tenant t on t.id = p.tenant_id where p.newest > p.cursor"
+        for (tenant,) in self.stack.query(behind):
+            self.set_webhook(tenant, "--url", self.receiver.url(tenant))
+        deadline = time.monotonic() + STUCK_SECONDS
+        while self.stack.query(behind) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.history.deliveries = list(self.receiver.deliveries)
+
+    def set_quiet_hours(self, queue, quiet):
+        """A command takes whole minutes. An episode is too short for them, so the end gets seconds then."""
+        known = self.history.quiet.setdefault(queue, [])
+        options = ["--quiet-urgent", "on" if quiet.includes_urgent else "off"]
+        options += ["--quiet-release", f"{quiet.release}s"] if quiet.release is not None else []
+        options += ["--quiet-time-zone", quiet.default_zone] if quiet.default_zone else []
+        # What is not given stays as it was.
+        before = known[-1][2] if known and known[-1][2] else Setting("")
+        release = before.release if quiet.release is None else quiet.release
+        zone = quiet.default_zone or before.zone
+        began = time.time()
+        for with_seconds in (False, True):
+            hours = in_words(quiet.zone, quiet.begins, quiet.ends, began, with_seconds)
+            if with_seconds:
+                self.stack.query("update pushq.quiet_hours set hours = %s where queue_id = pushq.queue_id(%s)", (hours, queue))
+            else:
+                self.stack.command(self.stack.admin, "queue", "set", queue, "--quiet-hours", hours, *options)
+            known.append((began, time.time(), Setting(hours, release, quiet.includes_urgent, zone)))
+
+    def own_quiet_hours(self, operation, event):
+        """What a campaign says of quiet hours; again the same under the same key."""
+        quiet = operation.quiet
+        if quiet is not None:
+            hours = quiet if quiet == NONE else in_words(quiet.zone, quiet.begins, quiet.ends, time.time(), False)
+            event.quiet_hours = self.quiet_hours.setdefault((operation.queue, operation.key), hours)
+        return event.quiet_hours
 
     def add_credential(self, credential, queues):
         stack = self.stack
@@ -163,10 +242,12 @@ class Driver:
         profile = operation.profile
         statement = """
             select pushq.register_device(%s, %s, %s, locale => %s, time_zone => %s, app_version => %s,
-                                         tags => %s::text[], attributes => %s::jsonb, keep_user => %s)"""
+                                         tags => %s::text[], attributes => %s::jsonb, keep_user => %s, kind => %s,
+                                         activity_type => %s)"""
         values = (profile.locale or "", profile.zone or "", profile.app_version or "", list(profile.tags))
         values += (json.dumps(dict(profile.attributes)),)
-        self.sql(event, statement, (operation.queue, operation.token, operation.user, *values, operation.user is None))
+        values += (operation.user is None, operation.kind, operation.activity_type)
+        self.sql(event, statement, (operation.queue, operation.token, operation.user, *values))
 
     def import_(self, operation, event):
         if operation.profiles:
@@ -183,6 +264,19 @@ class Driver:
 
     def reactivate(self, operation, event):
         self.admin(event, "device", "reactivate", operation.queue, *operation.tokens)
+
+    def undodeactivations(self, operation, event):
+        options = ["--campaign", operation.key] if operation.key is not None else []
+        options += ["--reason", operation.reason] if operation.reason is not None else []
+        if operation.seconds is not None:
+            event.since = round(event.began - operation.seconds, 6)
+            options += ["--since", moment(event.since)]
+        # It says to run it again where somebody is writing a device.
+        for _ in range(20):
+            event.error = None
+            self.admin(event, "device", "reactivate", operation.queue, *options, "--yes")
+            if event.error is None or "run it again" not in event.error:
+                break
 
     # What is sent.
 
@@ -303,6 +397,8 @@ class Driver:
                 path = self.stack.file(f"payload-{variant.name}.json", variant.message.payload)
                 options += ["--variant", f"{variant.name}={path}:{float(variant.share) * 100:g}%"]
             options += ["--holdout", f"{float(operation.holdout) * 100:g}%"] if operation.holdout else []
+            hours = self.own_quiet_hours(operation, event)
+            options += ["--quiet-hours", hours] if hours else []
             for name, value in self.local(operation, event).items():
                 options += [f"--{name.replace('_', '-')}", value] if value is not None else []
             if operation.filter is not None:
@@ -332,7 +428,8 @@ class Driver:
         if operation.variants:
             variants = (f'{{"name": "{v.name}", "share": {v.share}, "payload": {v.message.payload}}}' for v in operation.variants)
             values["variants"] = f"[{', '.join(variants)}]"
-        values |= {"holdout": operation.holdout, **self.local(operation, event)}
+        values |= {"holdout": operation.holdout, "quiet_hours": self.own_quiet_hours(operation, event)}
+        values |= self.local(operation, event)
         event.root = self.sql(event, *call("pushq.start_campaign", values, event, "start_at"))
         return None
 
@@ -365,6 +462,7 @@ class Driver:
             "urgent": campaign.urgent,
             "expiration": "0" if message.never_stored else None,
             "filter": filters.text(campaign.filter) if campaign.filter is not None else None,
+            "quiet_hours": self.own_quiet_hours(campaign, event),
         }
         options = {name: value for name, value in options.items() if value is not None}
         following = self.sql(
@@ -373,6 +471,7 @@ class Driver:
             (campaign.queue, operation.name, cron, message.payload, operation.zone, json.dumps(options)),
         )
         started = Event(campaign, event.began, error=event.error, expiration=0 if message.never_stored else None)
+        started.quiet_hours = event.quiet_hours
         if event.error is None and operation.is_run_by_hand:
             key = self.sql(started, "select pushq.run_schedule(%s, %s)", (campaign.queue, operation.name))
             started.operation = dataclasses.replace(campaign, key=key)
@@ -431,6 +530,20 @@ class Driver:
 
     # What operators do.
 
+    def changecap(self, operation, event):
+        if operation.cap is not None:
+            return self.set_cap(operation.queue, operation.cap)
+        self.admin(event, "queue", "set", operation.queue, "--no-frequency-cap")
+        self.history.caps.setdefault(operation.queue, []).append((event.began, time.time(), None))
+        return None
+
+    def changequiethours(self, operation, event):
+        if operation.quiet is not None:
+            return self.set_quiet_hours(operation.queue, operation.quiet)
+        self.admin(event, "queue", "set", operation.queue, "--no-quiet-hours")
+        self.history.quiet.setdefault(operation.queue, []).append((event.began, time.time(), None))
+        return None
+
     def pausequeue(self, operation, event):
         self.admin(event, "queue", "pause", operation.queue)
 
@@ -458,6 +571,9 @@ class Driver:
 
     def cancelcampaign(self, operation, event):
         self.admin(event, "campaign", "cancel", operation.queue, operation.key, "--yes")
+
+    def renewsecret(self, operation, event):
+        self.set_webhook(operation.tenant, "--new-secret")
 
     def suspendtenant(self, operation, event):
         self.admin(event, "tenant", "suspend", operation.tenant)
@@ -536,10 +652,12 @@ class Driver:
         return ended, os.path.getsize(f"{self.stack.folder}/record.ndjson")
 
     def due(self):
-        """Some of what is not at its end: jobs of today, leases, campaigns that still make jobs, reports of APNs on
-        devices that others were writing, deactivations that producers cannot read yet, schedules of this minute."""
+        """Some of what is not at its end: jobs of today but for those that wait for the end of quiet hours, leases,
+        campaigns that still make jobs, reports of APNs on devices that others were writing, deactivations that producers
+        cannot read yet, schedules of this minute."""
         return self.stack.query("""
-            select 'job', id, run_at::text from pushq.job where run_at < now() + interval '1 hour'
+            select 'job', id, run_at::text from pushq.job
+            where run_at < now() + case when is_quiet then interval '10 s' else interval '1 hour' end
             union all
             select 'lease', job_id, deadline::text from pushq.lease
             union all
@@ -550,7 +668,8 @@ class Driver:
             union all
             select 'report', id, reported_at::text from pushq.feedback_record
             union all
-            select 'listing', id, recorded_at::text from pushq.feedback where cursor is null and verdict = 'deactivated'
+            select 'listing', id, recorded_at::text from pushq.feedback
+            where cursor is null and verdict in ('deactivated', 'undone')
             limit 10
             """)
 

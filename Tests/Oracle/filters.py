@@ -2,7 +2,8 @@
 
 A filter is a tuple: `("and", a, b)`, `("or", a, b)`, `("not", a)`, or a condition with its field, such as
 `("visits", ">=", 7)`. It is never parsed here: the text is made from the tuple, so that what the server makes of the
-text has to be what was meant. `("zone in", zones, default)` stands for a local time, and is never written."""
+text has to be what was meant. `("zone in", zones, default)` stands for a local time, and `("starts", type)` for what a
+campaign starts; they are never written."""
 
 import dataclasses
 
@@ -21,6 +22,7 @@ class Profile:
     tags: tuple = ()
     attributes: tuple = ()  # pairs of name and value
     zone: str = None  # a name of the IANA database
+    activity_type: str = None  # of Live Activities that a token is for
 
     def value(self, name):
         return dict(self.attributes).get(name)
@@ -128,6 +130,8 @@ def holds(tree, profile):
             return compare(profile.value("visits"), sign, value)
         case ("zone in", zones, default):
             return (profile.zone or default) in zones
+        case ("starts", activity_type):
+            return profile.activity_type in (None, activity_type)
         case ("missing", field):
             return {
                 "locale": profile.locale is None,

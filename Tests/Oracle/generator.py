@@ -9,11 +9,14 @@ import random
 from . import personal
 from .apns import Mood
 from .filters import random_filter, random_profile
+from .quiet import NONE
 from .scenario import (
     Broadcast,
     Campaign,
     CancelCampaign,
     Cap,
+    ChangeCap,
+    ChangeQuietHours,
     Credential,
     CutSessions,
     Deactivate,
@@ -24,9 +27,11 @@ from .scenario import (
     PauseCampaign,
     PauseQueue,
     Queue,
+    QuietHours,
     Reactivate,
     Register,
     ReplaceWorker,
+    RenewSecret,
     RestartPostgres,
     ResumeCampaign,
     ResumeQueue,
@@ -39,13 +44,14 @@ from .scenario import (
     SuspendTenant,
     SendMany,
     Transaction,
+    UndoDeactivations,
     Variant,
     Wait,
 )
 
 # The short form's: between them they have every kind of operation but SIGSTOP, which takes longer than a lease, every
 # mood, both interfaces and both kinds of credential. Others have to be looked for when what is made here changes.
-SHORT_SEEDS = [27, 223, 244, 16]
+SHORT_SEEDS = [581, 253, 21, 237]
 TENANTS = ["acme", "bolt-labs", "c.corp"]
 APPS = ["com.example.shop", "com.example.Chat-2", "org.example.news"]
 TEXTS = [
@@ -59,6 +65,8 @@ TEXTS = [
 ]
 # Time zones of devices: behind and ahead of UTC, also by half and quarter hours.
 ZONES = [None, None, "UTC", "Europe/Vienna", "America/Los_Angeles", "Asia/Kolkata", "Pacific/Chatham", "Pacific/Kiritimati"]
+# Attributes types of Live Activities.
+ACTIVITIES = ["Match", "Driver's"]
 # Push types that a device may get by the dozen, with what Apple requires in their payload.
 BINARY_TYPES = [
     "alert",
@@ -96,6 +104,10 @@ class Generator:
         self.cap_dice = random.Random(f"caps {seed} {size}")
         self.share_dice = random.Random(f"shares {seed} {size}")
         self.clock_dice = random.Random(f"clocks {seed} {size}")
+        self.activity_dice = random.Random(f"activities {seed} {size}")
+        self.webhook_dice = random.Random(f"webhooks {seed} {size}")
+        self.change_dice = random.Random(f"changes {seed} {size}")
+        self.quiet_dice = random.Random(f"quiet hours {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -106,6 +118,7 @@ class Generator:
         self.campaigns = []  # (queue, key), those that may still be going on
         self.paused_campaigns = set()
         self.sent_keys = []  # sends and campaigns that were made under a key
+        self.start_tokens = {}  # queue -> its push-to-start tokens
         self.suspended = set()
         self.crowded = set()  # queues with very many devices
         self.has_outlasted = False  # the period of a cap
@@ -114,6 +127,8 @@ class Generator:
 
     def episode(self):
         queues = self.all = self.queues()
+        tenants = dict.fromkeys(queue.tenant for queue in queues)
+        self.webhooks = tuple(tenant for tenant in tenants if self.webhook_dice.random() < 0.6)
         workers = self.dice.choice([1, 1, 2, 2, 3])
         for queue in queues:
             self.first_devices(queue)
@@ -123,11 +138,16 @@ class Generator:
             if self.dice.random() < 0.4:
                 self.operations.append(Wait(round(self.dice.random() ** 2 * 0.8, 3)))
             self.press_against_caps(queues)
+            self.send_at_night(queues)
+            self.change_restraints(queues)
+            self.renew_secret()
+            self.start_activities(queues)
             self.schedule(queues)
         self.come_to_an_end()
         mood = self.mood()
         # Leases that nobody is to lose are long, so that a busy machine does not lose them.
-        return Episode(self.seed, queues, workers, mood, self.operations, lease=3 if is_rough else 15)
+        lease = 3 if is_rough else 15
+        return Episode(self.seed, queues, workers, mood, self.operations, lease, self.webhooks, has_silence=self.is_long)
 
     def come_to_an_end(self):
         """Lets everything go on that was paused; then failed recipients get another chance, and what is new is sent,
@@ -136,6 +156,7 @@ class Generator:
         self.operations += [ResumeCampaign(*campaign) for campaign in sorted(self.paused_campaigns)]
         self.operations += [ResumeQueue(queue) for queue in sorted(self.paused_queues)]
         self.operations.append(Settle())
+        self.undo_deactivations()
         for queue, key in self.campaigns[:3]:
             self.operations.append(RetryFailed(queue, key))
         self.operations.append(RetryFailed(self.dice.choice(sorted(self.tokens))))
@@ -156,6 +177,12 @@ class Generator:
             mood.reset, mood.go_away, mood.refused_stream = (dice.choice([1, 3]) * share for _ in range(3))
             mood.refused_stream *= 10
             mood.silent = dice.choice([0, 1]) * share if self.is_long else 0.0  # each costs half a minute
+        # Whoever was refused gives up a place under a cap: so that there are enough of them.
+        if any(queue.cap for queue in self.all) and self.cap_dice.random() < 0.5:
+            mood.refused = 0.4
+        # Without a dead device nobody has anything to report.
+        if self.webhooks and self.webhook_dice.random() < 0.4:
+            mood.dead = 0.08
         return mood
 
     def expected_requests(self):
@@ -189,20 +216,43 @@ class Generator:
                     queue.channels = [self.channel() for _ in range(dice.choice([0, 1, 2]))]
                     queue.is_binary = queue.credential.kind == "certificate" and dice.random() < 0.35
                     queue.cap = self.cap()
+                    queue.quiet = self.quiet_hours(self.quiet_dice) if self.quiet_dice.random() < 0.3 else None
                     queues.append(queue)
         return queues[: 6 if self.is_long else 4]
 
     def cap(self):
-        """One queue in four has a frequency cap. Some periods are so short that a long episode may outlast them."""
-        dice = self.cap_dice
-        if dice.random() > 0.25:
-            return None
+        """One queue in four has a frequency cap."""
+        return self.any_cap(self.cap_dice) if self.cap_dice.random() <= 0.25 else None
+
+    def any_cap(self, dice):
+        """Some periods are so short that a long episode may outlast them."""
         return Cap(
             dice.choice([1, 1, 2, 3]),
             dice.choice([60, 60, 86_400, 7 * 86_400, None]),
             dice.random() < 0.3,
             dice.choice(ZONES),
             dice.random() < 0.3,
+        )
+
+    def quiet_hours(self, dice):
+        """Quiet hours that where clocks are as in one zone are soon over, go on, begin soon, or are far away; elsewhere
+        they are so at other hours."""
+        ago = -3600 * dice.choice([1, 4, 12, 18])
+        begins, ends = dice.choice([
+            (ago, dice.choice([5, 12, 25] if self.is_long else [3, 4, 5])),
+            (ago, dice.choice([5, 12, 25] if self.is_long else [3, 4, 5])),
+            (ago, 5000),
+            (dice.choice([13, 20] if self.is_long else [11, 13]), 7000),
+            (5 * 3600, 20_000),
+        ])
+        zone = dice.choice([zone for zone in ZONES if zone])
+        return QuietHours(
+            zone,
+            begins,
+            ends,
+            dice.choice([0, 0, 2, 4, None, 1800]),
+            dice.random() < 0.3,
+            dice.choice([None, zone, zone, "UTC"]),
         )
 
     def channel(self):
@@ -319,7 +369,7 @@ class Generator:
         message["expires_in"] = 3600 * dice.randint(1, 48) if expiration > 0.7 else None
         return Message(**{**message, **values})
 
-    def payload(self, push_type):
+    def payload(self, push_type, starts=None):
         """JSON with a number that no other message has, in the spelling of one or another producer."""
         dice = self.dice
         alert = dice.choice(TEXTS)
@@ -336,7 +386,15 @@ class Generator:
                 "event": "update",
                 "content-state": {"score": "2:1"},
             },
-        }.get(push_type)
+            "start": {
+                "timestamp": 1790000000 + self.messages,
+                "event": "start",
+                "content-state": {"score": "0:0"},
+                "attributes-type": starts,
+                "attributes": {"match": alert},
+                "alert": {"title": "t", "body": alert},
+            },
+        }.get("start" if starts is not None else push_type)
         content = {"mdm": f"magic {self.messages}"} if push_type == "mdm" else {"aps": aps}
         content["number"] = self.messages
         content["seed"] = self.seed
@@ -449,6 +507,7 @@ class Generator:
             message = dataclasses.replace(self.message(queue), expires_in=None)
             self.keys += 1
             campaign = Campaign(queue.name, None, message, filter=self.filter(None), urgent=dice.random() < 0.2)
+            campaign = self.with_quiet_hours(campaign)
             zone = dice.choice(ZONES) or "UTC"
             is_run_by_hand = not self.is_long or dice.random() < 0.7
             self.operations.append(Schedule(f"schedule-{self.keys}", zone, campaign, is_run_by_hand))
@@ -551,9 +610,18 @@ class Generator:
             by_command=by_command,
             filter=self.filter(tokens),
         )
-        operation = self.with_shares(self.with_local_time(operation))
+        operation = self.with_quiet_hours(self.with_shares(self.with_local_time(operation)))
         self.sent_keys.append(operation)
         return operation
+
+    def with_quiet_hours(self, campaign):
+        """Now and then a campaign has quiet hours of its own, or explicitly none."""
+        dice = self.quiet_dice
+        if dice.random() > 0.2:
+            return campaign
+        zone = dice.choice([zone for zone in ZONES if zone])
+        own = [QuietHours(zone, -7200, 5000), QuietHours(zone, -7200, 0), QuietHours(zone, 3600, 9000)]
+        return dataclasses.replace(campaign, quiet=dice.choice([NONE, NONE, *own]))
 
     def with_shares(self, campaign):
         """One campaign in four has other payloads for some, a holdout, or both."""
@@ -591,6 +659,30 @@ class Generator:
         ]
         self.operations += sends[:-1]
         return sends[-1]
+
+    def start_activities(self, queues):
+        """Now and then Live Activities of a type are started: on devices whose push-to-start tokens are for it or, as far as
+        anybody knows, for any. Others have tokens of another type, or have none."""
+        dice = self.activity_dice
+        queue = dice.choice(queues)
+        if dice.random() > 0.06 or queue.is_binary:
+            return
+        with self.throwing(dice):
+            known = self.start_tokens.setdefault(queue.name, [])
+            for _ in range(dice.randint(1, 4)):
+                known.append(self.token())
+                kind, type_ = "liveactivity-start", dice.choice([*ACTIVITIES, None])
+                self.operations.append(Register(queue.name, known[-1], self.user(queue.name), self.profile(), kind, type_))
+            for type_ in dice.sample(ACTIVITIES, dice.choice([1, 2])):
+                message = self.message(queue, "liveactivity", collapse_id=dice.choice([None, None, "kick-off"]), priority=10)
+                message = dataclasses.replace(message, payload=self.payload("liveactivity", type_), starts=type_)
+                tokens = tuple(known) if dice.random() < 0.2 else None
+                key = self.key()
+                filter = random_filter(dice, 1) if tokens is None and dice.random() < 0.3 else None
+                campaign = Campaign(queue.name, key, message, tokens, urgent=dice.random() < 0.2, filter=filter)
+                if not message.never_stored:
+                    self.note_campaign(queue, key)
+                self.operations.append(campaign)
 
     def broadcast(self, queue):
         if not queue.channels or queue.is_binary:
@@ -714,16 +806,41 @@ class Generator:
             return
         with self.throwing(self.cap_dice) as dice:
             queue = dice.choice(capped)
-            self.rush(queue)
+            (self.rush if dice.random() < 0.4 else self.crush)(queue)
             if self.is_long and queue.cap.seconds == 60 and not self.has_outlasted and dice.random() < 0.3:
                 self.has_outlasted = True
                 self.operations.append(Wait(dice.choice([50, 75])))
                 self.rush(queue)
 
+    def send_at_night(self, queues):
+        """Now and then several alerts go to a queue that has quiet hours."""
+        quiet = [queue for queue in queues if queue.quiet is not None]
+        if quiet and self.quiet_dice.random() < (0.1 if self.is_long else 0.08):
+            with self.throwing(self.quiet_dice) as dice:
+                queue = dice.choice(quiet)
+                self.rush(queue)
+                # For some of them it is too late when they wake up.
+                tokens = self.list_of_tokens(queue, keeps_new=False)
+                within = dice.choice([20, 600, 6000, None])
+                self.operations.append(Send(queue.name, self.message(queue, "alert"), tokens, send_within=within))
+
+    def crush(self, queue):
+        """Several at once go to the same few devices, in jobs that end together, and then some more."""
+        dice = self.dice
+        known = self.tokens[queue.name]
+        tokens = tuple(dice.sample(known, min(len(known), 5)))
+        for _ in range(2):
+            messages = [self.message(queue, "alert", at_most_once=False, priority=10) for _ in range(dice.choice([2, 3]))]
+            self.operations.append(Transaction(tuple(Send(queue.name, message, tokens) for message in messages)))
+            key = self.key()
+            self.note_campaign(queue, key)
+            self.operations.append(Campaign(queue.name, key, self.message(queue, "alert", at_most_once=False), tokens))
+            self.operations.append(Wait(round(dice.uniform(0.3, 0.8), 3)))
+
     def rush(self, queue):
         dice = self.dice
         tokens = self.list_of_tokens(queue, keeps_new=False)
-        for _ in range(dice.randint(2, 4)):
+        for _ in range(dice.randint(2, 4 if self.is_long else 3)):
             kind = dice.choice(["send", "list", "list", "all"])
             message, urgent = self.message(queue, "alert"), dice.random() < 0.2
             if kind == "send":
@@ -732,7 +849,44 @@ class Generator:
             key = self.key()
             self.note_campaign(queue, key)
             is_for_all = kind == "all" and queue.name not in self.crowded
-            self.operations.append(Campaign(queue.name, key, message, None if is_for_all else tokens, urgent=urgent))
+            campaign = Campaign(queue.name, key, message, None if is_for_all else tokens, urgent=urgent)
+            self.operations.append(self.with_quiet_hours(campaign))
+
+    def change_restraints(self, queues):
+        """Now and then a queue gets another frequency cap or other quiet hours, or loses them; what is sent then has to
+        wait now and then until workers must know of it."""
+        dice = self.change_dice
+        if dice.random() > (0.06 if self.is_long else 0.04):
+            return
+        queue = dice.choice(queues)
+        if dice.random() < 0.5:
+            caps = [queue.cap] if queue.cap else [self.any_cap(dice)]
+            self.operations.append(ChangeCap(queue.name, dice.choice([None, *caps, self.any_cap(dice)])))
+        else:
+            self.operations.append(ChangeQuietHours(queue.name, dice.choice([None, self.quiet_hours(dice)])))
+        if self.is_long and dice.random() < 0.5:
+            self.operations.append(Wait(8.5))
+        if queue.tenant not in self.suspended:
+            with self.throwing(dice):
+                self.rush(queue)
+
+    def renew_secret(self):
+        """Now and then the messages to a webhook are signed with another secret from then on."""
+        if self.webhooks and self.webhook_dice.random() < 0.03:
+            self.operations.append(RenewSecret(self.webhook_dice.choice(self.webhooks)))
+
+    def undo_deactivations(self):
+        """What answers have deactivated is undone in some episodes: of a campaign, with a reason, of the last seconds. Then
+        all are sent to."""
+        dice = self.change_dice
+        if dice.random() > 0.7:
+            return
+        queue = dice.choice([queue for queue in self.all if queue.tenant in self.webhooks] or self.all)
+        keys = [key for name, key in self.campaigns if name == queue.name]
+        kinds = [{"reason": "Unregistered"}, {"seconds": 3600}, {"seconds": 3600}, {"seconds": 0}]
+        self.operations.append(UndoDeactivations(queue.name, **dice.choice(kinds + [{"key": key} for key in keys[-3:]])))
+        with self.throwing(dice):
+            self.operations.append(Send(queue.name, self.message(queue), tuple(self.tokens[queue.name])))
 
     def cancel(self, queue):
         running = [campaign for campaign in self.campaigns if campaign not in self.paused_campaigns]

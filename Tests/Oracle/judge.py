@@ -6,11 +6,13 @@ import json
 import math
 import re
 
-from .books import CAPPED, ENDINGS, KINDS, LACKS, SHOWN
+from .books import CAPPED, ENDINGS, KINDS, LACKS, QUIET, SHOWN
 from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
 from .personal import comparable
-from .scenario import Campaign
+from .quiet import Quiet
+from .scenario import Campaign, UndoDeactivations
+from .webhooks import Webhooks
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Flushes are 100 ms apart; beside them is what a busy machine takes to read an answer and to write the flush.
@@ -19,6 +21,8 @@ FLUSHING = 3.0
 READING = 5.0
 # What a busy machine reads late comes together.
 BUNCHING = 3.0
+# When what is paused is due, by the books: in 2100.
+FOR_EVER = 4_000_000_000
 FINAL = {"delivered", "rejected", "failed", "suppressed", "expired", "cancelled", "unknown"}
 
 
@@ -45,6 +49,7 @@ class Judge:
         self.arrivals = collections.defaultdict(list)  # (root, target) -> those that were looked at, in order
         self.resets = [(a.environment, a.at) for a in record.arrivals if a.decision and a.decision.kind == "reset"]
         self.outages = {}
+        self.quiet = Quiet(model, record)
         self.lapsed = collections.defaultdict(list)  # (root, target) -> deadlines
         for lease_ in books.lapsed:
             for target in lease_.targets:
@@ -62,6 +67,8 @@ class Judge:
         self.judge_connections()
         for sending in self.model.sendings:
             self.judge_sending(sending)
+        for text in self.quiet.unspread():
+            self.find("release", text)
         self.judge_strangers()
         self.judge_sums()
         self.judge_devices()
@@ -69,6 +76,7 @@ class Judge:
         self.judge_rates()
         self.judge_feedback()
         self.judge_followed()
+        self.judge_webhooks()
         self.judge_traces()
         self.judge_queues()
         self.judge_workers()
@@ -179,6 +187,12 @@ class Judge:
             self.find(
                 "not to be sent", f"{where} arrived when its device was inactive or a newer update had taken its place"
             )
+        if self.quiet.is_for(sending):
+            nights = [self.quiet.wakes(sending, arrival.target, at) for at in self.sent_first(sending, arrival)]
+            if all(nights):
+                since, until = nights[0]
+                after, before = f"{arrival.at - since:.0f} s", f"{until - arrival.at:.0f} s"
+                self.find("quiet hours", f"{where} arrived {after} after they began there, and {before} before their end")
 
     def sent_first(self, sending, arrival):
         """When its worker may have sent this first: what stays unanswered is sent again after half a minute, and nobody
@@ -188,8 +202,7 @@ class Judge:
 
     def judge_caps(self):
         """No device gets more alerts in a period than its queue's frequency cap allows."""
-        for queue, token, time, count in self.caps.excesses():
-            cap = self.model.episode.queue(queue).cap
+        for queue, token, time, count, cap in self.caps.excesses():
             self.find("cap", f"{short(token)} of {queue} got {count} alerts by {time:.3f}, though it may have {cap.words}")
 
     def judge_identifiers(self):
@@ -230,6 +243,22 @@ class Judge:
                     self.find("left out", f"{where} was neither sent nor accounted for")
                 continue
             self.judge_outcome(sending, target, entries, arrivals, where)
+            self.judge_waits(sending, target, entries, where)
+
+    def judge_waits(self, sending, target, entries, where):
+        """Nobody waits outside of quiet hours, or for longer than for their end and the release."""
+        before = sending.begins
+        for entry, following in zip(entries, [*entries[1:], None]):
+            if entry.kind == "waiting":
+                break
+            if entry.kind == "postponed" and entry.reason == QUIET:
+                complaint = self.quiet.complaint(sending, target, before, entry.ended_at)
+                is_last = following is not None and following.kind == "waiting" and following.run_at < FOR_EVER
+                if complaint is None and is_last:
+                    complaint = self.quiet.complaint_of_time(sending, target, before, entry.ended_at, following.run_at)
+                if complaint:
+                    self.find("waited", f"{where} waited for the end of quiet hours, but {complaint}")
+            before = entry.ended_at
 
     def judge_repeats(self, sending, target, arrivals, where):
         """Nothing is sent twice that may have reached its device, unless its worker cannot have known."""
@@ -299,6 +328,8 @@ class Judge:
     def judge_outcome(self, sending, target, entries, arrivals, where):
         ends = [entry for entry in entries if entry.kind in FINAL and not entry.sent_again]
         waiting = [entry for entry in entries if entry.kind == "waiting"]
+        if self.is_in_quiet_hours(entries, ends):
+            return
         if waiting or len(ends) != 1:
             is_ahead = sending.is_far_ahead and len(waiting) == 1 and not ends
             if not is_ahead or abs(waiting[0].run_at - sending.begins) > 0.01:
@@ -319,6 +350,17 @@ class Judge:
                 complaint = self.told(certain[0])
         if complaint:
             self.find("outcome", f"{where} is {end.kind} {end.reason}".strip() + f", but {complaint}")
+
+    def is_in_quiet_hours(self, entries, ends):
+        """Whether it still waits for their end, when the episode is over."""
+        last = max((event.ended for event in self.model.history.events), default=0)
+        return (
+            not ends
+            and len(entries) > 1
+            and [entry.kind for entry in entries].count("waiting") == 1
+            and (entries[-2].kind, entries[-2].reason) == ("postponed", QUIET)
+            and last < entries[-1].run_at < FOR_EVER
+        )
 
     def was_late(self, sending, end):
         """Whether APNs was kept from reading, so that a silence said nothing."""
@@ -364,6 +406,11 @@ class Judge:
         if end.reason == CAPPED:
             if not self.caps.may_hold_back(sending, target, end.ended_at):
                 return "its device had not had so many"
+            return self.not_untouched(sending, target, arrivals)
+        if end.reason == QUIET:
+            before = [entry.ended_at for entry in self.books.entries[sending.root, target] if entry.ended_at < end.ended_at]
+            if not self.quiet.may_be_too_late(sending, target, max([sending.begins, *before]), end.ended_at):
+                return "its quiet hours did not last beyond its time"
             return self.not_untouched(sending, target, arrivals)
         if end.reason:
             if end.reason != LACKS or not self.model.personal(sending, target):
@@ -478,6 +525,8 @@ class Judge:
         for kind in (*KINDS, "total", "waiting"):
             if shown[kind] != row[kind]:
                 self.find("sum", f"campaign show says {kind} {shown[kind]} of {where}, and the view {row[kind]}")
+        if (asleep := shown.get("in_quiet_hours", 0)) != counted["waiting"]:
+            self.find("sum", f"campaign show says in_quiet_hours {asleep} of {where}, and {counted['waiting']} wait")
         for reason, name in SHOWN.items():
             if shown.get(name, 0) != held_back[reason]:
                 self.find("sum", f"campaign show says {name} {shown.get(name, 0)} of {where}, and it was {held_back[reason]}")
@@ -604,10 +653,15 @@ class Judge:
         if not timed:
             self.find("feedback", f"{where} at {row.reported_at:.3f} was never reported")
             return
+        if row.verdict == "undone" and not any(self.undoes(event, row) for event in self.model.history.events):
+            self.find("feedback", f"{where} was undone, and nobody had asked for it")
         if row.verdict not in (
-            ("suspect", "deactivated", "kept") if row.reason in SUSPECT else ("deactivated", "kept")
+            ("suspect", "deactivated", "kept", "undone") if row.reason in SUSPECT else ("deactivated", "kept", "undone")
         ):
             self.find("feedback", f"{where} has the verdict {row.verdict}")
+        for event, token in self.model.undone:
+            if row.verdict == "deactivated" and token == row.token and self.undoes(event, row, event.began):
+                self.find("feedback", f"{where} stays as deactivated, though that was undone")
         if row.reason in SUSPECT:
             return
         later = {device.registered_after(r, row.recorded_at) for r in timed}
@@ -628,6 +682,19 @@ class Judge:
             ):
                 self.find("feedback", f"{where} was kept, though it had not registered again: {self.story(device)}")
 
+    def undoes(self, event, row, by=None):
+        """Whether a call was to undo what a row tells of, if it was written down by then."""
+        operation = event.operation
+        if not isinstance(operation, UndoDeactivations) or operation.queue != row.queue:
+            return False
+        roots = {sending.root for sending in self.model.campaign(operation)}
+        return (
+            row.recorded_at <= (event.ended if by is None else by)
+            and (operation.key is None or row.root in roots)
+            and operation.reason in (None, row.reason)
+            and (event.since is None or row.recorded_at >= event.since)
+        )
+
     def judge_followed(self):
         """A producer who goes by cursors misses no deactivation, reads none twice, and learns which push it was."""
         if self.model.history.unfollowed:
@@ -637,20 +704,35 @@ class Judge:
                 if row.cursor <= before.cursor:
                     self.find("followed", f"{queue} had the cursor {row.cursor} behind {before.cursor}")
             read = collections.Counter((row.verdict, row.token, row.reason, round(row.reported_at, 3)) for row in rows)
-            happened = collections.Counter(
-                (row.verdict, row.token, row.reason, round(row.reported_at, 3))
-                for row in self.books.feedback
-                if row.queue == queue and row.verdict == "deactivated"
-            )
+            happened, perhaps = self.deactivations(queue)
             for (verdict, token, reason, _), count in (happened - read).items():
                 self.find("followed", f"{reason} of {short(token)} in {queue} is {verdict}, and its producer missed it")
-            for (verdict, token, reason, _), count in (read - happened).items():
+            for (verdict, token, reason, _), count in (read - happened - perhaps).items():
                 self.find("followed", f"{reason} of {short(token)} in {queue} was read as {verdict} {count} times too often")
             dead = {t for (name, t), row in self.books.devices.items() if name == queue and not row.active and row.reason}
-            for token in sorted(dead - {row.token for row in rows}):
+            late = {row.token for row in self.books.feedback if row.queue == queue and row.is_late(self.model.end)}
+            for token in sorted(dead - late - {row.token for row in rows}):
                 self.find("followed", f"{short(token)} of {queue} is inactive, and its producer does not know")
             for row in rows:
                 self.judge_answer_of(queue, row)
+
+    def judge_webhooks(self):
+        webhooks = Webhooks(self.model, self.books)
+        for kind, detail in webhooks.findings:
+            self.find(kind, detail)
+        for queue, row in webhooks.rows:
+            self.judge_answer_of(queue, row)
+
+    def deactivations(self, queue):
+        """What there was to read of a queue's devices, and what there may have been besides: of a deactivation that was
+        undone, whoever was early read both, and others the last."""
+        happened, perhaps = collections.Counter(), collections.Counter()
+        for row in self.books.feedback:
+            if row.queue == queue and row.verdict in ("deactivated", "undone"):
+                told = (row.token, row.reason, round(row.reported_at, 3))
+                (perhaps if row.is_late(self.model.end) else happened)[row.verdict, *told] += 1
+                perhaps["deactivated", *told] += row.verdict == "undone"
+        return happened, perhaps
 
     def judge_answer_of(self, queue, row):
         """What the producer reads of the push that was answered so is what was sent."""

@@ -14,6 +14,7 @@ import dataclasses
 import math
 
 from . import scenario as s
+from .changes import HEEDING
 from .clocks import zones_to_send_to
 from .filters import Profile, holds
 from .personal import number_of, pushed
@@ -34,8 +35,6 @@ PASSING = {429, 500, 503}
 HOLD = 20.0
 # A step that finds a campaign's recipients may see what was done so long after the time that it notes for itself.
 SNAPSHOT = 1.0
-# After a pause or a cancellation workers may go on for so long: they look at settings every two seconds.
-HEEDING = 8.0
 # How long a request may take from its sender until it is read, on a busy machine; and how far the time of sending may be
 # off where the books have no other: it is counted back from when they are written.
 UNDER_WAY = 5.0
@@ -65,12 +64,14 @@ def concerns_device(reason, push_type):
 
 @dataclasses.dataclass
 class Change:
-    """Something that was done to a device. `registers`: yes, no, or perhaps, where the documentation leaves it open."""
+    """Something that was done to a device. `registers`: yes, no, or perhaps, where the documentation leaves it open; or as
+    if, where it is none, and reports from before count no more."""
 
     began: float
     ended: float
     active: bool
     registers: str = "no"
+    is_certain: bool = True  # nobody can say whether it was for this device
 
 
 @dataclasses.dataclass
@@ -83,6 +84,7 @@ class Report:
     # Where a worker was lost, nobody does: then it is of the time at which the message was made
     since: float  # and of this at the latest: what APNs gave, or when the request arrived
     is_certain: bool  # the worker must have learned of it
+    key: str = None  # of the campaign that was answered so
 
 
 class Device:
@@ -102,7 +104,7 @@ class Device:
         there."""
         states = {None}
         for change in self.changes:
-            if change.ended <= time:
+            if change.ended <= time and change.is_certain:
                 states = {change.active}
             elif change.began <= time:
                 states |= {change.active}
@@ -114,7 +116,8 @@ class Device:
         for change in self.changes:
             if change.began > time or not change.active or change.registers == "no":
                 continue
-            if change.began > report.since and change.ended <= time and change.registers == "yes":
+            is_registration = change.registers in ("yes", "as if") and change.is_certain
+            if change.began > report.since and change.ended <= time and is_registration:
                 return "yes"
             if change.ended > report.earliest:
                 answer = "perhaps"
@@ -236,12 +239,14 @@ class Model:
         self.sendings = []
         self.refused = {}  # payload -> why it was not accepted
         self.refusals = []  # sendings that were not accepted, though no rule of the model says why
+        self.undone = []  # pairs of a call that undid deactivations and a token that it surely brought back
         self.findings = []  # calls that did not return what they had to
         self.by_payload = {}
         self.gone = {}  # (queue, channel) -> when APNs said that there is no such channel
         self.newest = collections.defaultdict(list)  # (queue, target) -> sendings that take others' places, in order
         self.keys = {}
         self.suspended = set()  # tenants, at the operation that is looked at
+        self.end = max((event.ended for event in history.events), default=0.0)
         self.settled = [event.ended for event in history.events if isinstance(event.operation, s.Settle)]
         self.recognise()
         self.note_answers()
@@ -319,6 +324,9 @@ class Model:
     def note_answers(self):
         """What the recording APNs said of tokens is part of what happened to devices."""
         by_payload = {self.payload_of(operation): operation.queue for operation in self.episode.messages}
+        keys = {self.payload_of(o): o.key for o in self.episode.messages if isinstance(o, s.Campaign)}
+        # Those of schedules have no key before they are started.
+        keys |= {self.payload_of(e.operation): e.operation.key for e in self.history.events if isinstance(e.operation, s.Campaign)}
         types = {self.payload_of(operation): operation.message.push_type for operation in self.episode.messages}
         made = {}
         for event in self.history.events if self.history.faults else ():
@@ -344,6 +352,7 @@ class Model:
                 min(given, arrival.at - under_way, first),
                 max(given, last) if arrival.dead_since is not None else given + under_way,
                 counts[arrival.body, arrival.target] == 1 and not self.may_be_unread(arrival),
+                keys.get(arrival.body),
             )
             self.devices[by_payload[arrival.body], arrival.target].reports.append(report)
 
@@ -379,6 +388,9 @@ class Model:
             case s.Register():
                 self.note_profile(event, operation)
                 self.change(event, operation.queue, operation.token, True, "yes", operation.user)
+                if operation.kind is not None:
+                    self.other_kinds[operation.queue, operation.token] = operation.kind
+                    self.were_of_other_kinds[operation.queue, operation.token] = operation.kind
                 self.expect(event, None)
             case s.Import():
                 for token, user in operation.devices:
@@ -394,6 +406,8 @@ class Model:
                 for token in operation.tokens:
                     self.change(event, operation.queue, token, True, "perhaps")
                 self.expect(event, None)
+            case s.UndoDeactivations():
+                self.undo(event, operation)
             case s.Send() | s.Campaign() | s.Broadcast():
                 self.accept(event, operation)
             case s.CancelCampaign():
@@ -404,13 +418,46 @@ class Model:
             case s.ResumeTenant():
                 self.suspended.discard(operation.tenant)
                 self.expect(event, None)
-            case s.ResumeCampaign() | s.Schedule():
+            case s.ResumeCampaign() | s.Schedule() | s.ChangeCap() | s.ChangeQuietHours() | s.RenewSecret():
                 self.expect(event, None)
             case s.RetryFailed():
                 for sending in self.sendings:
                     sending.retried += sending.root == event.root
                 for sending in self.campaign(operation) if operation.key is not None else ():
                     sending.retried += 1
+
+    def undo(self, event, operation):
+        """Brings devices back that are inactive because of what is meant. Which of several reports has deactivated one, the
+        documentation leaves open."""
+        is_known = operation.key is None or any(True for _ in self.campaign(operation))
+        if not is_known:
+            return
+        self.expect(event, None)
+        for (queue, token), device in self.devices.items():
+            reports = [r for r in device.reports if r.answered_at <= event.ended and r.reason in DEAD | SUSPECT]
+            meant = {self.is_meant(report, event) for report in reports} if queue == operation.queue else set()
+            if not meant & {"yes", "perhaps"}:
+                continue
+            is_dead = device.states(event.began, self.settled) == {False}
+            is_by_hand = device.states_by_hand(event.began) != {True}
+            if len(reports) == 1 and meant == {"yes"} and is_dead and not is_by_hand:
+                device.changes.append(Change(event.began, event.ended, True, "as if"))
+                self.undone.append((event, token))
+            else:
+                device.changes.append(Change(event.began, event.ended, True, "perhaps", is_certain=False))
+
+    def is_meant(self, report, event):
+        """Whether a report is among those of which the deactivation is undone: yes, no or perhaps."""
+        operation = event.operation
+        if operation.key not in (None, report.key) or operation.reason not in (None, report.reason):
+            return "no"
+
+        def is_written_by(time):
+            return any(report.answered_at + 0.001 <= moment <= time for moment in self.settled)
+
+        if event.since is not None and report.answered_at < event.since:
+            return "no" if is_written_by(event.since) else "perhaps"
+        return "yes" if report.is_certain and report.reason in DEAD and is_written_by(event.began) else "perhaps"
 
     def note_profile(self, event, operation):
         """What is known of a device once its app has registered it. Tags and attributes are a user's, and go with
@@ -420,6 +467,8 @@ class Model:
         said = operation.profile
         if said is None and operation.user is not None and had not in (None, operation.user) and device.profiles:
             said = dataclasses.replace(device.profiles[-1][2], tags=(), attributes=())
+        if said is not None and operation.activity_type is not None:
+            said = dataclasses.replace(said, activity_type=operation.activity_type)
         if said is not None:
             device.profiles.append((event.began, event.ended, said))
 
@@ -446,9 +495,16 @@ class Model:
         what they are for are for alerts."""
         kinds = self.other_kinds if kinds is None else kinds
         tokens = {t for q, t in self.devices if q == operation.queue}
-        if operation.message.push_type in SUFFIXES:
-            return {t for t in tokens if kinds.get((operation.queue, t)) != operation.message.push_type}
+        if (kind := self.kind_of(operation.message)) is not None:
+            return {t for t in tokens if kinds.get((operation.queue, t)) != kind}
         return {t for t in tokens if (operation.queue, t) in kinds}
+
+    @staticmethod
+    def kind_of(message):
+        """The kind of token that a message is for; None: those for alerts."""
+        if message.starts is not None:
+            return "liveactivity-start"
+        return message.push_type if message.push_type in SUFFIXES else None
 
     def expect_refusal(self, event):
         if event.error is None:
@@ -472,6 +528,10 @@ class Model:
         if not event.committed:
             self.refused[payload] = "was rolled back"
             return
+        if operation.message.starts is not None and operation.message.never_stored:
+            self.refused[payload] = "was refused, as APNs would drop what it cannot deliver at once"
+            self.expect(event, "PQ400")
+            return
         place = (operation.queue, getattr(operation, "key", None), isinstance(operation, s.Campaign))
         if place[1] is not None:
             if place in self.keys:
@@ -492,9 +552,9 @@ class Model:
                 place = (operation.queue, token)
                 if not self.devices[place].exists_at(event.began):
                     self.change(event, operation.queue, token, True)
-                    if operation.message.push_type in SUFFIXES:
-                        self.other_kinds[place] = operation.message.push_type
-                        self.were_of_other_kinds[place] = operation.message.push_type
+                    if (kind := self.kind_of(operation.message)) is not None:
+                        self.other_kinds[place] = kind
+                        self.were_of_other_kinds[place] = kind
                 elif operation.message.push_type not in SUFFIXES and isinstance(operation, s.Send):
                     self.other_kinds.pop(place, None)
         if getattr(operation, "replaces_waiting", False):
@@ -574,6 +634,9 @@ class Model:
         """The devices that a campaign is for: those that its filter holds for, where its local time is now."""
         operation = event.operation
         filter = getattr(operation, "filter", None)
+        if operation.message.starts is not None:
+            starts = ("starts", operation.message.starts)
+            filter = starts if filter is None else ("and", filter, starts)
         if getattr(operation, "local_zone", None) is None:
             return filter
         zones = {profile.zone for device in devices.values() for _, _, profile in device.profiles}
@@ -700,6 +763,8 @@ class Model:
             expected["apns-collapse-id"] = message.collapse_id
         elif message.push_type == "alert" and sending.queue.derives_collapse_id:
             expected["apns-collapse-id"] = IDENTIFIER
+        elif message.starts is not None and sending.queue.derives_collapse_id:
+            expected["apns-collapse-id"] = f"start-{sending.root}"
         return expected
 
     @classmethod

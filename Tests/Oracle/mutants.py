@@ -106,7 +106,72 @@ MUTANTS = [
         "select count(*) filter (where not e.is_open) as arrived,",
         "select count(*) as arrived,",
     ),
+    Mutant(
+        "one of two places given up",
+        "where e.root <> all (g.root_ids) or e.root = any (g.arrived))",
+        "where e.root <> g.root_ids[1] or e.root = any (g.arrived))",
+    ),
+    # Quiet hours.
+    Mutant("sent in quiet hours", "where x.until is not null),", "where x.until is not null and z.device_id % 5 > 0),"),
+    Mutant(
+        "released at once",
+        "least(z.release, (z.send_within - (x.until - now())) / 2) as spread",
+        "least(interval '0', (z.send_within - (x.until - now())) / 2) as spread",
+    ),
+    Mutant(
+        "held back outside of quiet hours",
+        "case when starts < ends then at >= starts and at < ends else at >= starts or at < ends end",
+        "case when starts < ends then at >= starts - interval '1 hour' and at < ends else at >= starts or at < ends end",
+    ),
+    Mutant(
+        "quiet hours that end an hour early",
+        "+ mod((extract(epoch from split_part(hours, '-', 2)::time - wall::time) + 86400)::numeric, 86400)",
+        "+ mod((extract(epoch from split_part(hours, '-', 2)::time - wall::time) + 86400)::numeric, 3600)",
+    ),
+    Mutant(
+        "quiet hours by the clocks of one zone for all",
+        "h.release, h.send_within, d.id as device_id,\n           coalesce(p.time_zone, h.time_zone) as time_zone",
+        "h.release, h.send_within, d.id as device_id,\n           coalesce(h.time_zone, p.time_zone) as time_zone",
+    ),
+    Mutant(
+        "a campaign's own quiet hours passed over",
+        "select l.queue_id, l.job_id, l.root_id, coalesce(c.quiet_hours, h.hours) as hours",
+        "select l.queue_id, l.job_id, l.root_id, coalesce(h.hours, c.quiet_hours) as hours",
+    ),
+    Mutant(
+        "kept for longer than its time",
+        "least(z.release, (z.send_within - (x.until - now())) / 2) as spread",
+        "z.release as spread",
+    ),
+    # Webhooks.
+    Mutant("a message under another identifier", "first := due.cursor;", "first := due.cursor + due.turn;"),
+    Mutant("another tenant's reports", "where q.tenant_id = tenant\n    order by f.cursor", "where true\n    order by f.cursor"),
+    Mutant(
+        "two messages at a time",
+        "where p.newest > p.cursor and p.not_before <= clock_timestamp()",
+        "where p.newest > p.cursor",
+    ),
+    Mutant(
+        "a message taken that was refused",
+        "set failures = p.failures + 1, failing_since",
+        "set cursor = coalesce(p.batch_to, p.cursor), batch_to = null, failures = p.failures + 1, failing_since",
+    ),
+    Mutant(
+        "a message sent again that was taken",
+        "set cursor = upto, batch_to = null, not_before",
+        "set cursor = case when p.turn % 3 = 0 then p.cursor else upto end, batch_to = null, not_before",
+    ),
+    Mutant(
+        "messages without what was undone",
+        "coalesce(due.batch_to, due.newest), most) e\n    where t.id = due.tenant_id",
+        "coalesce(due.batch_to, due.newest), most) e\n    where t.id = due.tenant_id and e.verdict <> 'undone'",
+    ),
     # Feedback.
+    Mutant(
+        "undone for another reason",
+        "and ($reason::smallint is null or reason = $reason)",
+        "and ($reason::smallint is null or true)",
+    ),
     Mutant(
         "a report read twice",
         "where f.queue_id = q and f.cursor is not null and f.cursor > after",

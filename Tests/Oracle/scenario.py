@@ -43,6 +43,19 @@ class Cap:
         return f"{self.pushes} per {number} {unit}{'s' if number > 1 else ''}"
 
 
+@dataclasses.dataclass(frozen=True)
+class QuietHours:
+    """Times of the day at which a device gets no alert. They are given by what clocks in one zone will show, in seconds
+    from the time at which they are set: elsewhere they are hours away, or past."""
+
+    zone: str
+    begins: float
+    ends: float
+    release: int = None  # seconds; None: as nobody has said
+    includes_urgent: bool = False
+    default_zone: str = None  # of devices of which nobody has said it; None: they have no quiet hours
+
+
 @dataclasses.dataclass
 class Queue:
     """One app of a tenant in one environment, with its settings."""
@@ -58,6 +71,7 @@ class Queue:
     is_binary: bool = False  # sent over Apple's old interface
     channels: list = dataclasses.field(default_factory=list)
     cap: Cap = None
+    quiet: QuietHours = None
 
     @property
     def name(self):
@@ -78,6 +92,7 @@ class Message:
     at_most_once: bool = False
     personal: Personal = None
     number: int = None  # that a personal one carries
+    starts: str = None  # the attributes type of Live Activities that it starts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +112,8 @@ class Register:
     token: str
     user: str = None
     profile: Profile = None  # all that the app says of it; None: it says nothing
+    kind: str = None  # what the token is for
+    activity_type: str = None  # the same of a push-to-start token
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +140,33 @@ class Reactivate:
 
     queue: str
     tokens: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class UndoDeactivations:
+    """`pushq-admin device reactivate` of what answers of APNs have deactivated: to a campaign, with a reason, or in the
+    last seconds."""
+
+    queue: str
+    key: str = None  # of the campaign
+    reason: str = None
+    seconds: float = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeCap:
+    """Gives a queue another frequency cap, or takes it away."""
+
+    queue: str
+    cap: Cap = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeQuietHours:
+    """Gives a queue other quiet hours, or takes them away."""
+
+    queue: str
+    quiet: QuietHours = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,6 +211,7 @@ class Campaign:
     local_zone: str = None  # sent to each device when clocks there show what they show in this zone at the call
     if_passed: str = None  # what is done where that time was more than an hour ago
     default_zone: str = None  # of devices of which nobody has said it
+    quiet: object = None  # instead of the queue's: times in a zone, of which only the first three are its own, or none
 
     @property
     def has_shares(self):
@@ -224,6 +269,13 @@ class SuspendTenant:
 
 @dataclasses.dataclass(frozen=True)
 class ResumeTenant:
+    tenant: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RenewSecret:
+    """Has the messages to a tenant's webhook signed with a new secret; for a day with the former one, too."""
+
     tenant: str
 
 
@@ -307,6 +359,8 @@ class Episode:
     mood: Mood
     operations: list
     lease: int = 3  # seconds
+    webhooks: tuple = ()  # tenants that have one
+    has_silence: bool = False  # their servers do not answer now and then, for which there is time in long episodes only
 
     def queue(self, name):
         return next(queue for queue in self.queues if queue.name == name)

@@ -218,7 +218,8 @@ class Worker:
             self.process = subprocess.Popen(
                 [stack.pushq, "work", "--queues", f"*/*/{environment}", "--gateway", f"127.0.0.1:{ports['http2']}"]
                 + ["--binary-gateway", f"127.0.0.1:{ports['binary']}", "--binary-grace", f"{BINARY_GRACE}s"]
-                + ["--ca", stack.authority.certificate, "--lease", f"{stack.lease}s", "--name", f"oracle-{self.door}"],
+                + ["--ca", stack.authority.certificate, "--lease", f"{stack.lease}s", "--name", f"oracle-{self.door}"]
+                + ["--webhook-allow", "127.0.0.1/32"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

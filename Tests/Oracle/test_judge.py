@@ -10,13 +10,14 @@ import copy
 import dataclasses
 import datetime
 import hashlib
+import hmac
 import json
 import unittest
 from zoneinfo import ZoneInfo
 
 from . import scenario as s
 from .apns import Arrival, Decision, Mood, Record, decide
-from .books import CAPPED, KINDS, LACKS, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, TraceRow, first_ends
+from .books import CAPPED, KINDS, LACKS, QUIET, SHOWN, Books, DeviceRow, Entry, Exit, FeedbackRow, LapsedLease, TraceRow, first_ends
 from .caps import day_began
 from .clocks import zones_to_send_to
 from .driver import Driver, Event, History
@@ -26,6 +27,8 @@ from .generator import SHORT_SEEDS, generate
 from .judge import judge
 from .model import IDENTIFIER, Model
 from .personal import Personal
+from .quiet import Quiet, Setting, in_words, is_quiet, nights
+from .receiver import Delivery
 from .shares import share_of
 
 START = 1_790_000_000.0
@@ -33,6 +36,8 @@ SIGNING = s.Credential("acme", "signing", "token", team="TEAM123456", key="KEY12
 CERTIFICATE = s.Credential("beta", "shop", "certificate", app="com.example.shop")
 SHOP = s.Queue("acme", "com.example.shop", "production", SIGNING, attempts=2, channels=["Y2hhbm5lbA=="])
 TEST = s.Queue("beta", "com.example.shop", "sandbox", CERTIFICATE, rate=5.0, burst=2.0, cap=s.Cap(2, 86_400))
+SECRET, NEW_SECRET = ("whsec_" + base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
@@ -55,7 +60,8 @@ class Play:
 
     def __init__(self):
         self.events, self.arrivals, self.entries, self.feedback, self.lapsed = [], [], {}, [], []
-        self.faults, self.late, self.followed = [], [], []
+        self.faults, self.late, self.followed, self.quiet, self.caps = [], [], [], {}, {TEST.name: [(0, 0, TEST.cap)]}
+        self.deliveries, self.secrets, self.set_webhooks = [], {}, {}
         self.now = START
         self.roots = 100
         self.ends = {}
@@ -132,6 +138,12 @@ class Play:
         self.split = self.do(s.Campaign(SHOP.name, "split-27", message(18), (A, D, E), variants=variants, holdout="0.3"))
         self.answer(self.split, A, 200)
         self.answer(self.split, D, 200, body=message(19).payload.encode())
+        self.sleep()
+        self.come_back()
+        # A start, at a token for what it starts.
+        self.do(s.Register(SHOP.name, H, None, Profile(), "liveactivity-start", "Match"))
+        self.kick_off = self.do(s.Campaign(SHOP.name, "kick-off", message(40, "liveactivity", starts="Match")))
+        self.answer(self.kick_off, H, 200)
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -164,6 +176,88 @@ class Play:
         self.entries[self.ahead.root, A] = [Entry("waiting", "", 0, 1, run_at=self.ahead.run_at)]
         self.do(s.Settle())
 
+    def sleep(self):
+        """Quiet hours that are over in five seconds where D is, and in half an hour where H is. Where E is, it is
+        morning."""
+        for token, zone in ((D, "Asia/Kolkata"), (E, "America/Los_Angeles"), (H, "Asia/Karachi")):
+            self.do(s.Register(TEST.name, token, profile=Profile(zone=zone)))
+        self.now += 20
+        over = int(self.now) + 5
+        self.quiet[TEST.name] = [(0, 0, Setting(in_words("Asia/Kolkata", -3600, 0, over)))]
+        # Of the time that is left, the release takes half: those ten seconds.
+        self.night = self.do(s.Campaign(TEST.name, "night", message(21), (D, E), send_within=25), send_by=over + 20)
+        self.end(self.night, D, "postponed", QUIET)
+        self.answer(self.night, E, 200)
+        # One that would come too late, and those who still sleep when the episode is over.
+        self.dusk = self.do(s.Campaign(TEST.name, "dusk", message(22), (H,), send_within=600), send_by=self.now + 600)
+        self.end(self.dusk, H, "suppressed", QUIET)
+        self.asleep = [self.do(s.Campaign(TEST.name, f"asleep {n}", message(23 + n), (H,))) for n in range(7)]
+        self.dawn = over + 1800
+        for number, event in enumerate(self.asleep):
+            self.end(event, H, "postponed", QUIET)
+            self.entries[event.root, H].append(Entry("waiting", "", 0, 1, run_at=self.dawn + 120 * number))
+        self.now = over + 8
+        self.answer(self.night, D, 200)
+
+    def come_back(self):
+        """A device that is dead, until an operator undoes what was reported in the last ten seconds."""
+        self.do(s.Settle())
+        self.now += 20
+        self.dead = self.do(s.Send(SHOP.name, message(31, "background"), (G,)))
+        self.answer(self.dead, G, 410, "Unregistered", "now")
+        self.now += 1
+        self.do(s.Settle())
+        self.now += 1
+        self.undoing = self.do(s.UndoDeactivations(SHOP.name, reason="Unregistered", seconds=10), since=self.now - 10)
+        self.feedback[-1].verdict = "undone"
+        self.followed.append(dataclasses.replace(self.followed[-1], verdict="undone", cursor=len(self.followed) + 1))
+        self.tell()
+
+    def tell(self):
+        """The server of a tenant does not take the first of three messages at once; and in the end its secret is new."""
+        for cursor, row in ((1, self.feedback[0]), (3, self.feedback[-1])):
+            row.cursor = cursor
+        self.secrets["acme"] = [(START - 9, START - 8, SECRET)]
+        one, other, undone = (self.report(row) for row in self.followed)
+        self.post("feedback_0_1", [one], answer="refuse")
+        self.post("feedback_0_1", [one])
+        self.post("feedback_1_2", [other])
+        self.secrets["acme"].append((self.now, self.now + 0.1, NEW_SECRET))
+        self.now += 5
+        self.post("feedback_2_3", [undone], [SECRET, NEW_SECRET])
+
+    def report(self, row):
+        """As a message has what a producer has read."""
+        known = next(one for one in self.feedback if (one.token, one.root) == (row.token, row.root))
+        times = {"reported_at": known.reported_at, "recorded_at": known.recorded_at}
+        return {
+            "cursor": str(row.cursor),
+            "queue": SHOP.name,
+            "verdict": row.verdict,
+            "reason": row.reason,
+            **{name: datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime(STAMP) for name, at in times.items()},
+            "token": row.token,
+            "root": str(row.root),
+            **({} if row.key is None else {"campaign": row.key}),
+            "apns_id": row.identifier,
+        }
+
+    def post(self, identifier, entries, secrets=None, answer="take", tenant="acme", place=None):
+        """A message, as it should be but for what is in it."""
+        body = json.dumps({"type": "feedback", "data": {"tenant": tenant, "entries": entries}}).encode()
+        signed = f"{identifier}.{int(self.now)}.".encode() + body
+        keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in secrets or [SECRET]]
+        codes = [base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode() for key in keys]
+        headers = {
+            "content-type": "application/json",
+            "webhook-id": identifier,
+            "webhook-timestamp": str(int(self.now)),
+            "webhook-signature": " ".join("v1," + code for code in codes),
+        }
+        delivery = Delivery(self.now, f"/{tenant}", headers, body, answer, self.now + 0.2)
+        self.deliveries.insert(len(self.deliveries) if place is None else place, delivery)
+        self.now += 1
+
     def do(self, operation, **values):
         event = Event(operation, self.now, self.now + 0.01, **values)
         if isinstance(operation, (s.Send, s.Campaign, s.Broadcast)):
@@ -186,6 +280,7 @@ class Play:
                 "queue": queue,
                 "message": operation.message,
                 "event": event,
+                "root": event.root,
                 "is_broadcast": isinstance(operation, s.Broadcast),
                 "topic": queue.app + {"liveactivity": ".push-type.liveactivity"}.get(operation.message.push_type, ""),
             },
@@ -229,7 +324,8 @@ class Play:
         elif status == 410:
             self.end(event, target, "rejected", reason)
             verdict = "deactivated" if arrival.decision.dead_since == "now" else "kept"
-            self.feedback.append(FeedbackRow(queue.name, target, reason, arrival.dead_since, self.now + 0.05, verdict))
+            row = (queue.name, target, reason, arrival.dead_since, self.now + 0.05, verdict, event.root)
+            self.feedback.append(FeedbackRow(*row))
             if verdict == "deactivated":
                 key, identifier = getattr(event.operation, "key", None), arrival.header("apns-id")
                 row = (len(self.followed) + 1, verdict, reason, arrival.dead_since, target, event.root, key, identifier)
@@ -250,8 +346,8 @@ class Play:
         return [TraceRow(root, A[:8] + "…", identifier, TRACE), TraceRow(root, None, None, None)]
 
     def devices(self):
-        rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in TOKENS[:7]}
-        rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C)})
+        rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in (*TOKENS[:7], H)}
+        rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C, D, E, H)})
         rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
         rows[SHOP.name, C] = DeviceRow(False, None, None)
         rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
@@ -268,19 +364,22 @@ class Play:
         devices = self.devices()
         campaigns, stats = {}, {}
         shown = {}
-        for event in (self.list, self.all, self.some, self.personal, self.more, self.urgent, self.local, self.split, self.stopped):
+        made = (self.list, self.all, self.some, self.personal, self.more, self.urgent, self.local, self.split, self.stopped)
+        for event in (*made, self.kick_off, self.night, self.dusk, *self.asleep):
             entries = [e for (root, _), list_ in self.entries.items() if root == event.root for e in list_]
             recipients = len({t for root, t in self.entries if root == event.root})
             campaigns[event.operation.queue, event.operation.key] = {
                 **self.counts(entries),
                 "campaign_id": event.root,
                 "total": recipients,
-                "waiting": 0,
-                "finished": True,
+                "waiting": (waiting := sum(entry.kind == "waiting" for entry in entries)),
+                "finished": waiting == 0,
                 "fanned_out_at": event.ended,
             }
-            reasons = collections.Counter(SHOWN[e.reason] for e in entries if e.reason in SHOWN)
+            reasons = collections.Counter(SHOWN[e.reason] for e in entries if e.kind == "suppressed" and e.reason in SHOWN)
             shown[event.operation.queue, event.operation.key] = {**campaigns[event.operation.queue, event.operation.key], **reasons}
+            if waiting:
+                shown[event.operation.queue, event.operation.key]["in_quiet_hours"] = waiting
         of_one = {**self.counts([Entry("delivered", "", 0, 0)]), "waiting": 0}
         shares = [{**of_one, "share": "payload", "total": 1}, {**of_one, "share": "b", "total": 1}]
         held_out = {**of_one, "share": "holdout", "total": 1, "delivered": 0}
@@ -331,7 +430,8 @@ def findings(play, alter=None):
     fanned_out = {place: row["fanned_out_at"] for place, row in books.campaigns.items()}
     certificates, ends = {TEST.name: "com.example.shop 03E9"}, first_ends(books.entries)
     numbers = {place: row.number for place, row in books.devices.items()}
-    history = History(play.events, play.faults, followed={SHOP.name: play.followed})
+    history = History(play.events, play.faults, followed={SHOP.name: play.followed}, quiet=play.quiet, caps=play.caps)
+    history.deliveries, history.secrets, history.set_webhooks = play.deliveries, play.secrets, play.set_webhooks
     model = Model(episode, history, record, certificates, fanned_out, ends, numbers)
     return judge(model, record, books, play.lease)
 
@@ -385,6 +485,75 @@ def brings_too_many(after=0.5):
         one.answered_at = one.at + 0.001
 
     return alter
+
+
+def wait_outside(play, books):
+    books.entries[play.night.root, E].insert(0, Entry("postponed", QUIET, play.night.ended, 1))
+
+
+def wait_too_long(play, books):
+    """As one that could still be sent to when its quiet hours are over."""
+    books.entries[play.dusk.root, H] = [
+        Entry("postponed", QUIET, play.now, 1),
+        Entry("waiting", "", 0, 2, run_at=play.dawn + 1),
+    ]
+
+
+def wait_until(seconds):
+    def alter(play, books):
+        books.entries[play.asleep[0].root, H][-1].run_at = play.dawn + seconds
+
+    return alter
+
+
+def release_at_once(play, books):
+    for event in play.asleep:
+        books.entries[event.root, H][-1].run_at = play.dawn + 1
+
+
+def wake(play, books):
+    """One that still sleeps is sent to."""
+    now, play.now = play.now, play.asleep[0].ended + 3
+    del play.entries[play.asleep[0].root, H][-1]
+    play.answer(play.asleep[0], H, 200)
+    play.now = now
+
+
+def posts(number, change=None, at=None, **other):
+    """A message comes once more, like one but for its reports and this; at another time than at the end."""
+
+    def alter(play, books):
+        one = play.deliveries[number]
+        entries = json.loads(one.body)["data"]["entries"]
+        secrets = [SECRET, NEW_SECRET]
+        play.now = play.now if at is None else play.deliveries[at[0]].at + at[1]
+        play.post(other.pop("identifier", one.identifier), (change or list)(entries), secrets, **other)
+
+    return alter
+
+
+def reposts(number, change=None, **other):
+    """A message comes in another form."""
+
+    def alter(play, books):
+        posts(number, change, at=(number, 0), **other)(play, books)
+        del play.deliveries[number]
+
+    return alter
+
+
+def changed(**values):
+    return lambda entries: [{**entry, **values} for entry in entries]
+
+
+def starts_other(play, books):
+    event = next(e for e in play.events if getattr(e.operation, "kind", None) is not None)
+    event.operation = dataclasses.replace(event.operation, activity_type="Race")
+
+
+def drops_start(play, books):
+    lost = dataclasses.replace(play.kick_off.operation.message, never_stored=True)
+    play.kick_off.operation = dataclasses.replace(play.kick_off.operation, message=lost)
 
 
 def swap_shares(play, books):
@@ -682,6 +851,21 @@ ALTERATIONS = {
     ),
     "the count of a share": (set_book(["shown", (SHOP.name, "split-27"), "shares", 1, "delivered"], 0), "sum"),
     "the size of a holdout": (set_book(["shown", (SHOP.name, "split-27"), "shares", 2, "total"], 2), "sum"),
+    "a start at a token for what is started otherwise": (starts_other, "stranger"),
+    "a start at a token for alerts": (arrives("kick_off", A), "stranger"),
+    "a start without a collapse ID": (set_header("apns-collapse-id", None, "kick_off", H), "collapse ID"),
+    "a start that would be dropped": (drops_start, "call"),
+    "a push in quiet hours": (wake, "quiet hours"),
+    "a push right before the end of quiet hours": (move("night", D, -8.5), "quiet hours"),
+    "one that waits, though it has no quiet hours": (wait_outside, "waited"),
+    "one that waits until after its time": (wait_too_long, "waited"),
+    "one that waits until before the end of its quiet hours": (wait_until(-2), "waited"),
+    "one that waits for longer than the release": (wait_until(960), "waited"),
+    "one that is due and waits": (wait_until(-1790), "outcome"),
+    "many that wait until the same moment": (release_at_once, "release"),
+    "quiet hours that are no longer than the time for a push": (set_entry("night", E, kind="suppressed", reason=QUIET), "outcome"),
+    "the number of those who wait": (set_book(["shown", (TEST.name, "asleep 0"), "in_quiet_hours"], 2), "sum"),
+    "the number of those held back for too long": (set_book(["shown", (TEST.name, "dusk"), "quiet_hours"], 0), "sum"),
     "another try sooner than was asked for": (move("list", F, 1.95), "too soon"),
     "more than the rate of a queue": (flood, "rate"),
     "a channel that is gone, and not retired": (set_book(["retired", (TEST.name, "Z29uZQ==")], False), "channel"),
@@ -708,7 +892,7 @@ ALTERATIONS = {
     ),
     "another user": (set_book(["devices", (SHOP.name, A)], DeviceRow(True, None, "user")), "device"),
     "a device that is gone": (lambda p, b: b.devices.pop((SHOP.name, A)), "device"),
-    "a device that nobody made": (set_book(["devices", (SHOP.name, H)], DeviceRow(True, None, None)), "device"),
+    "a device that nobody made": (set_book(["devices", (TEST.name, G)], DeviceRow(True, None, None)), "device"),
     "an inactive device in the export": (lambda p, b: b.exported[SHOP.name].append(C), "device"),
     "a refusal without feedback": (forget_feedback, "feedback"),
     "feedback that APNs never gave": (unreported_feedback, "feedback"),
@@ -717,6 +901,53 @@ ALTERATIONS = {
     "feedback that a command does not list": (lambda p, b: b.listed[SHOP.name].popitem(), "feedback"),
     "a deactivation that its producer missed": (lambda p, b: p.followed.clear(), "followed"),
     "a deactivation that its producer read twice": (follow({}), "followed"),
+    "a device that was brought back, and is inactive": (
+        set_book(["devices", (SHOP.name, G)], DeviceRow(False, "Unregistered", None)),
+        "device",
+    ),
+    "a deactivation that was undone, and stays": (lambda p, b: setattr(b.feedback[-1], "verdict", "deactivated"), "feedback"),
+    "a deactivation that nobody had undone": (lambda p, b: setattr(b.feedback[0], "verdict", "undone"), "feedback"),
+    "a deactivation that was undone, and should not have been": (
+        lambda p, b: setattr(p.undoing, "since", p.now + 10),
+        "feedback",
+    ),
+    "an undoing that its producer missed": (lambda p, b: p.followed.pop(), "followed"),
+    "an undoing that its producer read twice": (follow(dict(token=G, verdict="undone")), "followed"),
+    "a message whose bytes are others": (lambda p, b: setattr(p.deliveries[1], "body", p.deliveries[1].body + b" "), "webhook"),
+    "a message with an old time": (lambda p, b: p.deliveries[1].headers.update({"webhook-timestamp": "1"}), "webhook"),
+    "a message without the signature of the new secret": (
+        lambda p, b: p.deliveries[3].headers.update({"webhook-signature": p.deliveries[3].headers["webhook-signature"].split()[0]}),
+        "webhook",
+    ),
+    "a message without the signature of the former secret": (
+        lambda p, b: p.deliveries[3].headers.update({"webhook-signature": p.deliveries[3].headers["webhook-signature"].split()[1]}),
+        "webhook",
+    ),
+    "a message of another type": (lambda p, b: p.deliveries[1].headers.pop("content-type"), "webhook"),
+    "a message to one who has no webhook": (posts(1, tenant="beta"), "webhook"),
+    "a message with another tenant's reports": (reposts(2, changed(queue=TEST.name)), "webhook"),
+    "a message without a report": (posts(3, lambda entries: [], identifier="feedback_3_4"), "webhook"),
+    "a message with too many reports": (
+        posts(3, lambda entries: [{**entries[0], "cursor": str(n)} for n in range(4, 300)], identifier="feedback_3_299"),
+        "webhook",
+    ),
+    "a message that came again under another identifier": (posts(3, identifier="feedback_3_9"), "webhook"),
+    "a message that came again after it was taken": (posts(3), "webhook"),
+    "a message that came again after others": (posts(1), "webhook"),
+    "a message that came again with other reports": (reposts(1, changed(cursor="2")), "webhook"),
+    "a message that came when the last one was not taken": (lambda p, b: setattr(p.deliveries[1], "answer", "drop"), "webhook"),
+    "two messages at a time": (lambda p, b: setattr(p.deliveries[1], "ended_at", p.deliveries[2].at + 0.6), "webhook"),
+    "a report from before the last message": (posts(3, changed(cursor="0"), identifier="feedback_3_0"), "webhook"),
+    "a deactivation that its tenant was not told of": (lambda p, b: p.deliveries.__delitem__(slice(2)), "webhook"),
+    "an undoing that its tenant was not told of": (lambda p, b: p.deliveries.pop(), "webhook"),
+    "a deactivation that only a server heard of that did not take it": (
+        lambda p, b: (setattr(p.deliveries[3], "answer", "drop")),
+        "webhook",
+    ),
+    "a report of another device": (reposts(3, changed(token=A)), "webhook"),
+    "a report of another time": (reposts(3, changed(reported_at="2026-01-01T00:00:00.000000Z")), "webhook"),
+    "a report of another campaign": (reposts(1, changed(campaign="all")), "followed"),
+    "a report with another apns-id": (reposts(1, changed(apns_id="00000000-0000-8066-8000-0000000000ff")), "followed"),
     "a cursor that was given to two": (lambda p, b: p.followed.append(dataclasses.replace(p.followed[0], token=D)), "followed"),
     "a deactivation that never was": (follow(dict(token=A)), "followed"),
     "one that was only kept": (follow(dict(token=D)), "followed"),
@@ -780,7 +1011,7 @@ class TheJudge(unittest.TestCase):
                 play.faults.append(("killed", "production/1", killed_at, killed_at + 0.01))
                 set_entry("list", B, kind="unknown", reason="")(play, books)
                 forget_feedback(play, books)
-                play.followed.clear()
+                del play.followed[0], play.deliveries[:2]
                 del books.listed[SHOP.name]["Unregistered", "deactivated"]
                 books.devices[SHOP.name, B] = DeviceRow(True, None, "user")
                 books.exported[SHOP.name].append(B)
@@ -809,6 +1040,99 @@ class TheJudge(unittest.TestCase):
         # The last that it had came shortly before.
         kinds = {finding.kind for finding in findings(Play(), brings_too_many(86_400 + 1))}
         self.assertNotIn("cap", kinds)
+
+    def test_gives_workers_time_to_learn_of_quiet_hours(self):
+        def set_before(seconds):
+            def alter(play, books):
+                ((_, _, setting),) = play.quiet[TEST.name]
+                at = arrival(play, play.night, D).at - 8.5 - seconds
+                play.quiet[TEST.name] = [(at - 1, at, setting)]
+                move("night", D, -8.5)(play, books)
+
+            return alter
+
+        for seconds, is_found in ((1, False), (15, False), (25, True)):
+            kinds = {finding.kind for finding in findings(Play(), set_before(seconds))}
+            self.assertEqual("quiet hours" in kinds, is_found, seconds)
+
+    def test_takes_a_push_in_quiet_hours_that_do_not_hold_it(self):
+        def urgent(play, books):
+            wake(play, books)
+            play.asleep[0].operation = dataclasses.replace(play.asleep[0].operation, urgent=True)
+
+        def none(play, books):
+            wake(play, books)
+            play.asleep[0].quiet_hours = "none"
+
+        for alter in (urgent, none):
+            self.assertNotIn("quiet hours", {finding.kind for finding in findings(Play(), alter)})
+
+    def test_knows_when_clocks_show_quiet_hours(self):
+        def at(text):
+            return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+        for clock, hours, answer in [
+            ("21:59:59", "22:00-08:00", False),
+            ("22:00:00", "22:00-08:00", True),
+            ("07:59:59", "22:00-08:00", True),
+            ("08:00:00", "22:00-08:00", False),
+            ("12:00:06", "11:00-12:00:07", True),
+            ("12:00:07", "11:00-12:00:07", False),
+        ]:
+            self.assertEqual(is_quiet(datetime.time.fromisoformat(clock), hours), answer, (clock, hours))
+        for zone, hours, since, began, ended in [
+            ("Asia/Kolkata", "22:00-08:00:30", "2026-11-23T12:00Z", "2026-11-23T16:30Z", "2026-11-24T02:30:30Z"),
+            # Clocks show 03:00 after 01:59:59, and what is from 02:00 to 03:00 twice.
+            ("Europe/Vienna", "22:00-02:30", "2026-03-28T12:00Z", "2026-03-28T21:00Z", "2026-03-29T01:00Z"),
+            ("Europe/Vienna", "22:00-03:00", "2026-10-24T12:00Z", "2026-10-24T20:00Z", "2026-10-25T02:00Z"),
+        ]:
+            self.assertEqual(nights(hours, zone, at(since), at(since) + 86_400)[0], (at(began), at(ended)), zone)
+        # An hour that clocks show twice is quiet twice.
+        twice = nights("02:10-02:50", "Europe/Vienna", at("2026-10-24T12:00Z"), at("2026-10-25T12:00Z"))
+        self.assertEqual([ended - began for began, ended in twice], [2400, 2400])
+
+    def test_knows_when_many_are_released_at_once(self):
+        quiet = Quiet(Model(s.Episode(1, [], 1, Mood(), []), History(), Record([], {}, set(), []), {}), Record([], {}, set(), []))
+        quiet.crowds[7, START] = collections.Counter({START + 3: 99})
+        self.assertEqual(list(quiet.unspread()), [])
+        quiet.crowds[7, START][START + 3] += 1
+        self.assertEqual(len(list(quiet.unspread())), 1)
+        quiet.crowds[7, START][START + 4] += 1
+        self.assertEqual(list(quiet.unspread()), [])
+
+    def test_takes_a_message_again_where_its_worker_was_lost_or_its_webhook_was_set(self):
+        def kill(play, books):
+            posts(3)(play, books)
+            play.faults.append(("killed", "production/1", play.deliveries[3].at, play.deliveries[3].at + 0.1))
+
+        def set_again(play, books):
+            posts(3, at=(3, 0.1))(play, books)
+            play.set_webhooks["acme"] = [(play.deliveries[3].at, play.deliveries[3].at + 0.05, None)]
+
+        for alter in (kill, set_again):
+            self.assertEqual([f for f in findings(Play(), alter) if f.kind == "webhook"], [])
+
+    def test_knows_of_changes_of_a_cap(self):
+        def change(cap, seconds, alter):
+            def do(play, books):
+                at = play.more.began - seconds
+                play.caps[TEST.name].append((at, at + 0.1, cap))
+                alter(play, books)
+
+            return do
+
+        urgent = dataclasses.replace(TEST.cap, includes_urgent=True)
+        for name, alter, kind, is_found in [
+            ("lifted, and one more comes", change(None, 1, brings_too_many()), "cap", False),
+            ("raised, and one more comes", change(s.Cap(3, 86_400), 30, brings_too_many()), "cap", False),
+            ("raised, and another comes", change(s.Cap(3, 86_400), 30, hold_back("more", C)), "outcome", True),
+            ("lifted, and one is held back", change(None, 1, lambda p, b: None), "outcome", False),
+            ("lifted for long, and one is held back", change(None, 30, lambda p, b: None), "outcome", True),
+            ("another one after it was lifted", change(TEST.cap, 1, change(None, 40, brings_too_many())), "cap", False),
+            ("now for urgent ones, too", change(urgent, 40, lambda p, b: None), "cap", True),
+        ]:
+            with self.subTest(name):
+                self.assertEqual(kind in {finding.kind for finding in findings(Play(), alter)}, is_found)
 
     def test_knows_when_a_day_began_where_a_device_is(self):
         for zone, time, began in [
@@ -861,6 +1185,13 @@ class Episodes(unittest.TestCase):
         caps = [queue.cap for queue in queues if queue.cap is not None]
         self.assertEqual({cap.includes_urgent for cap in caps}, {True, False})
         self.assertEqual({cap.seconds is None for cap in caps}, {True, False})
+        self.assertTrue(any(episode.webhooks for episode in episodes))
+        self.assertTrue(any(o.message.starts for e in episodes for o in e.messages if isinstance(o, s.Campaign)))
+        quiet = [queue.quiet for queue in queues if queue.quiet is not None]
+        self.assertTrue(any(hours.begins < 0 < hours.ends < 60 for hours in quiet), "none end soon")
+        self.assertEqual({hours.includes_urgent for hours in quiet}, {True, False})
+        own = [o.quiet for e in episodes for o in e.messages if getattr(o, "quiet", None)]
+        self.assertEqual({hours == "none" for hours in own}, {True, False})
         for share in ("dead", "bad", "busy", "stubborn", "reset", "go_away", "channel_gone"):
             self.assertTrue(any(getattr(episode.mood, share) for episode in episodes), share)
 
