@@ -16,7 +16,8 @@ declare
   upto  bigint;                                           -- the last device that was looked at; null at the end
   jobs  int;                                              -- made of them
   taken int;                                              -- recipients in these jobs
-  held  bigint := 0;                                      -- of a campaign with a holdout: those of it
+  held  bigint[] := '{}';                                 -- of a campaign with a holdout: those of it
+  due   int;                                              -- of these, those who would be sent to
 begin
   if not pg_try_advisory_xact_lock('pushq.fan_out'::regclass::oid::int, queue) then
     return null;
@@ -74,13 +75,15 @@ begin
   if f.clock is not null then
     if f.shares is not null then
       select coalesce(array_agg(s.device_id order by s.device_id) filter (where s.share > 0), '{}'),
-             count(*) filter (where s.share = 0)
+             coalesce(array_agg(s.device_id order by s.device_id) filter (where s.share = 0), '{}')
       into ids, held
       from pushq.shares_of(f.shares, ids) s;
     end if;
+    -- Whom the clock leaves out, the holdout does not keep anything from: it is as large as its share of the others.
+    select count(*) into due from pushq.waves_of(f.queue_id, f.clock, held) w where w.due_at is not null;
     update pushq.fan_out o
-    set left_out = o.left_out + pushq.sort_into_waves(f, ids),
-        held_out = o.held_out + held,
+    set left_out = o.left_out + pushq.sort_into_waves(f, ids) + cardinality(held) - due,
+        held_out = o.held_out + due,
         message_day = greatest(o.message_day, pushq.today()),
         last_device_id = f.last_device_id,
         cursor_device_id = coalesce(upto, o.cursor_device_id),

@@ -148,6 +148,24 @@ import Transport
         }
     }
 
+    @Test func `has nobody in its holdout whom the clock leaves out`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1000)
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, time_zone)
+                select queue_id, id, case when id % 2 = 0 then 'UTC' else 'Asia/Tokyo' end from pushq.device
+                """)
+            let now = #"to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI')"#
+            let campaign = try await queue.startCampaign(
+                options: ", local_time => \(now), if_passed => 'never', holdout => 0.3")
+            try await queue.fanOut(campaign)
+            #expect(try await queue.number("select left_out from pushq.fan_out") == 500)
+            #expect(try await queue.number("select made + held_out from pushq.fan_out") == 500)
+            #expect((100...200).contains(try await queue.number("select held_out from pushq.fan_out")))
+        }
+    }
+
     // MARK: Once
 
     @Test func `is the same campaign if it is repeated, and another one with other shares`() async throws {
