@@ -91,6 +91,48 @@ import Transport
         }
     }
 
+    /// Ten thousand queues get work at once, and what PostgreSQL believes of the table is from before, or made up.
+    @Test(arguments: [(0, 0), (1, 1), (30, 8), (30, 50), (20_000, 30), (0, 150), (2, 150), (5_000_000, 80_000)])
+    func `poll many lanes by one probe for each, whatever the statistics say`(rows: Int, pages: Int) async throws {
+        // Before, all jobs were of one queue.
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            let lanes = 1200
+            try await queue.run(
+                """
+                alter table pushq.job set (autovacuum_enabled = off);
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select \(queue.id), 100000 + i, 2, now(), now() + interval '1 day', 0, 0, pushq.today(), 500
+                from generate_series(1, \(Swift.min(rows, 100))) i;
+                analyze pushq.job;
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select 1000 + i, i, i % 2, now() - interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
+                from generate_series(1, \(lanes)) i;
+                update pg_class set reltuples = \(rows), relpages = \(pages) where oid = 'pushq.job'::regclass;
+                update pg_class c set reltuples = \(rows), relpages = \(pages)
+                from pg_index i where i.indrelid = 'pushq.job'::regclass and c.oid = i.indexrelid
+                """)
+            let read = """
+                select seq_tup_read + idx_tup_fetch from pg_stat_user_tables where relid = 'pushq.job'::regclass
+                """
+            for isAbove in [false, true] {
+                let worker = try await database.connect(login: TestServer.workerLogin)
+                let before = try await queue.number("\(read) -- \(isAbove)")
+                let work =
+                    isAbove
+                    ? try await worker.ready(above: [], countingTo: 400, known: [])
+                    : try await worker.ready(pairs: .max, countingTo: 400)
+                #expect(work.jobs.count >= lanes)
+                _ = try await worker.execute(Statement("tell", "select pg_stat_force_next_flush()"))
+                _ = try await worker.execute(Statement("told", "select 1 as one"))
+                let probes = try await eventually(
+                    "the figures of the poll", { try await queue.number("\(read) -- \(isAbove)") },
+                    until: { $0 > before })
+                #expect(probes - before < 5 * lanes)
+            }
+        }
+    }
+
     @Test func `read no table from end to end, whatever the backlog and however stale the statistics`() async throws {
         try await withBacklog { _, queue in
             var jobs: [ClaimedJob] = []
