@@ -26,7 +26,7 @@ enum Bench {
             ),
             ("neighbours", { try await Neighbours.measure(devices: count ?? 1_000_000) }),
             ("pages", { try await Pages.measure(waiting: count ?? 10_000_000) }),
-            ("waiting", { try await WaitingQueues.measure(queues: 9000, connections: 20) }),
+            ("waiting", { try await WaitingQueues.measure(queues: count ?? 9000, connections: 20) }),
             ("queues", { try await ManyQueues.measure(queues: 10_000, connections: 1000) }),
         ]
         let wanted = CommandLine.arguments.dropFirst().first

@@ -18,7 +18,7 @@ struct WaitingQueues {
     static func measure(queues: Int, connections: Int) async throws {
         let stack = try await BenchStack(latency: .milliseconds(5))
         let names = (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
-        try await stack.makeQueue(busy, devices: Int(rate * 8 * (time / .seconds(1))))
+        try await stack.makeQueue(busy, devices: Int(rate * 5 * (time / .seconds(1))))
         try await stack.makeQueues(names)
         try await stack.withStore { store in
             try await store.setRate(rate, burst: nil, of: busy)
@@ -30,31 +30,25 @@ struct WaitingQueues {
         let worker = try stack.startWorker()
         // It connects, and measures its rate.
         try await Task.sleep(for: .seconds(3))
-        let alone = try await share(of: worker, stack)
+        print("alone: \(try await share(of: worker, stack))")
         try await ManyQueues.enqueue(names, in: stack)
-        try await Task.sleep(for: .seconds(3))
-        let beside = try await share(of: worker, stack)
         print(
             """
-            \(Int(alone.perSecond)) pushes a second take \(percent(alone.cpu)) % of a core; \(Int(beside.perSecond)) \
-            beside \(queues) queues of another tenant that wait for one of its \(connections) connections take \
-            \(percent(beside.cpu)) %
+            while \(queues) queues of another tenant get work that share \(connections) connections: \
+            \(try await share(of: worker, stack))
             """)
+        print("while they wait for these: \(try await share(of: worker, stack))")
         await stack.end()
     }
 
     /// The worker's part of a core, and the pushes that arrived, for a while.
-    private static func share(
-        of worker: ChildProcess, _ stack: BenchStack
-    ) async throws -> (cpu: Double, perSecond: Double) {
+    private static func share(of worker: ChildProcess, _ stack: BenchStack) async throws -> String {
         let cpu = { ProcessTimes(of: worker.processID)?.cpu ?? .zero }
         let (before, begun, sent) = (cpu(), ContinuousClock.now, await stack.simulator.snapshot().arrived)
         try await Task.sleep(for: time)
         let passed = begun.duration(to: .now)
-        return (
-            (cpu() - before) / passed,
-            Double(await stack.simulator.snapshot().arrived - sent) / (passed / .seconds(1))
-        )
+        let perSecond = Double(await stack.simulator.snapshot().arrived - sent) / (passed / .seconds(1))
+        return "\(Int(perSecond)) pushes a second, \(percent((cpu() - before) / passed)) % of a core"
     }
 
     private static func percent(_ share: Double) -> String {

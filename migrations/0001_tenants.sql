@@ -167,6 +167,7 @@ create table pushq.credential (
   constraint credential_name_once unique (tenant_id, name),
   constraint credential_kind_known check (kind in ('token', 'certificate')),
   constraint credential_token_whole check (kind <> 'token' or (team_id is not null and key_id is not null)),
+  constraint credential_certificate_whole check (kind <> 'certificate' or fingerprint is not null),
   constraint credential_environments_known
     check (environments <@ array['production', 'sandbox'] and cardinality(environments) > 0),
   constraint credential_tenant_exists foreign key (tenant_id) references pushq.tenant (id)

@@ -14,7 +14,7 @@ extension Statement {
                (extract(epoch from f.set_at) * 1000000)::bigint as cap_set_at,
                (extract(epoch from pushq.cap_window(f.period)) * 1000000)::bigint as cap_window,
                h.includes_urgent as quiet_includes_urgent,
-               c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.sealed,
+               c.id as credential_id, q.tenant_id, c.version, c.kind, c.team_id, c.key_id, c.fingerprint, c.sealed,
                case when c.not_after <= now() then c.not_after end as expired_at
         from pushq.queue q
         join pushq.tenant t on t.id = q.tenant_id
@@ -115,8 +115,8 @@ package struct CredentialVersion: Hashable, Sendable {
 package struct StoredCredential: Sendable, Equatable {
     /// How APNs authenticates by it.
     package enum Kind: Sendable, Equatable {
-        /// A provider certificate with its key.
-        case certificate
+        /// A provider certificate with its key; the SHA-256 of the certificate.
+        case certificate(fingerprint: [UInt8])
         /// A signing key of a team, by which provider tokens are made.
         case token(teamID: String, keyID: String)
     }
@@ -190,7 +190,8 @@ extension StoredCredential {
         guard let id = row.optionalInt4("credential_id") else { return nil }
         let kind: Kind =
             row.text("kind") == "token"
-            ? .token(teamID: row.text("team_id"), keyID: row.text("key_id")) : .certificate
+            ? .token(teamID: row.text("team_id"), keyID: row.text("key_id"))
+            : .certificate(fingerprint: row.bytes("fingerprint"))
         self.init(
             id: id, tenantID: row.int4("tenant_id"), version: row.int4("version"), kind: kind,
             sealed: row.bytes("sealed"), expiredAt: row.optionalTime("expired_at"))

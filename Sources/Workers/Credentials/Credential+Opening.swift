@@ -11,7 +11,7 @@ extension HTTP2Gateway.Credential {
         _ stored: StoredCredential, under masterKeys: MasterKeys, over address: DatabaseAddress, on loop: EventLoop
     ) async throws -> HTTP2Gateway.Credential {
         switch try OpenedCredential(stored, under: masterKeys) {
-        case .certificate(let identity): return .certificate(identity)
+        case .certificate(let certificate): return .certificate(try certificate.identity())
         case .signer(let signer):
             let connection = StoreConnection(to: address, as: "pushq-admin", on: loop)
             defer { connection.close() }

@@ -189,7 +189,7 @@ final class Gateways {
         let opened = try OpenedCredential(credential, under: masterKeys)
         table.note(secret: opened.holder, of: use.credential)
         if case .open(let entry) = table.find(use, now: .now) { return entry.gateway }
-        let entry = try await entry(opened, of: credential, for: queue, broadcasts: use.isForBroadcasts)
+        let entry = try await entry(opened, for: queue, broadcasts: use.isForBroadcasts)
         // While this queue waited for the database, another one may have created the gateway, or all may have been
         // closed.
         switch table.insert(entry, for: use) {
@@ -203,22 +203,15 @@ final class Gateways {
         }
     }
 
-    /// A certificate is not kept open: its gateway opens it when it connects.
     private func entry(
-        _ opened: OpenedCredential, of stored: StoredCredential, for queue: QueueSettings, broadcasts: Bool
+        _ opened: OpenedCredential, for queue: QueueSettings, broadcasts: Bool
     ) async throws -> Entry {
-        let reopen: () throws -> TLSIdentity = { [masterKeys] in
-            guard case .certificate(let identity) = try OpenedCredential(stored, under: masterKeys) else {
-                throw CredentialProblem.noCertificate
-            }
-            return identity
-        }
         switch opened {
-        case .certificate where queue.gateway == .binary:
-            return Entry(gateway: try binaryGateway(reopen, for: queue), renewal: nil)
+        case .certificate(let certificate) where queue.gateway == .binary:
+            return Entry(gateway: try binaryGateway(certificate, for: queue), renewal: nil)
         case .signer where queue.gateway == .binary: throw CredentialProblem.noCertificate
-        case .certificate:
-            return Entry(gateway: try gateway(reopen, for: queue, broadcasts: broadcasts), renewal: nil)
+        case .certificate(let certificate):
+            return Entry(gateway: try gateway(certificate, for: queue, broadcasts: broadcasts), renewal: nil)
         case .signer(let signer):
             guard let masterKeys else { throw CredentialProblem.noMasterKey }
             let token = SharedToken(
@@ -232,14 +225,15 @@ final class Gateways {
     }
 
     private func binaryGateway(
-        _ certificate: @escaping () throws -> TLSIdentity, for queue: QueueSettings
+        _ certificate: StoredCertificate, for queue: QueueSettings
     ) throws -> BinaryGateway {
         guard let endpoint = settings.binaryEndpoint(of: queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
         warnOfDrain()
         let gateway = try BinaryGateway(
-            endpoint: endpoint, identity: try certificate(), settings: limits(of: queue), binary: settings.binary,
+            endpoint: endpoint, identity: try certificate.identity(), settings: limits(of: queue),
+            binary: settings.binary,
             loop: loop, share: share(of: queue))
         gateway.handler = handler
         return gateway
@@ -279,10 +273,10 @@ final class Gateways {
     }
 
     private func gateway(
-        _ certificate: @escaping () throws -> TLSIdentity, for queue: QueueSettings, broadcasts: Bool
+        _ certificate: StoredCertificate, for queue: QueueSettings, broadcasts: Bool
     ) throws -> HTTP2Gateway {
         let gateway = try HTTP2Gateway(
-            endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate,
+            endpoint: endpoint(of: queue, broadcasts: broadcasts), certificate: certificate.identity,
             settings: limits(of: queue), loop: loop, share: share(of: queue))
         gateway.handler = handler
         return gateway

@@ -4,17 +4,17 @@ import PostgresStore
 
 /// A credential whose secret was opened: what a gateway is made of.
 enum OpenedCredential {
-    case certificate(TLSIdentity)
+    case certificate(StoredCertificate)
     case signer(TokenSigner)
 
     init(_ stored: StoredCredential, under masterKeys: MasterKeys?) throws {
         guard let masterKeys else { throw CredentialProblem.noMasterKey }
-        let owner = SecretOwner.credential(tenantID: stored.tenantID, credentialID: stored.id)
-        var pem = try masterKeys.open(stored.sealed, of: owner)
+        var pem = try masterKeys.open(stored.sealed, of: stored.owner)
         defer { SecretBytes.wipe(&pem) }
         switch stored.kind {
-        case .certificate:
-            self = .certificate(try TLSIdentity(pem: pem))
+        case .certificate(let fingerprint):
+            self = .certificate(
+                StoredCertificate(fingerprint: fingerprint, credential: stored, masterKeys: masterKeys))
         case .token(let teamID, let keyID):
             let key = try PrivateKey(signingKeyPEM: pem)
             self = .signer(try TokenSigner(key: key, teamID: teamID, keyID: keyID))
@@ -24,10 +24,30 @@ enum OpenedCredential {
     /// Equal if and only if the secrets are equal.
     var holder: [UInt8] {
         switch self {
-        case .certificate(let identity): identity.certificate.sha256Fingerprint
+        case .certificate(let certificate): certificate.fingerprint
         case .signer(let signer): signer.digest
         }
     }
+}
+
+/// A provider certificate of which is known that a master key opens it. It is read where a connection needs it: that
+/// takes a millisecond and 7 KB, and a worker may know ten thousand of them.
+struct StoredCertificate {
+    /// SHA-256 of the certificate.
+    let fingerprint: [UInt8]
+    fileprivate let credential: StoredCredential
+    fileprivate let masterKeys: MasterKeys
+
+    /// The certificate and its key.
+    func identity() throws -> TLSIdentity {
+        var pem = try masterKeys.open(credential.sealed, of: credential.owner)
+        defer { SecretBytes.wipe(&pem) }
+        return try TLSIdentity(pem: pem)
+    }
+}
+
+extension StoredCredential {
+    fileprivate var owner: SecretOwner { .credential(tenantID: tenantID, credentialID: id) }
 }
 
 /// Why a credential cannot be used, in one line.

@@ -67,12 +67,12 @@ final class FeedbackDuty: Duty {
     /// Reads a queue's list and stores it, batch by batch.
     private func read(_ queue: QueueSettings) async throws -> Int {
         guard let credential = queue.credential,
-            case .certificate(let identity) = try OpenedCredential(credential, under: masterKeys)
+            case .certificate(let certificate) = try OpenedCredential(credential, under: masterKeys)
         else { throw CredentialProblem.noCertificate }
         guard let endpoint = settings.feedbackEndpoint(of: queue.name.environment) else {
             throw CredentialProblem.noBinaryGateway
         }
-        let service = try FeedbackService(endpoint: endpoint, identity: identity, loop: loop)
+        let service = try FeedbackService(endpoint: endpoint, identity: try certificate.identity(), loop: loop)
         self.service = service
         defer { self.service = nil }
         return try await service.read { records in

@@ -159,7 +159,7 @@ import Testing
     @Test(arguments: [
         ("update pushq.queue set credential_id = null", "the queue has no credential"),
         (
-            "update pushq.credential set kind = 'certificate', not_after = now() - interval '1 day'",
+            "update pushq.credential set kind = 'certificate', fingerprint = '', not_after = now() - interval '1 day'",
             "certificate “main” expired at"
         ),
         (

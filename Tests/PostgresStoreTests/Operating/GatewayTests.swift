@@ -11,8 +11,8 @@ import Testing
         insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'production' from pushq.app;
         insert into pushq.credential (tenant_id, name, kind, team_id, key_id, environments, sealed)
         select id, 'key', 'token', 'TEAM', 'KEY', '{production}', '' from pushq.tenant;
-        insert into pushq.credential (tenant_id, name, kind, environments, sealed)
-        select id, 'certificate', 'certificate', '{production}', '' from pushq.tenant;
+        insert into pushq.credential (tenant_id, name, kind, environments, fingerprint, sealed)
+        select id, 'certificate', 'certificate', '{production}', '', '' from pushq.tenant;
         """
 
     private func run(

@@ -15,8 +15,8 @@ import Transport
         let list = topics.map { "'\($0)'" }.joined(separator: ", ")
         try await queue.run(
             """
-            insert into pushq.credential (tenant_id, name, kind, topics, environments, sealed)
-            select id, 'main', 'certificate', array[\(list)]::text[], '{sandbox}', '' from pushq.tenant
+            insert into pushq.credential (tenant_id, name, kind, topics, environments, fingerprint, sealed)
+            select id, 'main', 'certificate', array[\(list)]::text[], '{sandbox}', '', '' from pushq.tenant
             on conflict on constraint credential_name_once do update set topics = excluded.topics;
             update pushq.queue q set credential_id = c.id from pushq.credential c where c.tenant_id = q.tenant_id
             """)

@@ -10,8 +10,8 @@ import Testing
         insert into pushq.tenant (name) values ('acme');
         insert into pushq.app (tenant_id, bundle_id)
         select id, 'com.acme.' || n from pushq.tenant, unnest('{a,b}'::text[]) n;
-        insert into pushq.credential (tenant_id, name, kind, environments, sealed)
-        select id, 'certificate', 'certificate', '{production}', '' from pushq.tenant;
+        insert into pushq.credential (tenant_id, name, kind, environments, fingerprint, sealed)
+        select id, 'certificate', 'certificate', '{production}', '', '' from pushq.tenant;
         insert into pushq.queue (tenant_id, app_id, environment, credential_id, gateway)
         select a.tenant_id, a.id, 'production', c.id, 'binary' from pushq.app a, pushq.credential c order by a.id;
         """

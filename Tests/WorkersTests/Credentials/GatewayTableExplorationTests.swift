@@ -52,7 +52,8 @@ private struct GatewayTableWorld {
             rate: nil, tenantRate: nil,
             isPaused: false,
             credential: StoredCredential(
-                id: credential.id, tenantID: credential.id / 3, version: credential.version, kind: .certificate,
+                id: credential.id, tenantID: credential.id / 3, version: credential.version,
+                kind: .certificate(fingerprint: []),
                 sealed: [],
                 expiredAt: nil))
     }

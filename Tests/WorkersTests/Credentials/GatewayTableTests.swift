@@ -19,7 +19,8 @@ private func settings(
         isPaused: false,
         credential: credential.map {
             StoredCredential(
-                id: $0.id, tenantID: tenantID, version: $0.version, kind: .certificate, sealed: [], expiredAt: nil)
+                id: $0.id, tenantID: tenantID, version: $0.version, kind: .certificate(fingerprint: []), sealed: [],
+                expiredAt: nil)
         })
 }
 

@@ -111,7 +111,9 @@ final class EngineFixture {
     func certificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
         let identity = try simulator.authority.clientCertificate(topic: queue.app).identity
         return NewCredential(
-            kind: .certificate(topics: [queue.app], fingerprint: [1], notAfter: identity.certificate.notAfter),
+            kind: .certificate(
+                topics: [queue.app], fingerprint: identity.certificate.sha256Fingerprint,
+                notAfter: identity.certificate.notAfter),
             environments: ["sandbox"],
             sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }
@@ -120,7 +122,9 @@ final class EngineFixture {
     func strangersCertificate(for queue: QueueName, id: CredentialID) throws -> NewCredential {
         let identity = try CertificateAuthority.make(commonName: "Stranger").issueClient(.init(userID: queue.app))
         return NewCredential(
-            kind: .certificate(topics: [queue.app], fingerprint: [2], notAfter: identity.certificate.notAfter),
+            kind: .certificate(
+                topics: [queue.app], fingerprint: identity.certificate.sha256Fingerprint,
+                notAfter: identity.certificate.notAfter),
             environments: ["sandbox"],
             sealed: try masterKeys.seal(Array(identity.pem().utf8), for: id.secretOwner))
     }

@@ -34,7 +34,8 @@ private final class Dialogue {
             isPaused: isPaused,
             credential: credential.map {
                 StoredCredential(
-                    id: $0.id, tenantID: 9, version: $0.version, kind: .certificate, sealed: [], expiredAt: expiredAt)
+                    id: $0.id, tenantID: 9, version: $0.version, kind: .certificate(fingerprint: []), sealed: [],
+                    expiredAt: expiredAt)
             })
     }
 

@@ -96,7 +96,8 @@ final class ServedQueuesWorld {
             isPaused: row.isPaused,
             credential: row.credential.map {
                 StoredCredential(
-                    id: $0.id, tenantID: 1, version: $0.version, kind: .certificate, sealed: [], expiredAt: nil)
+                    id: $0.id, tenantID: 1, version: $0.version, kind: .certificate(fingerprint: []), sealed: [],
+                    expiredAt: nil)
             })
     }
 
