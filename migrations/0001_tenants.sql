@@ -43,6 +43,7 @@ create table pushq.tenant (
   history_days  int,                                      -- of results, recipients, messages; null: the default
   feedback_days int,                                      -- the same for feedback
   audit_days    int,                                      -- of entries of the audit about it
+  cursor_offset bigint      not null default 0,           -- of its reports, if it was moved (list_feedback.sql)
   constraint tenant_pkey primary key (id),
   constraint tenant_name_once unique (name),
   constraint tenant_weight_range check (weight between 0.001 and 1000),
@@ -123,6 +124,7 @@ create table pushq.webhook_progress (
   cursor        bigint      not null,                     -- the receiver has taken all reports up to this one
   newest        bigint      not null,                     -- the last report that was listed for the tenant
   batch_to      bigint,                                   -- up to which report the message goes that was sent last
+  taken_until   timestamptz,                              -- till then a worker may be sending it; null: none is
   turn          bigint      not null default 0,           -- grows with each try: only the last one is written down
   not_before    timestamptz not null default now(),       -- not tried till then: a worker is at it, or it has failed
   failures      int         not null default 0,           -- in a row
@@ -282,4 +284,29 @@ create table pushq.removed_queue (
   tenant     text        not null,                        -- by name
   removed_at timestamptz not null default now(),
   constraint removed_queue_pkey primary key (queue_id)
+);
+
+-- Tenants on their way between two databases, and those that have left (functions/move_tenant.sql): a row in each of
+-- the two. Numbers in it are no keys of rows that are there, as `tenant_id` and `queue_id` are elsewhere.
+create table pushq.tenant_move (
+  tenant        text        not null,
+  id            uuid        not null,                     -- the same in both
+  leaves        boolean     not null,                     -- this is the one that it leaves
+  stage         text        not null,
+  peer          text        not null,                     -- the other one, without a password
+  owner         int,                                      -- where it leaves: its number
+  queues        int[]       not null default '{}',        -- whose contents are here, and are of no queue
+  ids           jsonb       not null default '{}',        -- where it arrives: table -> number there -> number here
+  suspended_at  timestamptz,                              -- as it was before it was stopped
+  settings      json,                                     -- of a detached tenant: table -> rows
+  logins        text[]      not null default '{}',        -- may be told where it is
+  history_days  int,                                      -- as `tenant` has them: its days are not to be dropped
+  feedback_days int,
+  reports_held_until timestamptz,                         -- where it leaves: its webhook waits till then
+  begun_at      timestamptz not null default clock_timestamp(),
+  changed_at    timestamptz not null default clock_timestamp(),
+  constraint tenant_move_pkey primary key (tenant),
+  constraint tenant_move_stage_known check (
+    stage in ('copying', 'stopping', 'detached', 'moved') and leaves or stage in ('copying', 'arrived') and not leaves),
+  constraint tenant_move_has_settings check ((stage = 'detached') = (settings is not null))
 );

@@ -10,7 +10,7 @@ package final class TestDatabase {
     package let loop: EventLoop
     private var connections: [PostgresConnection] = []
 
-    init(name: String, address: DatabaseAddress, loop: EventLoop) {
+    package init(name: String, address: DatabaseAddress, loop: EventLoop) {
         self.name = name
         self.address = address
         self.loop = loop
@@ -43,7 +43,7 @@ package final class TestDatabase {
         }
     }
 
-    func closeConnections() {
+    package func closeConnections() {
         for connection in connections { connection.close() }
     }
 }

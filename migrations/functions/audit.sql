@@ -167,7 +167,7 @@ create or replace trigger audit_guard_truncate before truncate on pushq.audit
   for each statement execute function pushq.guard_audit();
 
 create or replace trigger audit after insert or update or delete on pushq.tenant
-  for each row execute function pushq.write_audit();
+  for each row execute function pushq.write_audit('cursor_offset');
 create or replace trigger audit after insert or update or delete on pushq.tenant_login
   for each row execute function pushq.write_audit();
 create or replace trigger audit after insert or update or delete on pushq.tenant_quota

@@ -14,6 +14,8 @@ begin
   with due as materialized (
     select r.ctid as spot, r.queue_id, r.token, r.reported_at
     from pushq.feedback_record r
+    -- Without those of a tenant that is about to arrive, and may lack its devices.
+    where exists (select from pushq.queue q where q.id = r.queue_id)
     order by r.queue_id, r.id
     limit most
     for update skip locked),

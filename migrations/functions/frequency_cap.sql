@@ -186,7 +186,7 @@ begin
     from (
       select queue_id, device_id
       from pushq.recent_push
-      where (queue_id, device_id) > (after_queue, after_device)
+      where (queue_id, device_id) > (after_queue, after_device) and queue_id <> all (pushq.queues_under_way())
       order by queue_id, device_id
       limit step) r
     left join pushq.frequency_cap c on c.queue_id = r.queue_id),

@@ -7,6 +7,7 @@
 -- One step at a time: a step draws its cursors after all earlier steps have been committed, and they come to light at
 -- once, with its own commit. So whoever has seen a cursor has seen all lower ones, and what another transaction
 -- commits late gets a higher one. After a restore they go on above all that were drawn before, as identifiers do.
+-- A tenant that was moved here has an offset, so that they go on above those that it got elsewhere.
 create or replace function pushq.list_feedback(most int) returns int
 language plpgsql as $$
 declare
@@ -25,24 +26,23 @@ begin
     update pushq.feedback f
     set cursor = n.cursor, listed_at = clock_timestamp()
     from (
-      select u.day, u.queue_id, u.id, nextval('pushq.id') as cursor
+      select u.day, u.queue_id, u.id, u.tenant_id, nextval('pushq.id') + u.cursor_offset as cursor
       from (
-        select f.day, f.queue_id, f.id
+        select f.day, f.queue_id, f.id, t.id as tenant_id, t.cursor_offset
         from pushq.feedback f
+        -- Without those of a tenant that is about to arrive.
+        join pushq.queue q on q.id = f.queue_id
+        join pushq.tenant t on t.id = q.tenant_id
         where f.cursor is null and f.verdict in ('deactivated', 'undone')
         order by f.queue_id, f.id
         limit most) u) n
     where f.day = n.day and f.queue_id = n.queue_id and f.id = n.id
-    returning f.queue_id, n.cursor),
+    returning n.tenant_id, n.cursor),
   -- Webhooks are due by this: whoever delivers need not look for reports of each queue.
   told as (
     update pushq.webhook_progress p
     set newest = n.cursor
-    from (
-      select q.tenant_id, max(d.cursor) as cursor
-      from drawn d
-      join pushq.queue q on q.id = d.queue_id
-      group by q.tenant_id) n
+    from (select d.tenant_id, max(d.cursor) as cursor from drawn d group by d.tenant_id) n
     where p.tenant_id = n.tenant_id)
   select count(*) into listed from drawn;
   return listed;

@@ -3,6 +3,8 @@
 -- the schema's owner. The error is the same for a queue of another tenant and for one that does not exist, and takes as
 -- long: a tenant's login begins with the tenants that it was granted, so that no row of another one is read.
 --
+-- A tenant that has moved to another database is not found either; who could find it before is told where it is.
+--
 -- A login that was granted the tenant `--read-only` finds it only where nothing is changed (`reads`).
 --
 -- Beside the queue, what decides whether it takes anything: whether its tenant is suspended and has quotas, and
@@ -36,6 +38,7 @@ begin
         cross join lateral (select t.id, t.name from pushq.tenant t where t.id = l.tenant_id offset 0) t
         where l.login = who and (reads or not l.read_only) and t.name = split_part($1, '/', 1)) end;
   if queue_id is null then
+    perform pushq.refuse_moved(split_part($1, '/', 1), who, false);
     raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', $1),
       hint = 'list them with: select queue from pushq.my_queues, or as an operator: pushq-admin queue list';
   end if;

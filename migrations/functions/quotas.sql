@@ -29,6 +29,7 @@ begin
   end if;
   if sends and found_queue.suspended_at is not null then
     tenant := split_part(queue, '/', 1);
+    perform pushq.refuse_moved(tenant, pushq.caller(), true);
     raise exception using errcode = 'PQ403', message = format('tenant “%s” is suspended', tenant),
       hint = format('an operator can resume it with: pushq-admin tenant resume %s', tenant);
   end if;
@@ -126,10 +127,14 @@ create or replace function pushq.count_usage(tenant int, anew boolean default fa
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
-  quota  pushq.tenant_quota;
-  used   pushq.tenant_usage;
-  queues int[] := array(select k.id from pushq.queue k where k.tenant_id = tenant);
-  seen   record;
+  quota   pushq.tenant_quota;
+  used    pushq.tenant_usage;
+  queues  int[]  := array(select k.id from pushq.queue k where k.tenant_id = tenant);
+  -- What is new has numbers of this database. A tenant that was moved has others, too, which may be higher.
+  lowest  bigint := pushq.database_number()::bigint << 50;
+  highest bigint := lowest + (1::bigint << 50) - 1;
+  is_day  boolean;
+  seen    record;
 begin
   select o.* into quota from pushq.tenant_quota o where o.tenant_id = tenant;
   -- If another one counts at this moment, it does so for this caller, too.
@@ -147,15 +152,16 @@ begin
     select coalesce(sum(d.active), 0) as active, max(d.last) as last into seen
     from unnest(queues) k
     cross join lateral (
-      select count(*) filter (where d.active) as active, max(d.id) as last
+      select count(*) filter (where d.active) as active, max(d.id) filter (where d.id <= highest) as last
       from pushq.device d
-      where d.queue_id = k and d.id > used.devices_to) d;
+      where d.queue_id = k and d.id > used.devices_to and (anew or d.id <= highest)) d;
     used.devices := used.devices + seen.active;
-    used.devices_to := greatest(used.devices_to, seen.last);
+    used.devices_to := greatest(used.devices_to, seen.last, lowest);
   end if;
 
   if quota.max_day_bytes is not null then
-    if anew or used.bytes_day is distinct from pushq.today() then
+    is_day := anew or used.bytes_day is distinct from pushq.today();
+    if is_day then
       used.bytes_day := pushq.today();
       used.bytes := 0;
       used.bytes_to := 0;
@@ -165,12 +171,14 @@ begin
     from unnest(queues) k
     cross join lateral (
       select sum(octet_length(m.payload::text)
-                 + coalesce(octet_length(array_to_string(m.translations, '')), 0)) as bytes, max(m.id) as last
+                 + coalesce(octet_length(array_to_string(m.translations, '')), 0)) as bytes,
+             max(m.id) filter (where m.id <= highest) as last
       from pushq.message m
       where m.day = used.bytes_day and m.queue_id = k and m.id > used.bytes_to
+        and (is_day or m.id <= highest)
         and m.created_at >= used.bytes_day::timestamp at time zone 'UTC') m;
     used.bytes := used.bytes + seen.bytes;
-    used.bytes_to := greatest(used.bytes_to, seen.last);
+    used.bytes_to := greatest(used.bytes_to, seen.last, lowest);
   end if;
 
   if quota.max_waiting is not null then

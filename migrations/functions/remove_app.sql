@@ -55,6 +55,12 @@ begin
   if not found then
     return;
   end if;
+  if exists (
+    select from pushq.tenant_move m
+    where m.tenant = remove_tenant.tenant and m.leaves and m.stage <> 'moved') then
+    raise exception using errcode = 'PQ409', message = format('%s is just being moved to another database', tenant),
+      hint = 'finish that, or undo it: pushq-admin tenant move --abandon';
+  end if;
   return query
     select (select count(*) from pushq.app a where a.tenant_id = owner),
            (select count(*) from pushq.queue q where q.tenant_id = owner),

@@ -2,6 +2,11 @@
 -- be sent again. So the queues concerned are paused until an operator has decided. docs/restore.md explains it to
 -- operators.
 
+-- Whether an identifier was drawn before a restore: `old_id` is the highest one that was. Those of a tenant that was
+-- moved here are another database's, and may be older: as far as anybody knows here, they are.
+create or replace function pushq.is_older(id bigint, old_id bigint) returns boolean
+language sql stable as $$ select id <= old_id or id >> 50 <> pushq.database_number() $$;
+
 -- Notices that the database was restored, and pauses queues then. Called for each session of a worker and with each of
 -- its polls, so before anything is claimed.
 create or replace function pushq.follow_lineage() returns void
@@ -220,11 +225,12 @@ begin
   with waiting as materialized (
     select j.body_day, j.id, j.message_id, j.campaign_id, j.recipient_count, j.outcomes, j.at_most_once
     from pushq.job j
-    where j.queue_id = q and j.root_id <= l.old_id and (j.run_at <= l.found_at or j.run_at = 'infinity')
+    where j.queue_id = q and pushq.is_older(j.root_id, l.old_id)
+      and (j.run_at <= l.found_at or j.run_at = 'infinity')
     union all
     select x.body_day, x.job_id, x.message_id, x.campaign_id, x.recipient_count, x.outcomes, x.at_most_once
     from pushq.lease x
-    where x.queue_id = q and x.root_id <= l.old_id),
+    where x.queue_id = q and pushq.is_older(x.root_id, l.old_id)),
   counted as (
     select w.at_most_once,
            case when u.user_key is not null then cardinality(pushq.devices_of_user(q, u.user_key, u.kind))
@@ -250,7 +256,7 @@ begin
   from (
     select f.at_most_once, pushq.fan_out_left(f, l.found_at) as recipients
     from pushq.fan_out f
-    where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at) x;
+    where f.queue_id = q and pushq.is_older(f.campaign_id, l.old_id) and not f.done and f.start_at <= l.found_at) x;
   recipients := recipients + fanned.recipients;
   at_most_once := at_most_once + fanned.at_most_once;
   campaigns := fanned.campaigns;
@@ -311,11 +317,12 @@ begin
   perform pushq.find_restored(q, l);
   update pushq.job j
   set at_most_once = true, watermark = j.recipient_count
-  where j.queue_id = q and j.root_id <= l.old_id and (j.run_at <= l.found_at or j.run_at = 'infinity')
+  where j.queue_id = q and pushq.is_older(j.root_id, l.old_id)
+    and (j.run_at <= l.found_at or j.run_at = 'infinity')
     and (not sends or j.at_most_once);
   update pushq.fan_out f
   set uncertain_to = l.found_at
-  where f.queue_id = q and f.campaign_id <= l.old_id and not f.done and f.start_at <= l.found_at
+  where f.queue_id = q and pushq.is_older(f.campaign_id, l.old_id) and not f.done and f.start_at <= l.found_at
     and (not sends or f.at_most_once);
   if not sends then
     update pushq.schedule s
@@ -347,7 +354,7 @@ begin
     select j.id
     from pushq.job j
     join pushq.body b on b.day = j.body_day and b.queue_id = j.queue_id and b.job_id = j.id
-    where j.queue_id = q and j.root_id <= l.old_id and j.run_at <= l.found_at and j.campaign_id is null
+    where j.queue_id = q and pushq.is_older(j.root_id, l.old_id) and j.run_at <= l.found_at and j.campaign_id is null
       and j.recipient_count = 1 and b.device_ids = '{}'),
   taken as (
     delete from pushq.job j using due d where j.queue_id = q and j.id = d.id returning j.*),

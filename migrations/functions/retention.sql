@@ -3,7 +3,12 @@
 -- For how many days partitions must be kept: as long as any tenant wants, and at least as long as the default.
 create or replace function pushq.longest_retention(inout keep int, inout keep_feedback int)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-  select greatest($1, max(history_days)), greatest($2, max(feedback_days)) from pushq.tenant
+  select greatest($1, max(t.history_days)), greatest($2, max(t.feedback_days))
+  from (
+    select history_days, feedback_days from pushq.tenant
+    union all
+    -- Those that are on their way between two databases, and are in no table there.
+    select history_days, feedback_days from pushq.tenant_move where stage <> 'moved') t
 $$;
 
 -- Days whose partitions are kept for some tenants, with the queues of the tenants that do not keep them. `keep` and
@@ -85,6 +90,8 @@ begin
     select queue_id, id, body_day
     from pushq.job
     where (queue_id, id) > (after_queue, after_job)
+      -- A tenant that is on its way between two databases is compared, and nothing of it may move meanwhile.
+      and queue_id <> all (pushq.queues_under_way())
     order by queue_id, id
     limit step),
   old as materialized (
@@ -122,6 +129,7 @@ begin
     select queue_id, campaign_id, message_id, message_day
     from pushq.fan_out
     where not done and message_day < today - keep
+      and queue_id <> all (pushq.queues_under_way())
     for no key update skip locked),
   brought as materialized (
     select o.queue_id, o.campaign_id

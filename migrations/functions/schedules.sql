@@ -238,6 +238,11 @@ begin
   where x.paused_at is null and x.next_at <= now() and coalesce(x.retry_at <= now(), true)
     -- The run may have been started before the database was restored.
     and not exists (select from pushq.restored_queue r where r.queue_id = x.queue_id)
+    -- It is about to leave, and its schedules are looked at again where it arrives.
+    and not exists (
+      select from pushq.tenant_move m
+      join pushq.queue q on q.tenant_id = m.owner
+      where q.id = x.queue_id and m.leaves and m.stage = 'stopping')
   order by x.started_at nulls first, x.next_at
   limit 1
   for no key update skip locked;

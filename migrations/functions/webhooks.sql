@@ -22,6 +22,9 @@ begin
     select * into due
     from pushq.webhook_progress p
     where p.newest > p.cursor and p.not_before <= clock_timestamp()
+      and not exists (
+        select from pushq.tenant_move m
+        where m.owner = p.tenant_id and (m.stage = 'stopping' or m.reports_held_until > clock_timestamp()))
     order by p.not_before
     limit 1
     for update skip locked;
@@ -53,7 +56,8 @@ begin
     -- The message keeps its id, also if its last report is gone by now.
     last := coalesce(due.batch_to, last);
     update pushq.webhook_progress p
-    set turn = p.turn + 1, not_before = clock_timestamp() + lease, batch_to = last
+    set turn = p.turn + 1, not_before = clock_timestamp() + lease, taken_until = clock_timestamp() + lease,
+        batch_to = last
     where p.tenant_id = due.tenant_id
     returning p.tenant_id, p.turn into tenant_id, turn;
     first := due.cursor;
@@ -107,8 +111,8 @@ begin
   written := found;
   if written then
     update pushq.webhook_progress p
-    set cursor = upto, batch_to = null, not_before = clock_timestamp(), failures = 0, failing_since = null,
-        problem = null, delivered_at = clock_timestamp()
+    set cursor = upto, batch_to = null, taken_until = null, not_before = clock_timestamp(), failures = 0,
+        failing_since = null, problem = null, delivered_at = clock_timestamp()
     where p.tenant_id = tenant;
   end if;
 end $$;
@@ -119,7 +123,7 @@ create or replace function pushq.webhook_failed(tenant int, turn bigint, problem
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   update pushq.webhook_progress p
   set failures = p.failures + 1, failing_since = coalesce(p.failing_since, clock_timestamp()),
-      problem = left($3, 500), not_before = clock_timestamp() + pause
+      problem = left($3, 500), not_before = clock_timestamp() + pause, taken_until = null
   where p.tenant_id = $1 and p.turn = $2
   returning p.failures
 $$;

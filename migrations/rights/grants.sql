@@ -24,8 +24,8 @@ declare
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
     'forget_audit', 'forget_list', 'forget_old', 'judge_campaigns', 'lists_to_forget', 'longest_retention',
-    'make_partition', 'move_scheduled', 'move_waiting', 'run_due_schedule', 'take_webhook', 'tenants_to_count',
-    'webhook_failed', 'webhook_taken'];
+    'make_partition', 'move_scheduled', 'move_waiting', 'queues_under_way', 'run_due_schedule', 'take_webhook',
+    'tenants_to_count', 'webhook_failed', 'webhook_taken'];
   for_readers text[] := array[
     'show_audience', 'show_audiences', 'show_campaigns', 'show_cancellable_jobs', 'show_failed_jobs', 'show_job',
     'show_jobs', 'show_last_end', 'show_load', 'show_queues', 'show_refusals', 'show_schedules', 'show_send',
@@ -139,7 +139,7 @@ begin
         ('queue', 'select', null), ('queue', 'update', 'paused_at paused_reason paused_credential_version'),
         ('queue_name', 'select', null), ('frequency_cap', 'select', null), ('quiet_hours', 'select', null),
         ('removed_queue', 'select', null), ('removed_queue', 'delete', null),
-        ('tenant', 'select', 'id name weight connections suspended_at'),
+        ('tenant', 'select', 'id name weight connections suspended_at cursor_offset'),
         ('rate_limit', 'select', null), ('rate_limit', 'update', null),
         ('credential', 'select', null), ('credential', 'update', 'warned_days'),
         ('provider_token', 'select', null), ('provider_token', 'insert', null), ('provider_token', 'update', null),

@@ -25,10 +25,13 @@ package struct DatabaseAddress: Hashable, Sendable {
     }
 
     /// Where it leads, for errors and logs: never the password.
-    package var description: String {
+    package var description: String { "\(place) as \(user)" }
+
+    /// The database and its hosts, without who asks.
+    package var place: String {
         let places = hosts.map { $0.port == "5432" || $0.isSocket ? $0.name : "\($0.name):\($0.port)" }
         let place = places.isEmpty ? "on this machine" : "at \(places.joined(separator: ","))"
-        return "database \(self["dbname"] ?? user) \(place) as \(user)"
+        return "database \(self["dbname"] ?? user) \(place)"
     }
 
     /// A server that may be the one.

@@ -86,6 +86,12 @@ extension PostgresConnection {
         return .connectionLost(solo.task, reason: reason, .unknown)
     }
 
+    /// Waits for more from the server.
+    func receiveMore(_ solo: Solo) async throws(PostgresError) {
+        try await wait(for: .readable, solo)
+        try consumeInput(solo)
+    }
+
     private func consumeInput(_ solo: Solo) throws(PostgresError) {
         guard let session = unsafe session, unsafe PQconsumeInput(session) == 1 else { throw brokenOff(solo) }
     }

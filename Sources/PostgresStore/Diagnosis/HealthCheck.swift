@@ -47,6 +47,7 @@ package struct HealthCheck: Sendable {
             workers, silentWorkers, versions(of: version), leases(), apns,
             credentials, credentialScopes, secrets(keys), queuesWithoutCredential, restoredQueues, pausedQueues,
             suspendedTenants,
+            interruptedMoves,
             pausedCampaigns, schedules, webhooks, jobsSetAside,
         ]
     }

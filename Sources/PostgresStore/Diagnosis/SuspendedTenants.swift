@@ -16,8 +16,10 @@ extension Statement {
         "suspended_tenants",
         #"""
         select name, extract(epoch from now() - suspended_at)::float8 as seconds
-        from pushq.tenant
+        from pushq.tenant t
+        -- What was stopped to be moved goes on by itself, or is another check's.
         where suspended_at is not null
+          and not exists (select from pushq.tenant_move m where m.owner = t.id and m.leaves and m.stage = 'stopping')
         order by suspended_at
         limit 20
         """#)

@@ -21,7 +21,13 @@ package struct DatabaseOptions: ParameterGroup {
     package func session<Success: Sendable>(
         _ body: @Sendable (PostgresConnection) async throws -> Success
     ) async throws -> Success {
-        let address = try address
+        try await Self.session(at: try address, body)
+    }
+
+    /// The same with a database that is told otherwise.
+    package static func session<Success: Sendable>(
+        at address: DatabaseAddress, _ body: @Sendable (PostgresConnection) async throws -> Success
+    ) async throws -> Success {
         let loop = EventLoop(name: "store")
         defer { loop.shutDownAndWait() }
         return try await loop.run { _ in
@@ -68,12 +74,17 @@ package struct DatabaseOptions: ParameterGroup {
 
     /// What pushq's own functions refuse with: a value is wrong, something is not there, or a key was used for
     /// something else. They say it in words for users.
-    package static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "22023"]
+    package static let ownRefusals: [SQLState] = ["PQ400", "PQ404", "PQ409", "PQ410", "PQ503", "22023"]
 }
 
 /// A libpq connection string on a command line. It may hold a password, so errors do not repeat it.
 package struct ConnectionString: ArgumentValue {
     package let text: String
+
+    /// Where it leads.
+    package var address: DatabaseAddress {
+        get throws(PostgresError) { try DatabaseAddress(url: text) }
+    }
 
     package static let placeholder = "URL"
     package static let isConfidential = true

@@ -5,7 +5,8 @@ enum TenantCommands {
     static let all: [CommandTree] = [
         .command(Create.self), .command(List.self), .command(TenantShowCommand.self), .command(TenantSetCommand.self),
         .command(Suspend.self),
-        .command(Resume.self), .command(TenantRemoveCommand.self),
+        .command(Resume.self), .command(TenantWhereCommand.self), .command(TenantMoveCommand.self),
+        .command(TenantRemoveCommand.self),
     ]
 
     struct Create: Command {

@@ -55,12 +55,12 @@ struct DatabaseListWatch {
 private actor DatabaseListReader {
     static let interval = Duration.seconds(2)
 
-    private let list: WorkerDatabases
+    private let list: DatabaseList
     private let served: ServedDatabases
     private let log: Log
     private var watch: DatabaseListWatch
 
-    init(_ list: WorkerDatabases, serving databases: [DatabaseAddress], for served: ServedDatabases, _ log: Log) {
+    init(_ list: DatabaseList, serving databases: [DatabaseAddress], for served: ServedDatabases, _ log: Log) {
         self.list = list
         self.served = served
         self.log = log
@@ -98,7 +98,7 @@ private actor DatabaseListReader {
 extension ServedDatabases {
     /// Follows a list in a file, which said what is served now.
     /// - Returns: what has to be cancelled at the end.
-    func follow(_ list: WorkerDatabases, _ log: Log) -> [Task<Void, Never>] {
+    func follow(_ list: DatabaseList, _ log: Log) -> [Task<Void, Never>] {
         let reader = DatabaseListReader(list, serving: databases, for: self, log)
         let signals = Signals.stream([SIGHUP])
         return [

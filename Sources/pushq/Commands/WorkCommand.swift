@@ -64,7 +64,7 @@ struct WorkCommand: Terminal.Command {
     @Option("Number of queues with metrics of their own; all others are counted together.")
     var metricsQueues: Int = 200
     @Option("The name that operators see; by default host and process.") var name: String?
-    var databases = WorkerDatabases()
+    var databases = DatabaseList()
     var logging = LogOptions()
 
     func run(_ console: Console) async throws {

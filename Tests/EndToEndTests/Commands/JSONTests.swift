@@ -68,7 +68,8 @@ import Testing
             ["pushq-admin tenant logins"], ["pushq-admin tenant revoke", "acme", "LOGIN"],
             ["pushq-admin worker grant", "LOGIN"], ["pushq-admin worker revoke", "LOGIN"], ["pushq lint", payload],
             ["pushq-admin migrate"], ["pushq-admin doctor"], ["pushq-admin doctor --list"],
-            ["pushq-admin tenant create", "beta"], ["pushq-admin tenant list"], ["pushq-admin tenant show", "acme"],
+            ["pushq-admin tenant create", "beta"], ["pushq-admin tenant list"], ["pushq-admin tenant where"],
+            ["pushq-admin tenant show", "acme"],
             ["pushq-admin tenant set", "acme", "--rate", "900"], ["pushq-admin tenant suspend", "beta"],
             ["pushq-admin tenant resume", "beta"], ["pushq-admin app create", "beta", "com.beta"],
             ["pushq-admin app list"], ["pushq-admin queue create", "beta/com.beta/production"],
@@ -165,7 +166,10 @@ import Testing
     }
 
     /// Promised, and looked at by the tests of these commands.
-    private static let elsewhere: Set = ["pushq demo", "pushq dev", "pushq-admin webhook test"]
+    private static let elsewhere: Set = [
+        "pushq demo", "pushq dev", "pushq-admin webhook test", "pushq-admin tenant move",
+        "pushq-admin tenant move --abandon",
+    ]
 }
 
 /// A simulator in Apple's place, with its management of channels.

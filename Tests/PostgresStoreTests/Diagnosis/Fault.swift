@@ -248,6 +248,19 @@ struct Fault: Sendable, CustomTestStringConvertible {
             "update pushq.tenant set suspended_at = now() - interval '3 days'", .note, "tenant acme",
             "has been suspended for 3 days", .command("pushq-admin tenant resume acme")),
         Fault(
+            "a tenant that was left stopped on its way to another database", .interruptedMoves,
+            """
+            select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b');
+            select pushq.stop_leaving('acme', true);
+            update pushq.tenant_move set changed_at = now() - interval '2 hours'
+            """, .error, "tenant acme", "is stopped since its move to database two at b was interrupted 2 h ago",
+            .advice("run pushq-admin tenant move again, or undo it with --abandon")),
+        Fault(
+            "a tenant that is still where it was to leave", .interruptedMoves,
+            "select pushq.begin_leaving('acme', gen_random_uuid(), 'database two at b')", .note, "tenant acme",
+            "its move to database two at b was interrupted",
+            .advice("run pushq-admin tenant move again, or undo it with --abandon")),
+        Fault(
             "a campaign that has paused itself", .pausedCampaigns,
             """
             insert into pushq.campaign (queue_id, key, digest, message_id, paused_at, paused_reason)

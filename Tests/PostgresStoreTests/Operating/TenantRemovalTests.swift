@@ -9,7 +9,7 @@ import Transport
     private static let payload = #"'{"aps":{"alert":"x"}}'"#
 
     /// Gives a queue rows in every table that has queues or tenants.
-    private static func fill(_ queue: String) -> String {
+    static func fill(_ queue: String) -> String {
         """
         create temporary view named as select * from pushq.queue_name where name = '\(queue)';
         insert into pushq.tenant_login (login, tenant_id) select 'shop', tenant_id from named;

@@ -18,7 +18,7 @@ import Transport
         "migration", "newest_update", "profile", "provider_token", "recent_push", "removed_queue", "restored_queue",
         "result",
         "send_key", "sleeper",
-        "stuck_job", "tenant_usage", "throughput", "wave", "webhook_progress", "worker",
+        "stuck_job", "tenant_move", "tenant_usage", "throughput", "wave", "webhook_progress", "worker",
     ]
     /// Of tables with settings: columns that are not changed by anybody who administers.
     private static let state: Set<String> = [
@@ -28,7 +28,7 @@ import Transport
         "campaign: id", "campaign: key", "campaign: message_id", "campaign: queue_id", "campaign: forgiven",
         "campaign: forgiven_at", "campaign: forgiven_bad", "campaign: filter", "campaign: filter_tree",
         "schedule: next_at", "schedule: run_at", "schedule: started_at", "schedule: missed_at", "schedule: problem",
-        "schedule: retry_at",
+        "schedule: retry_at", "tenant: cursor_offset",
     ]
     /// What a row is called, and what it belongs to. Entries name it.
     private static let identity: Set<String> = [

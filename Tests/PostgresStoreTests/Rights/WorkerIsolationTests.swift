@@ -44,7 +44,7 @@ import Transport
         result: insert select
         sleeper: delete insert select update
         stuck_job: insert select update
-        tenant: select(connections id name suspended_at weight)
+        tenant: select(connections cursor_offset id name suspended_at weight)
         throughput: delete insert select update
         wave: delete insert select update(device_ids)
         webhook_progress: select(tenant_id) update(newest)
@@ -80,10 +80,12 @@ import Transport
         send_key: digest due_at key queue_id root_id
         tenant: audit_days created_at feedback_days history_days
         tenant_login: granted_at login read_only tenant_id
+        tenant_move: begun_at changed_at feedback_days history_days id ids leaves logins owner peer queues \
+        reports_held_until settings stage suspended_at tenant
         tenant_quota: max_calls max_campaigns max_day_bytes max_devices max_waiting tenant_id
         tenant_usage: bytes bytes_day bytes_to counted_at devices devices_counted_at devices_to tenant_id waiting
         webhook: created_at former_sealed former_until sealed tenant_id url
-        webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem turn
+        webhook_progress: batch_to cursor delivered_at failing_since failures newest not_before problem taken_until turn
         """
 
     private static let functions: Set = [
@@ -100,7 +102,8 @@ import Transport
         "make_jobs",
         "make_share_jobs",
         "make_partition",
-        "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "ready_above", "ready_work",
+        "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "queues_under_way", "ready_above",
+        "ready_work",
         "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_permits",
         "take_webhook", "tell",
         "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_of", "waves_of",

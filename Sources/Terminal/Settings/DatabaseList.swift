@@ -1,10 +1,9 @@
-import PostgresStore
+package import PostgresStore
 import QueueCore
-import Terminal
 import Transport
 
-/// Which databases a worker serves: one, or several that share nothing.
-struct WorkerDatabases: ParameterGroup {
+/// Which databases of an installation are meant: one, or several that share nothing.
+package struct DatabaseList: ParameterGroup {
     @Option(
         "The database, as postgres://user@host/name; given several times: all of them. Else PUSHQ_DATABASE_URL, else libpq's PGHOST, PGDATABASE, …",
         "URL")
@@ -14,14 +13,16 @@ struct WorkerDatabases: ParameterGroup {
         "FILE")
     var databases: InputFile?
 
+    package init() {}
+
     /// Whether there is a file that can be read again: a pipe is read once.
-    var mayChange: Bool { databases.map { $0.path != "-" && FileStatus($0.path)?.isRegular ?? false } ?? false }
+    package var mayChange: Bool { databases.map { $0.path != "-" && FileStatus($0.path)?.isRegular ?? false } ?? false }
 
     /// What to say of a file that others have access to.
-    var warning: String? { databases.flatMap { SecretFile($0.path).warning } }
+    package var warning: String? { databases.flatMap { SecretFile($0.path).warning } }
 
     /// Where they are, each once. The first one keeps the provider tokens.
-    func addresses() throws -> [DatabaseAddress] {
+    package func addresses() throws -> [DatabaseAddress] {
         var addresses = try databaseUrl.map { try DatabaseAddress(url: $0.text) }
         if let databases {
             let listed = try read(databases)

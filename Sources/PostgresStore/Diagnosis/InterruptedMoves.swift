@@ -1,0 +1,35 @@
+extension HealthCheck {
+    static let interruptedMoves = HealthCheck(
+        "interrupted_moves", "moves of tenants to another database that were interrupted"
+    ) { connection in
+        try await connection.execute(.interruptedMoves).map { row in
+            let age = Words.time(seconds: row.float8("seconds"))
+            let isStopped = row.bool("is_stopped")
+            return HealthFinding(
+                isStopped ? .error : .note, "tenant \(row.text("tenant"))",
+                isStopped
+                    ? "is stopped since its move to \(row.text("peer")) was interrupted \(age) ago"
+                    : "its move to \(row.text("peer")) was interrupted \(age) ago; it is sent for meanwhile",
+                .advice("run pushq-admin tenant move again, or undo it with --abandon"))
+        }
+    }
+}
+
+extension Statement {
+    /// The session of whoever moves a tenant holds a lock for it.
+    fileprivate static let interruptedMoves = Statement(
+        "interrupted_moves",
+        #"""
+        select m.tenant, m.peer, m.stage <> 'copying' as is_stopped,
+               extract(epoch from now() - m.changed_at)::float8 as seconds
+        from pushq.tenant_move m
+        where m.leaves and m.stage <> 'moved'
+          and not exists (
+            select from pg_locks l
+            where l.locktype = 'advisory' and l.objsubid = 1
+              and l.database = (select d.oid from pg_database d where d.datname = current_database())
+              and (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended('pushq move ' || m.tenant, 0))
+        order by m.changed_at
+        limit 20
+        """#)
+}

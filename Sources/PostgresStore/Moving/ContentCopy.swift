@@ -1,0 +1,268 @@
+import FoundationEssentials
+
+extension Statement {
+    fileprivate static let contentTables = Statement(
+        "content_tables",
+        #"""
+        select t.name, c.all_columns, c.by_day
+        from pushq.tables_of_tenants() t, pushq.content_columns(t.name) c
+        where t.kind = 'content'
+        """#)
+
+    fileprivate static let digestRange = Statement(
+        "digest_range",
+        #"""
+        select coalesce(d.last, '{}') as last, d.count, d.digest::text as digest
+        from pushq.digest_range($table, $queue_id, $day, nullif($after::text[], '{}'), $step,
+                                nullif($last::text[], '{}')) d
+        """#)
+
+    fileprivate static let contentRange = Statement(
+        "content_range",
+        #"""
+        select pushq.content_range($table, $queue_id, $day, nullif($after::text[], '{}'),
+                                   nullif($last::text[], '{}')) as condition
+        """#)
+
+    fileprivate static let clearRange = Statement(
+        "clear_range",
+        #"""
+        select pushq.clear_range($table, $queue_id, $day, nullif($after::text[], '{}'),
+                                 nullif($last::text[], '{}'))::text
+        """#)
+
+    fileprivate static let historyDays = Statement(
+        "history_days", "select d.day from pushq.days_of_history() d where d.parent = $table order by d.day")
+
+    fileprivate static let makeDay = Statement("make_day", "select pushq.make_day($table, $day)::text")
+
+    fileprivate static let auditPage = Statement(
+        "audit_page",
+        #"""
+        select count(*) as count, max(p.id) as last
+        from (
+          select a.id
+          from pushq.audit a
+          where a.tenant = $tenant and a.id > $after and (extract(epoch from a.changed_at) * 1000000)::bigint > $since
+          order by a.id
+          limit $step) p
+        """#)
+
+    /// Entries from before it went away the last time are here already.
+    fileprivate static let auditSince = Statement(
+        "audit_since",
+        #"""
+        select coalesce((extract(epoch from max(a.changed_at)) * 1000000)::bigint, 0) as since
+        from pushq.audit a
+        where a.tenant = $tenant and a.object = 'tenant' and a.action = 'moved'
+        """#)
+}
+
+/// Makes what a queue has in one database equal to what it has in another, range by range: only ranges that differ are
+/// copied. So it may be repeated as often as one likes, goes on wherever it was interrupted, and the last time shows
+/// that nothing was forgotten.
+///
+/// A range is some rows in the order of their key. Both databases compute a digest of it, and where these differ, the
+/// range is deleted on the one side and copied from the other in one transaction. In memory is one range at a time.
+struct ContentCopy {
+    /// What was found, and what of it was copied.
+    struct Counts {
+        var rows = 0
+        var copied = 0
+    }
+
+    /// The time for one range.
+    static let limit = Duration.seconds(120)
+
+    private struct Table {
+        let name: String
+        let columns: [String]
+        let byDay: Bool
+
+        /// The rows of a range. A body has 4 KB, and what one range has is in memory.
+        var step: Int32 { ["body", "message", "result", "fan_out", "wave"].contains(name) ? 500 : 5000 }
+    }
+
+    /// Rows of a table.
+    private struct Range {
+        let table: Table
+        let day: CalendarDay?
+        /// The keys before the first one and of the last one; none: without an end.
+        var after: [String] = []
+        var last: [String] = []
+
+        /// What is behind it.
+        var following: Range { Range(table: table, day: day, after: last) }
+
+        func parameters(_ queueID: Int32) -> Parameters {
+            [
+                "table": .text(table.name), "queue_id": .int4(queueID), "day": .date(day), "after": .textArray(after),
+                "last": .textArray(last),
+            ]
+        }
+    }
+
+    let source: PostgresConnection
+    let target: PostgresConnection
+    let step: Int32?
+    private(set) var counts = Counts()
+    private let progress: (Counts) -> Void
+    private let tables: [Table]
+
+    /// - Parameter step: the rows of a range, if another number than is usual.
+    init(
+        from source: PostgresConnection, to target: PostgresConnection, step: Int32? = nil,
+        progress: @escaping (Counts) -> Void
+    ) async throws(PostgresError) {
+        self.source = source
+        self.target = target
+        self.step = step
+        self.progress = progress
+        tables = try await source.execute(.contentTables).map { row in
+            Table(name: row.text("name"), columns: row.textArray("all_columns"), byDay: row.bool("by_day"))
+        }
+    }
+
+    /// Makes a queue's contents equal.
+    mutating func copy(queue there: Int32, to here: Int32) async throws {
+        for table in tables {
+            guard table.byDay else {
+                try await copy(Range(table: table, day: nil), queue: there, to: here)
+                continue
+            }
+            let day: Parameters = ["table": .text(table.name)]
+            let days = try await source.execute(.historyDays, day).map { $0.date("day") }
+            for day in days {
+                _ = try await target.execute(.makeDay, ["table": .text(table.name), "day": .date(day)])
+            }
+            // A day that was dropped over there since it was copied is empty.
+            let all = try await target.execute(.historyDays, day).map { $0.date("day") }
+            for day in all { try await copy(Range(table: table, day: day), queue: there, to: here) }
+        }
+    }
+
+    private mutating func copy(_ start: Range, queue there: Int32, to here: Int32) async throws {
+        let step = step ?? start.table.step
+        var next: Page? = Page(start, of: there, step: step, in: source)
+        while let page = next {
+            let wanted = try await page.digest.value()
+            var range = page.range
+            range.last = wanted.last
+            // The source reads the next one while the target reads this one.
+            next = wanted.last.isEmpty ? nil : Page(range.following, of: there, step: step, in: source)
+            do {
+                let present = try await Digest.of(range, queue: here, step: nil, in: target)
+                if wanted.count != present.count || wanted.digest != present.digest {
+                    counts.copied += try await replace(range, queue: there, to: here, isEmpty: wanted.count == 0)
+                }
+            } catch {
+                _ = try? await next?.digest.value()
+                throw error
+            }
+            counts.rows += wanted.count
+            progress(counts)
+        }
+    }
+
+    /// What a database has in a range.
+    private struct Digest {
+        /// The key of the last row; none: there are no more rows behind these.
+        let last: [String]
+        let count: Int
+        let digest: String
+
+        static func of(
+            _ range: Range, queue: Int32, step: Int32?, in database: PostgresConnection
+        ) async throws(PostgresError) -> Digest {
+            let row = try await database.execute(
+                .digestRange, range.parameters(queue) + ["step": .int4(step)], within: ContentCopy.limit
+            ).one()
+            return Digest(last: row.textArray("last"), count: row.count("count"), digest: row.text("digest"))
+        }
+    }
+
+    /// The next rows, which are being read.
+    private struct Page {
+        let range: Range
+        let digest: Ahead<Digest>
+
+        init(_ range: Range, of queue: Int32, step: Int32, in database: PostgresConnection) {
+            self.range = range
+            digest = Ahead(on: database.loop) {
+                try await Digest.of(range, queue: queue, step: step, in: database)
+            }
+        }
+    }
+
+    /// Returns how many rows were copied.
+    private func replace(_ range: Range, queue there: Int32, to here: Int32, isEmpty: Bool) async throws -> Int {
+        let condition = try await source.execute(.contentRange, range.parameters(there)).one().text("condition")
+        let columns = range.table.columns.map { "\"" + $0 + "\"" }.joined(separator: ", ")
+        let rows =
+            isEmpty
+            ? nil
+            : try await source.copyOut(
+                Statement(
+                    "copy_contents_out",
+                    """
+                    copy (select \(here)::int, \(columns)
+                          from pushq."\(range.table.name)" r where \(condition)) to stdout (format binary)
+                    """), within: Self.limit)
+        return try await target.transaction(within: Self.limit) {
+            _ = try await target.execute(.clearRange, range.parameters(here), within: Self.limit)
+            guard let rows else { return 0 }
+            return try await target.copyIn(
+                Statement(
+                    "copy_contents_in",
+                    """
+                    copy pushq."\(range.table.name)" (queue_id, \(columns))
+                    from stdin (format binary)
+                    """), within: Self.limit
+            ) { writer in
+                for start in stride(from: 0, to: rows.count, by: 65536) {
+                    try await writer.write(Array(rows[start..<min(start + 65536, rows.count)]))
+                }
+            }
+        }
+    }
+
+    // MARK: The audit
+
+    /// Copies what the audit says of a tenant. In the transaction in which the tenant arrives: nobody may delete an
+    /// entry, so it cannot be undone otherwise.
+    static func copyAudit(
+        of tenant: String, from source: PostgresConnection, to target: PostgresConnection
+    ) async throws {
+        let since = try await target.execute(.auditSince, ["tenant": .text(tenant)]).one().int8("since")
+        let columns = "changed_at, login, acting_as, application, address, tenant, object, name, action, changes"
+        let name = tenant.replacing("'", with: "''")
+        let newer = "(extract(epoch from changed_at) * 1000000)::bigint > \(since)"
+        var after: Int64 = 0
+        while true {
+            let page = try await source.execute(
+                .auditPage,
+                [
+                    "tenant": .text(tenant), "after": .int8(after), "since": .int8(since),
+                    "step": .int8(5000),
+                ]
+            ).one()
+            guard let last = page.optionalInt8("last") else { return }
+            let rows = try await source.copyOut(
+                Statement(
+                    "copy_audit_out",
+                    """
+                    copy (select \(columns) from pushq.audit
+                          where tenant = '\(name)' and id > \(after) and id <= \(last) and \(newer) order by id)
+                    to stdout (format binary)
+                    """), within: limit)
+            _ = try await target.copyIn(
+                Statement("copy_audit_in", "copy pushq.audit (\(columns)) from stdin (format binary)"), within: limit
+            ) { writer in
+                for start in stride(from: 0, to: rows.count, by: 65536) {
+                    try await writer.write(Array(rows[start..<min(start + 65536, rows.count)]))
+                }
+            }
+            after = last
+        }
+    }
+}

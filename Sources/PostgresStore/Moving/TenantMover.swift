@@ -1,0 +1,351 @@
+import Cryptography
+import FoundationEssentials
+import Transport
+
+/// Moves a tenant from one database of an installation to another (functions/move_tenant.sql).
+///
+/// The state of the move is in both databases, so another call goes on where this one was interrupted, wherever that
+/// was. Until the tenant has arrived, ``abandon()`` undoes it.
+///
+/// 1. *Copying.* Contents are copied while the tenant is sent for. A second round copies what the first one missed.
+/// 2. *Stopping.* The tenant is suspended, and what workers hold of it comes to its end.
+/// 3. *Detached.* Its settings are taken out of their tables. Whoever has found a queue of it before is waited for.
+///    Then nobody can change anything, and a last round shows that nothing is missing.
+/// 4. *Arrived.* Its settings are put in at the new place, in one transaction. Workers there begin.
+/// 5. *Moved.* The old place says where the tenant is, and what is left of it there is deleted.
+package struct TenantMover {
+    /// What a move is at.
+    package enum Step: Sendable {
+        case copying(rows: Int, copied: Int)
+        case stopping
+        case waiting
+        case comparing(rows: Int, copied: Int)
+        case deleting(rows: Int)
+    }
+
+    /// What was done.
+    package struct Report: Sendable {
+        /// Rows at the new place, but for settings.
+        package var rows = 0
+        /// Rows that were copied, those among them that were copied again.
+        package var copied = 0
+        /// Those of them that were copied while the tenant was stopped.
+        package var copiedWhileStopped = 0
+        /// How long it was stopped; nil if another call has stopped it.
+        package var pause: Duration?
+        package var deleted = 0
+    }
+
+    /// A database, and what to call it: without a password.
+    package struct Place {
+        let store: PostgresConnection
+        let name: String
+
+        package init(_ store: PostgresConnection, name: String) {
+            self.store = store
+            self.name = name
+        }
+    }
+
+    private let source: Place
+    private let target: Place
+    private let tenant: String
+    private let patience: Duration
+    private let progress: (Step) -> Void
+
+    /// - Parameter patience: how long the tenant may be stopped until what is under way has ended. After that it goes
+    ///   on at its old place.
+    package init(
+        _ tenant: String, from source: Place, to target: Place, patience: Duration = .seconds(60),
+        progress: @escaping (Step) -> Void = { _ in }
+    ) {
+        self.tenant = tenant
+        self.source = source
+        self.target = target
+        self.patience = patience
+        self.progress = progress
+    }
+
+    // MARK: Moving
+
+    /// Moves it, or goes on with that.
+    /// - Parameter masterKeys: those of the fleet at the new place; they also open what the old one has.
+    /// - Throws: ``TenantMoveError``; `PostgresError`. In either case another call goes on.
+    package func run(under masterKeys: MasterKeys) async throws -> Report {
+        try await checkRights()
+        try await compareDatabases()
+        return try await alone { try await move(under: masterKeys) }
+    }
+
+    private func move(under masterKeys: MasterKeys) async throws -> Report {
+        var report = Report()
+        if let report = try await finishArrived() { return report }
+        try await checkKeys(masterKeys)
+        var move = try await begin()
+        var wasStopped: ContinuousClock.Instant?
+        if move.stage != .detached {
+            if move.stage == .copying { for _ in 1...2 { try await copy(&report) { .copying(rows: $0, copied: $1) } } }
+            wasStopped = try await stop()
+        }
+        do {
+            try await waitForOthers()
+            try await source.store.takeLateSettings(of: tenant)
+            move = try await state()
+            try await map(move)
+            var last = Report()
+            try await copy(&last) { .comparing(rows: $0, copied: $1) }
+            report.rows = last.rows
+            report.copied += last.copied
+            report.copiedWhileStopped = last.copied
+            try await arrive(under: masterKeys)
+        } catch let error where !Self.mayHaveArrived(error) {
+            // So it goes on where it was; what was copied is there for the next call.
+            try? await source.store.reattachTenant(tenant)
+            throw error
+        }
+        report.pause = wasStopped.map { $0.duration(to: .now) }
+        return try await finish(&report)
+    }
+
+    /// Undoes a move that has not come to its end: the tenant is at its old place as it was.
+    package func abandon() async throws {
+        try await checkRights()
+        try await alone { try await leave() }
+    }
+
+    private func leave() async throws {
+        let (here, there) = try await states()
+        guard there?.stage != .arrived, here?.stage != .moved else {
+            throw TenantMoveError.hasArrived(tenant, target.name)
+        }
+        guard here != nil || there != nil else { throw TenantMoveError.notUnderWay(tenant) }
+        if here != nil { try await source.store.abandonLeaving(tenant) }
+        if there != nil { try await target.store.abandonArriving(tenant) }
+        _ = try await target.store.clearRemovedQueues(of: tenant, while: Self.always)
+    }
+
+    /// Longer than a worker has a message to a webhook.
+    private static let receiverPatience = Duration.seconds(31)
+
+    private static let always = { @Sendable () async throws(PostgresError) -> Bool in true }
+
+    /// Does `body` while no other command moves the tenant.
+    private func alone<Success>(_ body: () async throws -> Success) async throws -> Success {
+        let result: Result<Success, any Error>
+        do {
+            try await lock()
+            result = .success(try await body())
+        } catch {
+            result = .failure(error)
+        }
+        // A session that is lost has no lock.
+        for place in [source, target] { try? await place.store.unlockMove(of: tenant) }
+        return try result.get()
+    }
+
+    private func lock() async throws {
+        for place in [source, target] {
+            // The session of a command that was killed lasts until the server has noticed.
+            let deadline = ContinuousClock.now + .seconds(15)
+            while try await !place.store.lockMove(of: tenant) {
+                guard ContinuousClock.now < deadline else { throw TenantMoveError.otherMover(tenant, place.name) }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+    }
+
+    private func checkRights() async throws {
+        for place in [source, target] {
+            guard let (may, login, owner) = try await place.store.mayMove() else {
+                throw TenantMoveError.noSchema(place.name)
+            }
+            guard may else { throw TenantMoveError.noRights(place.name, login: login, owner: owner) }
+        }
+    }
+
+    private func compareDatabases() async throws {
+        let (here, there) = (try await source.store.databaseTraits(), try await target.store.databaseTraits())
+        guard here.lineage != there.lineage else { throw TenantMoveError.sameDatabase(source.name) }
+        guard here.number != there.number else { throw TenantMoveError.sameNumber(Int(here.number)) }
+        guard here.schema == there.schema else { throw TenantMoveError.otherSchema }
+        guard here.textOrder == there.textOrder else {
+            throw TenantMoveError.otherTextOrder(here.textOrder, there.textOrder)
+        }
+    }
+
+    /// Whether these keys open what is moved, and workers at the new place open what they seal.
+    private func checkKeys(_ keys: MasterKeys) async throws {
+        for secret in try await source.store.sealedSecrets(of: tenant) {
+            do throws(SealError) {
+                var opened = try keys.open(secret.sealed, of: secret.owner)
+                SecretBytes.wipe(&opened)
+            } catch {
+                throw TenantMoveError.sealed(secret.name, error)
+            }
+        }
+        let used = try await target.store.secretsByKey()
+        guard used.isEmpty || used.contains(where: { $0.name == keys.first.name }) else {
+            throw TenantMoveError.unknownKey("\(keys.first.name)", used: used.map { "\($0.name)" })
+        }
+    }
+
+    private func states() async throws -> (TenantMoveState?, TenantMoveState?) {
+        let (here, there) = (
+            try await source.store.tenantMove(of: tenant), try await target.store.tenantMove(of: tenant)
+        )
+        if let here, !here.leaves { throw TenantMoveError.otherDirection(tenant, here.peer) }
+        // At the new place it may have been before.
+        let arriving = there.flatMap { $0.leaves ? nil : $0 }
+        if let here, let arriving, here.id != arriving.id { throw TenantMoveError.otherMove(tenant, here.peer) }
+        return (here, arriving)
+    }
+
+    private func state() async throws -> TenantMoveState {
+        guard let state = try await source.store.tenantMove(of: tenant), state.leaves, state.stage != .moved else {
+            throw TenantMoveError.notUnderWay(tenant)
+        }
+        return state
+    }
+
+    private func begin() async throws -> TenantMoveState {
+        let (here, there) = try await states()
+        if let here, here.stage != .moved {
+            guard there != nil || here.stage == .copying && here.peer == target.name else {
+                throw TenantMoveError.otherMove(tenant, here.peer)
+            }
+            try await map(here)
+            return here
+        }
+        guard try await source.store.tenants(named: tenant).first != nil else { throw TenantMoveError.noTenant(tenant) }
+        guard there == nil else { throw TenantMoveError.leftOver(tenant) }
+        try await source.store.beginLeaving(tenant, id: UUID().uuidString, peer: target.name)
+        let move = try await state()
+        do {
+            try await map(move)
+        } catch {
+            // Refused at the new place: nothing was begun.
+            if !Self.mayHaveArrived(error) { try? await source.store.abandonLeaving(tenant) }
+            throw error
+        }
+        return move
+    }
+
+    /// Gives numbers of the new place to all rows that other rows name.
+    private func map(_ move: TenantMoveState) async throws {
+        let numbers = try await source.store.numbers(ofMove: tenant)
+        try await target.store.beginArriving(tenant, move, peer: source.name, numbers: numbers)
+    }
+
+    private func copy(_ report: inout Report, _ step: @escaping (Int, Int) -> Step) async throws {
+        let progress = progress
+        var copy = try await ContentCopy(from: source.store, to: target.store) { counts in
+            progress(step(counts.rows, counts.copied))
+        }
+        for queue in try await target.store.queues(ofMove: tenant) {
+            try await copy.copy(queue: queue.there, to: queue.here)
+        }
+        report.rows = copy.counts.rows
+        report.copied += copy.counts.copied
+    }
+
+    /// Whether it may be at the new place although moving it has failed. Then it must not go on at the old one.
+    private static func mayHaveArrived(_ error: any Error) -> Bool {
+        switch error as? PostgresError {
+        case .timedOut(_, _, .unknown), .connectionLost(_, _, .unknown): true
+        default: false
+        }
+    }
+
+    /// Stops the tenant, waits until no worker holds anything of it, and takes it out of use. Returns when it was
+    /// stopped.
+    private func stop() async throws -> ContinuousClock.Instant {
+        progress(.stopping)
+        // The tenant is sent for meanwhile: a receiver may take long to answer.
+        let answered = ContinuousClock.now + Self.receiverPatience
+        while try await source.store.holdReports(of: tenant) > 0, ContinuousClock.now < answered {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        let start = ContinuousClock.now
+        let deadline = start + patience
+        do {
+            while true {
+                let held = try await source.store.stopLeaving(tenant, true)
+                if held == 0 {
+                    do {
+                        try await source.store.detachTenant(tenant)
+                        return start
+                    } catch {
+                        // A claim that had begun before the tenant was stopped was committed after we looked.
+                        guard Self.isRefused(error), ContinuousClock.now < deadline else { throw error }
+                    }
+                }
+                guard ContinuousClock.now < deadline else { throw TenantMoveError.held(tenant, held, patience) }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        } catch {
+            _ = try? await source.store.stopLeaving(tenant, false)
+            throw error
+        }
+    }
+
+    private static func isRefused(_ error: PostgresError) -> Bool {
+        if case .server(let refusal) = error { refusal.state == "PQ409" } else { false }
+    }
+
+    /// Waits for transactions that have found a queue before it was taken out of use: what they add is committed late.
+    private func waitForOthers() async throws {
+        progress(.waiting)
+        let open = try await source.store.openTransactions()
+        let deadline = ContinuousClock.now + patience
+        while !open.isEmpty {
+            let processes = try await source.store.processes(ofTransactions: open)
+            if processes.isEmpty { break }
+            guard ContinuousClock.now < deadline else {
+                throw TenantMoveError.openTransaction(tenant, processes.map(Int.init), patience)
+            }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        let held = try await source.store.held(ofMove: tenant)
+        guard held == 0 else { throw TenantMoveError.held(tenant, held, .zero) }
+    }
+
+    private func arrive(under masterKeys: MasterKeys) async throws {
+        let settings = try await source.store.settings(ofMove: tenant)
+        try await target.store.transaction(within: ContentCopy.limit) {
+            try await ContentCopy.copyAudit(of: tenant, from: source.store, to: target.store)
+            try await target.store.arrive(tenant, with: settings)
+            try await target.store.reownSecrets(ofMove: tenant, under: masterKeys)
+        }
+    }
+
+    /// What is left to do for a tenant that is at its new place already; nil if it is not.
+    private func finishArrived() async throws -> Report? {
+        let (here, there) = try await states()
+        var report = Report()
+        if there?.stage == .arrived { return try await finish(&report) }
+        guard let here, here.stage == .moved, try await source.store.tenants(named: tenant).isEmpty else { return nil }
+        guard here.peer == target.name, try await finish(&report).deleted > 0 else {
+            throw TenantMoveError.isElsewhere(tenant, here.peer)
+        }
+        return report
+    }
+
+    private func finish(_ report: inout Report) async throws -> Report {
+        if try await state(orMoved: true).stage != .moved { try await source.store.finishLeaving(tenant) }
+        try await target.store.finishArriving(tenant)
+        var deleted = 0
+        _ = try await source.store.clearRemovedQueues(of: tenant, while: Self.always) { _, rows in
+            deleted += rows
+            progress(.deleting(rows: deleted))
+        }
+        report.deleted = deleted
+        return report
+    }
+
+    private func state(orMoved: Bool) async throws -> TenantMoveState {
+        guard let state = try await source.store.tenantMove(of: tenant), state.leaves else {
+            throw TenantMoveError.notUnderWay(tenant)
+        }
+        return state
+    }
+}

@@ -1,0 +1,436 @@
+import Cryptography
+
+extension Statement {
+    fileprivate static let tenantMove = Statement(
+        "tenant_move",
+        #"""
+        select m.id::text, m.leaves, m.stage, m.peer, coalesce(m.history_days, 0) as history_days,
+               coalesce(m.feedback_days, 0) as feedback_days
+        from pushq.tenant_move m
+        where m.tenant = $tenant
+        """#)
+
+    fileprivate static let tenantPlaces = Statement(
+        "tenant_places",
+        #"""
+        select coalesce(t.name, m.tenant) as tenant, t.id is not null as is_here, m.leaves, m.stage, m.peer,
+               pushq.database_number() as number,
+               (select count(*) from pushq.queue q where q.tenant_id = t.id) as queues
+        from pushq.tenant t
+        full join pushq.tenant_move m on m.tenant = t.name
+        where $tenant::text is null or coalesce(t.name, m.tenant) = $tenant
+        order by 1
+        """#)
+
+    fileprivate static let queuesOfMove = Statement(
+        "queues_of_move",
+        #"""
+        select q.key::int as there, q.value::int as here
+        from pushq.tenant_move m, jsonb_each_text(m.ids -> 'queue') q
+        where m.tenant = $tenant and not m.leaves
+        order by 1
+        """#)
+
+    fileprivate static let credentialsOfMove = Statement(
+        "credentials_of_move",
+        #"""
+        select k.value::int as id, k.key::int as old_id, c.tenant_id, t.key::int as old_tenant_id, c.sealed
+        from pushq.tenant_move m
+        cross join jsonb_each_text(m.ids -> 'tenant') t
+        cross join jsonb_each_text(m.ids -> 'credential') k
+        join pushq.credential c on c.id = k.value::int
+        where m.tenant = $tenant and not m.leaves
+        """#)
+
+    fileprivate static let webhookOfMove = Statement(
+        "webhook_of_move",
+        #"""
+        select w.tenant_id, t.key::int as old_tenant_id, w.sealed, w.former_sealed
+        from pushq.tenant_move m
+        cross join jsonb_each_text(m.ids -> 'tenant') t
+        join pushq.webhook w on w.tenant_id = t.value::int
+        where m.tenant = $tenant and not m.leaves
+        """#)
+
+    fileprivate static let secretsOfTenant = Statement(
+        "secrets_of_tenant",
+        #"""
+        select c.tenant_id, c.id, c.name, c.sealed
+        from pushq.credential c
+        join pushq.tenant t on t.id = c.tenant_id
+        where t.name = $tenant
+        union all
+        select w.tenant_id, null, null, s.sealed
+        from pushq.webhook w
+        join pushq.tenant t on t.id = w.tenant_id
+        cross join unnest(array[w.sealed, w.former_sealed]) s(sealed)
+        where t.name = $tenant and s.sealed is not null
+        """#)
+
+    fileprivate static let reownCredential = Statement(
+        "reown_credential", "update pushq.credential set sealed = $sealed where tenant_id = $tenant_id and id = $id")
+
+    fileprivate static let reownWebhook = Statement(
+        "reown_webhook",
+        "update pushq.webhook set sealed = $sealed, former_sealed = $former_sealed where tenant_id = $tenant_id")
+
+    fileprivate static let beginLeaving = Statement(
+        "begin_leaving", "select pushq.begin_leaving($tenant, $id::text::uuid, $peer)::text")
+    fileprivate static let stopLeaving = Statement(
+        "stop_leaving", "select pushq.stop_leaving($tenant, $stops) as held")
+    fileprivate static let holdReports = Statement("hold_reports", "select pushq.hold_reports($tenant) as held")
+    fileprivate static let takeLateSettings = Statement(
+        "take_late_settings", "select pushq.take_late_settings($tenant)::text")
+    fileprivate static let detachTenant = Statement("detach_tenant", "select pushq.detach_tenant($tenant)::text")
+    fileprivate static let reattachTenant = Statement("reattach_tenant", "select pushq.reattach_tenant($tenant)::text")
+    fileprivate static let heldOfMove = Statement("held_of_move", "select pushq.held_of_move($tenant) as held")
+    fileprivate static let abandonLeaving = Statement("abandon_leaving", "select pushq.abandon_leaving($tenant)::text")
+    fileprivate static let finishLeaving = Statement("finish_leaving", "select pushq.finish_leaving($tenant)::text")
+
+    fileprivate static let numbersOfMove = Statement(
+        "numbers_of_move",
+        #"""
+        select jsonb_object_agg(n.name, n.numbers)::text as numbers
+        from (
+          select k.name, coalesce(jsonb_agg(r -> 'id') filter (where r is not null), '[]') as numbers
+          from pushq.tenant_move m
+          cross join lateral (select coalesce(m.settings, pushq.settings_of(m.owner)) as settings) s
+          cross join unnest(array['tenant', 'app', 'credential', 'queue']) k(name)
+          left join lateral json_array_elements(s.settings -> k.name) r on true
+          where m.tenant = $tenant and m.leaves
+          group by k.name) n
+        """#)
+
+    fileprivate static let settingsOfMove = Statement(
+        "settings_of_move",
+        #"""
+        select m.settings::text as settings, (select l.last_value::bigint from pushq.lane l) as last_lane,
+               -- No report of it was listed under a higher number.
+               (select s.last_value from pushq.id s)
+                 + (m.settings -> 'tenant' -> 0 ->> 'cursor_offset')::bigint as last_cursor
+        from pushq.tenant_move m
+        where m.tenant = $tenant and m.leaves and m.stage = 'detached'
+        """#)
+
+    fileprivate static let beginArriving = Statement(
+        "begin_arriving",
+        #"""
+        select pushq.begin_arriving($tenant, $id::text::uuid, $peer, $numbers::text::jsonb,
+                                    nullif($history_days, 0), nullif($feedback_days, 0))::text
+        """#)
+    fileprivate static let arrive = Statement(
+        "arrive", "select pushq.arrive($tenant, $settings::text::json, $last_lane::bigint::int, $last_cursor)::text")
+    fileprivate static let abandonArriving = Statement(
+        "abandon_arriving", "select pushq.abandon_arriving($tenant)::text")
+    fileprivate static let finishArriving = Statement(
+        "finish_arriving", "delete from pushq.tenant_move where tenant = $tenant and not leaves and stage = 'arrived'")
+
+    fileprivate static let lockMove = Statement(
+        "lock_move", "select pg_try_advisory_lock(hashtextextended('pushq move ' || $tenant, 0)) as is_mine")
+
+    fileprivate static let unlockMove = Statement(
+        "unlock_move", "select pg_advisory_unlock(hashtextextended('pushq move ' || $tenant, 0)) as was_mine")
+
+    /// Whoever has looked for a queue since its transaction began keeps a lock on this table until its end. Whoever has
+    /// a snapshot may look with that: a transaction that is REPEATABLE READ keeps its first one. A session of which
+    /// that may not be known counts as having one.
+    fileprivate static let openTransactions = Statement(
+        "open_transactions",
+        #"""
+        select l.virtualtransaction as name
+        from pg_locks l
+        where l.relation = 'pushq.queue'::regclass and l.pid is distinct from pg_backend_pid()
+          and l.database = (select d.oid from pg_database d where d.datname = current_database())
+        union
+        select l.virtualtransaction
+        from pg_stat_activity a
+        join pg_locks l on l.pid = a.pid and l.locktype = 'virtualxid'
+        where a.datname = current_database() and a.backend_type = 'client backend' and a.pid <> pg_backend_pid()
+          and (a.backend_xmin is not null or a.query = '<insufficient privilege>')
+        """#)
+    fileprivate static let transactionsStillOpen = Statement(
+        "transactions_still_open",
+        #"""
+        select distinct coalesce(l.pid, 0) as pid
+        from pg_locks l
+        left join pg_stat_activity a on a.pid = l.pid
+        where l.virtualtransaction = any ($names)
+          and (l.relation = 'pushq.queue'::regclass
+            or l.locktype = 'virtualxid' and (a.backend_xmin is not null or a.query = '<insufficient privilege>'))
+        """#)
+
+    /// No row: there is no such schema.
+    fileprivate static let mayMove = Statement(
+        "may_move",
+        #"""
+        select pg_has_role(n.nspowner, 'usage') as may, current_user::text as login,
+               pg_get_userbyid(n.nspowner)::text as owner
+        from pg_namespace n
+        where n.nspname = 'pushq'
+        """#)
+
+    /// What must be equal on both sides, and what must not.
+    fileprivate static let databaseTraits = Statement(
+        "database_traits",
+        #"""
+        select pushq.database_number() as number, pushq.current_lineage() as lineage,
+               (select md5(string_agg(
+                  format('%s.%s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod)), ','
+                  order by c.relname, a.attname))
+                from pg_class c
+                join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p')
+                  and not c.relispartition) as tables,
+               (select string_agg(format('%s %s', m.version, m.checksum), ',' order by m.version)
+                from pushq.migration m) as migrations,
+               concat_ws(' ', d.datcollate, d.datctype, d.datlocprovider, d.daticulocale, d.encoding,
+                         pg_database_collation_actual_version(d.oid)) as text_order
+        from pg_database d
+        where d.datname = current_database()
+        """#)
+}
+
+/// How far a move of a tenant is, as one of the two databases knows it.
+package struct TenantMoveState: Equatable, Sendable {
+    package enum Stage: String, Sendable {
+        /// What is large is copied; the tenant is sent for at its old place.
+        case copying
+        /// At the old place: nothing new is sent, and what is under way comes to its end.
+        case stopping
+        /// At the old place: nobody can use it.
+        case detached
+        /// At the old place: it is at the new one.
+        case moved
+        /// At the new place: it is there, and the old one does not know yet.
+        case arrived
+    }
+
+    let id: String
+    /// Whether this is the database that it leaves.
+    package let leaves: Bool
+    package let stage: Stage
+    /// The other database.
+    package let peer: String
+    let historyDays: Int32
+    let feedbackDays: Int32
+}
+
+/// What a detached tenant takes along beside its contents.
+struct MovedSettings {
+    /// Rows by table.
+    let json: String
+    /// No campaign of it has a higher lane, …
+    let lastLane: Int64
+    /// … and no report a higher cursor.
+    let lastCursor: Int64
+}
+
+/// What a database knows of where a tenant is.
+package struct TenantPlace: Sendable {
+    package let tenant: String
+    /// Whether it is served here.
+    package let isHere: Bool
+    package let queueCount: Int
+    /// The number of the database.
+    package let number: Int
+    /// What is known of a move.
+    package let move: (stage: TenantMoveState.Stage, leaves: Bool, peer: String)?
+}
+
+/// What decides whether a tenant can go from one database to another.
+struct DatabaseTraits: Equatable {
+    let number: Int32
+    let lineage: String
+    /// The columns of all tables, and what was migrated.
+    let schema: String
+    let textOrder: String
+}
+
+extension PostgresConnection {
+    /// The move of a tenant that this database knows of.
+    package func tenantMove(of tenant: String) async throws(PostgresError) -> TenantMoveState? {
+        try await execute(.tenantMove, ["tenant": .text(tenant)]).first.map { row in
+            TenantMoveState(
+                id: row.text("id"), leaves: row.bool("leaves"),
+                stage: TenantMoveState.Stage(rawValue: row.text("stage")) ?? .copying, peer: row.text("peer"),
+                historyDays: row.int4("history_days"), feedbackDays: row.int4("feedback_days"))
+        }
+    }
+
+    /// All tenants that this database knows of, or the one of that name, by name.
+    package func tenantPlaces(named tenant: String? = nil) async throws(PostgresError) -> [TenantPlace] {
+        try await execute(.tenantPlaces, ["tenant": .text(tenant)]).map { row in
+            TenantPlace(
+                tenant: row.text("tenant"), isHere: row.bool("is_here"), queueCount: row.count("queues"),
+                number: Int(row.int4("number")),
+                move: row.optionalText("stage").flatMap(TenantMoveState.Stage.init).map {
+                    ($0, row.bool("leaves"), row.text("peer"))
+                })
+        }
+    }
+
+    /// Whether this session alone moves the tenant from now on.
+    func lockMove(of tenant: String) async throws(PostgresError) -> Bool {
+        try await execute(.lockMove, ["tenant": .text(tenant)]).one().bool("is_mine")
+    }
+
+    func unlockMove(of tenant: String) async throws(PostgresError) {
+        _ = try await execute(.unlockMove, ["tenant": .text(tenant)])
+    }
+
+    /// Whether this login may move tenants; nil if this is no database of pushq.
+    func mayMove() async throws(PostgresError) -> (may: Bool, login: String, owner: String)? {
+        try await execute(.mayMove).first.map { ($0.bool("may"), $0.text("login"), $0.text("owner")) }
+    }
+
+    func databaseTraits() async throws(PostgresError) -> DatabaseTraits {
+        let row = try await execute(.databaseTraits).one()
+        return DatabaseTraits(
+            number: row.int4("number"), lineage: row.text("lineage"),
+            schema: "\(row.text("tables")) \(row.text("migrations"))",
+            textOrder: row.text("text_order"))
+    }
+
+    // MARK: Where it leaves
+
+    func beginLeaving(_ tenant: String, id: String, peer: String) async throws(PostgresError) {
+        _ = try await execute(.beginLeaving, ["tenant": .text(tenant), "id": .text(id), "peer": .text(peer)])
+    }
+
+    /// Stops it, or lets it go on. Returns how many jobs of it workers hold.
+    func stopLeaving(_ tenant: String, _ stops: Bool) async throws(PostgresError) -> Int {
+        try await execute(.stopLeaving, ["tenant": .text(tenant), "stops": .bool(stops)]).one().count("held")
+    }
+
+    func detachTenant(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.detachTenant, ["tenant": .text(tenant)])
+    }
+
+    /// How many jobs of it workers hold although it is detached.
+    func held(ofMove tenant: String) async throws(PostgresError) -> Int {
+        try await execute(.heldOfMove, ["tenant": .text(tenant)]).one().count("held")
+    }
+
+    func reattachTenant(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.reattachTenant, ["tenant": .text(tenant)])
+    }
+
+    func abandonLeaving(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.abandonLeaving, ["tenant": .text(tenant)])
+    }
+
+    func finishLeaving(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.finishLeaving, ["tenant": .text(tenant)])
+    }
+
+    /// The numbers of its rows that other rows name, by table, as JSON.
+    func numbers(ofMove tenant: String) async throws(PostgresError) -> String {
+        try await execute(.numbersOfMove, ["tenant": .text(tenant)]).one().text("numbers")
+    }
+
+    /// What a detached tenant takes along beside its contents.
+    func settings(ofMove tenant: String) async throws(PostgresError) -> MovedSettings {
+        let row = try await execute(.settingsOfMove, ["tenant": .text(tenant)]).one()
+        return MovedSettings(
+            json: row.text("settings"), lastLane: row.int8("last_lane"), lastCursor: row.int8("last_cursor"))
+    }
+
+    /// Adds what transactions have set that had found a queue of it. To be called when they are over.
+    func takeLateSettings(of tenant: String) async throws(PostgresError) {
+        _ = try await execute(.takeLateSettings, ["tenant": .text(tenant)])
+    }
+
+    /// Has its webhook wait. Returns how many messages to it are under way.
+    func holdReports(of tenant: String) async throws(PostgresError) -> Int {
+        try await execute(.holdReports, ["tenant": .text(tenant)]).one().count("held")
+    }
+
+    /// The secrets of a tenant, as they lie here, and what to call them.
+    func sealedSecrets(of tenant: String) async throws(PostgresError)
+        -> [(owner: SecretOwner, name: String, sealed: [UInt8])]
+    {
+        try await execute(.secretsOfTenant, ["tenant": .text(tenant)]).map { row in
+            let tenantID = row.int4("tenant_id")
+            let owner: SecretOwner =
+                row.optionalInt4("id").map { .credential(tenantID: tenantID, credentialID: $0) }
+                ?? .webhook(tenantID: tenantID)
+            return (
+                owner, row.optionalText("name").map { "credential \($0)" } ?? "the webhook's secret",
+                row.bytes("sealed")
+            )
+        }
+    }
+
+    /// The transactions that may have found a queue, or find it yet, and are not over.
+    func openTransactions() async throws(PostgresError) -> [String] {
+        try await execute(.openTransactions).map { $0.text("name") }
+    }
+
+    /// The processes of those that are still not over.
+    func processes(ofTransactions names: [String]) async throws(PostgresError) -> [Int32] {
+        try await execute(.transactionsStillOpen, ["names": .textArray(names)]).map { $0.int4("pid") }
+    }
+
+    // MARK: Where it arrives
+
+    func beginArriving(_ tenant: String, _ move: TenantMoveState, peer: String, numbers: String)
+        async throws(PostgresError)
+    {
+        _ = try await execute(
+            .beginArriving,
+            [
+                "tenant": .text(tenant), "id": .text(move.id), "peer": .text(peer), "numbers": .text(numbers),
+                "history_days": .int4(move.historyDays), "feedback_days": .int4(move.feedbackDays),
+            ])
+    }
+
+    /// The number of each queue there, with its number here.
+    func queues(ofMove tenant: String) async throws(PostgresError) -> [(there: Int32, here: Int32)] {
+        try await execute(.queuesOfMove, ["tenant": .text(tenant)]).map { ($0.int4("there"), $0.int4("here")) }
+    }
+
+    func arrive(_ tenant: String, with settings: MovedSettings) async throws(PostgresError) {
+        _ = try await execute(
+            .arrive,
+            [
+                "tenant": .text(tenant), "settings": .text(settings.json), "last_lane": .int8(settings.lastLane),
+                "last_cursor": .int8(settings.lastCursor),
+            ])
+    }
+
+    /// Seals the secrets that have arrived for the rows that they lie in now.
+    func reownSecrets(ofMove tenant: String, under keys: MasterKeys) async throws {
+        func sealAnew(_ sealed: [UInt8], of old: SecretOwner, for new: SecretOwner) throws -> [UInt8] {
+            var opened = try keys.open(sealed, of: old)
+            defer { SecretBytes.wipe(&opened) }
+            return try keys.seal(opened, for: new)
+        }
+        for row in try await execute(.credentialsOfMove, ["tenant": .text(tenant)]) {
+            let old = CredentialID(tenantID: row.int4("old_tenant_id"), id: row.int4("old_id"))
+            let new = CredentialID(tenantID: row.int4("tenant_id"), id: row.int4("id"))
+            let sealed = try sealAnew(row.bytes("sealed"), of: old.secretOwner, for: new.secretOwner)
+            _ = try await execute(
+                .reownCredential,
+                ["sealed": .bytea(sealed), "tenant_id": .int4(new.tenantID), "id": .int4(new.id)])
+        }
+        for row in try await execute(.webhookOfMove, ["tenant": .text(tenant)]) {
+            let tenantID = row.int4("tenant_id")
+            let owners: (SecretOwner, SecretOwner) = (
+                .webhook(tenantID: row.int4("old_tenant_id")), .webhook(tenantID: tenantID)
+            )
+            let sealed = try sealAnew(row.bytes("sealed"), of: owners.0, for: owners.1)
+            let former = try row.optionalBytes("former_sealed").map { try sealAnew($0, of: owners.0, for: owners.1) }
+            _ = try await execute(
+                .reownWebhook,
+                ["sealed": .bytea(sealed), "former_sealed": .bytea(former), "tenant_id": .int4(tenantID)])
+        }
+    }
+
+    func abandonArriving(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.abandonArriving, ["tenant": .text(tenant)])
+    }
+
+    func finishArriving(_ tenant: String) async throws(PostgresError) {
+        _ = try await execute(.finishArriving, ["tenant": .text(tenant)])
+    }
+}

@@ -1,0 +1,97 @@
+import PostgresStore
+import Terminal
+import Transport
+
+struct TenantMoveCommand: Command {
+    static let name = "move"
+    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
+    static let summary = "Moves a tenant with all that it has to another database of the installation."
+    static let discussion = """
+        Devices, campaigns, schedules, jobs, history, feedback and settings go along, and keep their numbers: an apns-id means \
+        what it did. What is large is copied while the tenant is sent for. Then the tenant is stopped for as long as it \
+        takes to end what is in flight, to compare everything and to copy what has changed. Calls of producers \
+        are refused meanwhile with PQ503, and at the old place afterwards with PQ410, which says where the tenant is.
+
+        If it is interrupted, run it again: it goes on. Until the tenant is at the other place, --abandon leaves it where it \
+        is. Both databases need the same schema and another number each, and workers have to serve both.
+
+        The master key is read from PUSHQ_MASTER_KEY_FILE or PUSHQ_MASTER_KEY. Credentials are sealed under its first key at the \
+        other place, so the workers there need that.
+        """
+    static let examples = [
+        "tenant move acme --to postgres://pushq@db2/pushq",
+        "tenant move acme --to postgres://pushq@db2/pushq --abandon",
+    ]
+
+    @Positional("Its name.") var tenant: TenantName
+    @Option("The database that it moves to.", "URL") var to: ConnectionString
+    @Flag("Leave the tenant where it is, and delete what was copied.") var abandon
+    @Option("How long to wait, with the tenant stopped, for what is in flight and for open transactions of producers.")
+    var patience: Duration = .seconds(60)
+    var database = DatabaseOptions()
+
+    func run(_ console: Console) async throws {
+        let (name, abandon, patience) = (tenant.text, abandon, patience)
+        let (here, there) = (try database.address, try to.address)
+        let masterKeys = abandon ? nil : try MasterKeySetting().keys(console)
+        let result = try await database.session { source in
+            let target = try await PostgresConnection.connect(
+                to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
+            defer { target.close() }
+            let bar = ProgressBar("rows", total: nil, on: console)
+            defer { bar.finish() }
+            let mover = TenantMover(
+                name, from: .init(source, name: here.place), to: .init(target, name: there.place), patience: patience
+            ) { bar.show($0) }
+            guard let masterKeys else {
+                try await mover.abandon()
+                return nil as (TenantMover.Report, [String])?
+            }
+            let report = try await mover.run(under: masterKeys)
+            return (report, try await target.grantMoved(name))
+        }
+        guard let (report, missing) = result else {
+            return console.show(
+                "\(name) stays in \(here.place)", json: ["tenant": .string(name), "moved": false])
+        }
+        console.show([
+            ("tenant", .text(name)), ("from", .text(here.place)), ("to", .text(there.place)),
+            ("rows", .count(report.rows)), ("copied", .count(report.copied)),
+            ("copied_while_stopped", .count(report.copiedWhileStopped)), ("stopped_for", .duration(report.pause)),
+            ("deleted", .count(report.deleted)),
+        ])
+        for login in missing {
+            console.note(
+                "the other database has no role \(login): create it there, then run: pushq-admin tenant grant \(name) \(login)"
+            )
+        }
+    }
+}
+
+extension ProgressBar {
+    fileprivate func show(_ step: TenantMover.Step) {
+        switch step {
+        case .copying(let rows, let copied): update(rows, detail: "\(NumberText.grouped(copied)) copied")
+        case .stopping: update(0, detail: "waiting for what is in flight")
+        case .waiting: update(0, detail: "waiting for open transactions")
+        case .comparing(let rows, let copied): update(rows, detail: "stopped; \(NumberText.grouped(copied)) copied")
+        case .deleting(let rows): update(rows, detail: "deleted at the old place")
+        }
+    }
+}
+
+extension PostgresConnection {
+    /// Gives the logins of a tenant that has come here what they need to act for it. Returns those that are no roles
+    /// here.
+    fileprivate func grantMoved(_ tenant: String) async throws -> [String] {
+        var missing: [String] = []
+        for login in try await tenantLogins(of: tenant) {
+            do {
+                try await grantTenant(tenant, to: login.login, isReadOnly: login.isReadOnly)
+            } catch TenantGrantError.noRole {
+                missing.append(login.login)
+            }
+        }
+        return missing
+    }
+}

@@ -1,0 +1,79 @@
+import PostgresStore
+import Terminal
+
+struct TenantWhereCommand: Command {
+    static let name = "where"
+    static let users = CommandUsers.operators(because: "tenants, their limits and their logins are the installation's")
+    static let summary = "Shows which tenant is in which database of an installation."
+    static let discussion = """
+        A tenant is served in one database. If two have one of the same name, this is said, and the exit code is 1: what is \
+        sent from one of them is counted and limited apart from the other. So it is if a database cannot be asked, of which \
+        nobody knows what it has.
+        """
+    static let examples = [
+        "tenant where --databases /etc/pushq/databases", "tenant where acme --databases /etc/pushq/databases",
+    ]
+
+    @Positional("Only this tenant.") var tenant: TenantName?
+    var databases = DatabaseList()
+
+    fileprivate struct Row {
+        let tenant: String
+        let state: String
+        let queues: Int
+        let number: Int
+        let database: String
+        let isHere: Bool
+    }
+
+    func run(_ console: Console) async throws {
+        let name = tenant?.text
+        var rows: [Row] = []
+        var silent: [String] = []
+        for address in try databases.addresses() {
+            do {
+                rows += try await DatabaseOptions.session(at: address) { try await $0.tenantPlaces(named: name) }
+                    .map { Row($0, in: address.place) }
+            } catch let error as PostgresError {
+                silent.append("\(address.place): \(error)")
+            }
+        }
+        let here = Dictionary(grouping: rows.filter(\.isHere), by: \.tenant)
+        // Where a tenant is says more than where it was.
+        rows.removeAll { !$0.isHere && $0.state.hasPrefix("moved") && here[$0.tenant] != nil }
+        rows.sort { ($0.tenant, $0.number) < ($1.tenant, $1.number) }
+        if let name, rows.isEmpty, silent.isEmpty { throw Failure("no database has a tenant \(name)") }
+        console.show(
+            rows,
+            columns: [
+                Column("tenant") { .text($0.tenant) }, Column("state") { .text($0.state) },
+                Column("queues") { .count($0.queues) }, Column("number") { .count($0.number) },
+                Column("database") { .text($0.database) },
+            ])
+        for text in silent { console.note("cannot be asked: \(text)") }
+        let twice = here.filter { $0.value.count > 1 }.keys.sorted()
+        for tenant in twice {
+            console.note(
+                "\(tenant) is in \(NumberText.counted(here[tenant]?.count ?? 0, "database")): send from one of them, and remove it "
+                    + "from the others with pushq-admin tenant remove")
+        }
+        guard silent.isEmpty, twice.isEmpty else { throw Unsuccessful() }
+    }
+}
+
+extension TenantWhereCommand.Row {
+    fileprivate init(_ place: TenantPlace, in database: String) {
+        let state =
+            switch place.move {
+            case nil: "here"
+            case (.moved, true, let peer)?: place.isHere ? "here" : "moved to \(peer)"
+            case (.detached, true, let peer)?: "stopped, moving to \(peer)"
+            case (_, true, let peer)?: "here, moving to \(peer)"
+            case (.arrived, false, let peer)?: "here, just moved from \(peer)"
+            case (_, false, let peer)?: "arriving from \(peer)"
+            }
+        self.init(
+            tenant: place.tenant, state: state, queues: place.queueCount, number: place.number, database: database,
+            isHere: place.isHere)
+    }
+}

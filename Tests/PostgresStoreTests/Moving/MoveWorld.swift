@@ -1,0 +1,157 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// Two databases of one installation, of which the first has the tenant.
+struct MoveWorld {
+    let first: QueueFixture
+    let second: PostgresConnection
+    let secondWorker: PostgresConnection
+    let here: TestDatabase
+    let there: TestDatabase
+    let keys: MasterKeys
+
+    /// - Parameter step: is told of each step of a move.
+    func mover(patience: Duration = .seconds(60), _ step: @escaping (TenantMover.Step) -> Void = { _ in })
+        async throws -> TenantMover
+    {
+        TenantMover(
+            "acme", from: .init(try await here.connect(), name: "database one at a"),
+            to: .init(try await there.connect(), name: "database two at b"), patience: patience, progress: step)
+    }
+
+    func number(_ sql: String, in store: PostgresConnection) async throws -> Int {
+        let rows = try await store.execute(
+            Statement("number \(sql.hashValue)", "select (\(sql)\n)::int8 as number"))
+        return Int(try rows.one().optionalInt8("number") ?? -1)
+    }
+
+    /// Until the tenant is out of use, and the move looks again and again at transactions that are open.
+    func waitUntilItWaits() async throws {
+        try await eventually("it waits for transactions") {
+            try await first.number(
+                """
+                select count(*) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid()
+                  and query like '%where l.virtualtransaction = any%'
+                """) == 1
+        }
+    }
+
+    /// What a call of a producer is refused with.
+    func refusal(_ sql: String, in store: PostgresConnection) async throws -> String? {
+        do {
+            try await store.runScript(sql)
+            return nil
+        } catch PostgresError.raised(let message, _) {
+            return message
+        }
+    }
+}
+
+func withMoveWorld(
+    devices: Int = 20, _ body: @escaping @Sendable (isolated LoopActor, MoveWorld) async throws -> Void
+) async throws {
+    try await withDatabase { _, one in
+        let (name, address) = (one.name, one.address)
+        try await withDatabase { actor, there in
+            let here = TestDatabase(name: name, address: address, loop: actor.loop)
+            defer { here.closeConnections() }
+            let first = try await QueueFixture(here, devices: devices)
+            let keys = try MasterKeys.random()
+            let second = try await there.connect()
+            // Numbers of rows differ between the two.
+            try await second.runScript(
+                """
+                select pushq.set_database_number(5);
+                insert into pushq.tenant (name) values ('beta'), ('gamma');
+                insert into pushq.app (tenant_id, bundle_id) select id, 'com.' || name from pushq.tenant;
+                insert into pushq.queue (tenant_id, app_id, environment) select tenant_id, id, 'sandbox' from pushq.app
+                """)
+            try await body(
+                actor,
+                MoveWorld(
+                    first: first, second: second,
+                    secondWorker: try await there.connect(login: TestServer.workerLogin), here: here, there: there,
+                    keys: keys))
+        }
+    }
+}
+
+extension MoveWorld {
+    static let payload = #"'{"aps" : {"alert":"x"}}'"#
+    static let queue = "\(QueueFixture.name)"
+
+    /// Gives the tenant something in every table, a sealed credential, and outcomes.
+    func fill() async throws {
+        let queue = first
+        try await queue.run(
+            "\(`Removing a tenant`.fill(Self.queue)); delete from pushq.restored_queue; delete from pushq.stuck_job")
+        for secret in try await queue.connection.sealedSecrets(of: "acme") {
+            let sealed = try keys.seal(Array("the key".utf8), for: secret.owner)
+            let update =
+                switch secret.owner {
+                case .webhook: "update pushq.webhook set sealed = $1, former_sealed = $1, former_until = '2100-01-01'"
+                default: "update pushq.credential set sealed = $1"
+                }
+            _ = try await queue.connection.execute(Statement("seal \(update.count)", update), [.bytea(sealed)])
+        }
+        _ = try await queue.worker.fanOutStep(queueID: queue.id, jobLimit: 3, scanLimit: 50_000)
+        let jobs = try await queue.claim(1) + queue.claim(1, lane: .normal)
+        _ = try await queue.worker.endJobs(
+            jobs.map { queue.settled($0, other: [0: .rejected(.unregistered)]) }, workerID: 1)
+        try await queue.run(
+            """
+            update pushq.feedback set verdict = 'deactivated';
+            select pushq.send('\(Self.queue)', \(Self.payload), tokens => array['dd']);
+            insert into pushq.stuck_job (queue_id, job_id, problem) select queue_id, id, 'refused' from pushq.job limit 1;
+            insert into pushq.feedback (day, queue_id, device_id, reason, reported_at, verdict)
+            select pushq.today() - 1, queue_id, id, 1, now() - interval '1 day', 'deactivated' from pushq.device limit 3;
+            update pushq.tenant set history_days = 400, feedback_days = 400;
+            select pushq.make_day('result', pushq.today() - 300);
+            insert into pushq.result
+            select (jsonb_populate_record(r, jsonb_build_object('day', pushq.today() - 300, 'job_id', 1))).*
+            from pushq.result r limit 1;
+            update pushq.webhook_progress set cursor = 1, newest = 1;
+            update pushq.schedule set payload = \(Self.payload);
+            select pushq.list_feedback(100)
+            """)
+    }
+
+    /// The rows of a tenant's tables, without the numbers of tenant, app, queue and credential, which are each
+    /// database's own.
+    func rows(of tenant: String, in store: PostgresConnection) async throws -> [String: [String]] {
+        let tables = try await store.execute(
+            Statement("tables", "select name, kind from pushq.tables_of_tenants() where kind <> 'stays'"))
+        var found: [String: [String]] = [:]
+        for table in tables {
+            let name = table.text("name")
+            let condition =
+                table.text("kind") == "content"
+                ? "r.queue_id in (select q.queue_id from pushq.queue_name q where q.tenant = '\(tenant)')"
+                : try await store.execute(
+                    Statement(
+                        "condition",
+                        "select pushq.setting_condition($1, t.id, pushq.queues_of_tenant(t.id)) as condition from pushq.tenant t where t.name = $2"
+                    ),
+                    [.text(name), .text(tenant)]
+                ).first?.text("condition") ?? "false"
+            // `id` is a database's own only where it is 32 bits wide.
+            let own = ["tenant", "app", "credential", "queue"].contains(name) ? "'id'" : "''"
+            found[name] = try await store.execute(
+                Statement(
+                    "rows of \(name)",
+                    """
+                    select (to_jsonb(r) - array['queue_id', 'tenant_id', 'app_id', 'credential_id', 'cursor_offset', 'sealed', 'former_sealed',
+                                            \(own)])::text
+                           as row
+                    from pushq.\(name) r where \(condition) order by 1
+                    """)
+            ).map { $0.text("row") }
+        }
+        return found
+    }
+}

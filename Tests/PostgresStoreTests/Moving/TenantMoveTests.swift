@@ -1,0 +1,324 @@
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import PostgresStore
+
+/// From one database to another, with everything that an operator and a producer could miss. Serialised: each test
+/// takes two of the databases that tests may have at a time.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct `Moving a tenant` {
+    private static let payload = MoveWorld.payload
+    private static let name = MoveWorld.queue
+
+    @Test func `knows every table with rows of a tenant`() async throws {
+        try await withDatabase { _, database in
+            let store = try await database.connect()
+            let keyed = try await store.execute(
+                Statement(
+                    "keyed",
+                    #"""
+                    select c.relname as name
+                    from pg_class c
+                    where c.relnamespace = 'pushq'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+                      and (c.relname = 'tenant' or exists (
+                        select from pg_attribute a
+                        where a.attrelid = c.oid and a.attname in ('queue_id', 'tenant_id') and not a.attisdropped))
+                    """#)
+            ).map { $0.text("name") }
+            let known = try await store.execute(Statement("known", "select name from pushq.tables_of_tenants()"))
+                .map { $0.text("name") }
+            #expect(keyed.count > 30)
+            #expect(Set(keyed).subtracting(known).sorted() == [], "functions/move_tenant.sql lacks these")
+            #expect(Set(known).subtracting(keyed).sorted() == [])
+            #expect(known.count == Set(known).count)
+            // Ranges of contents go by the rest of the primary key.
+            let keyless = try await store.execute(
+                Statement(
+                    "keyless",
+                    #"""
+                    select t.name
+                    from pushq.tables_of_tenants() t, pushq.content_columns(t.name) c
+                    where t.kind = 'content' and coalesce(cardinality(c.keys), 0) = 0
+                    """#)
+            ).map { $0.text("name") }
+            #expect(keyless == [])
+        }
+    }
+
+    @Test func `takes everything along as it was, and nothing stays`() async throws {
+        try await withMoveWorld(devices: 700) { _, world in
+            try await world.fill()
+            let before = try await world.rows(of: "acme", in: world.first.connection)
+            #expect(before.filter { $0.value.isEmpty }.keys.sorted() == [], "the test lacks rows here")
+            let neighbours = try await world.rows(of: "beta", in: world.second)
+            let ids = try await world.first.connection.execute(
+                Statement("root", "select max(cursor) as cursor from pushq.feedback")
+            ).one()
+            let lastCursor = ids.int8("cursor")
+
+            let report = try await world.mover().run(under: world.keys)
+            #expect(report.copied >= before.filter { $0.key != "tenant" }["device"]!.count)
+            #expect(report.copiedWhileStopped == 0, "nothing has changed since it was copied")
+            let after = try await world.rows(of: "acme", in: world.second)
+            for (table, rows) in before.sorted(by: { $0.key < $1.key }) {
+                #expect(after[table] == rows, "\(table)")
+            }
+            #expect(try await world.rows(of: "beta", in: world.second) == neighbours)
+            #expect(try await world.first.number("select count(*) from pushq.tenant") == 0)
+            for table in before.keys where table != "tenant" {
+                #expect(try await world.first.number("select count(*) from pushq.\(table)") == 0, "\(table) stays")
+            }
+
+            // What was sealed for a row of the one opens in a row of the other.
+            let secrets = try await world.second.sealedSecrets(of: "acme")
+            #expect(secrets.count == 3)
+            for secret in secrets {
+                #expect(try world.keys.open(secret.sealed, of: secret.owner) == Array("the key".utf8))
+            }
+            // A payload goes byte for byte, also that of a schedule.
+            #expect(
+                try await world.number(
+                    "select count(*) from pushq.schedule where payload::text = \(Self.payload)", in: world.second) == 1)
+            // Who reads feedback goes on behind what is known, although this database counts from elsewhere.
+            try await world.second.runScript(
+                """
+                update pushq.feedback set verdict = 'undone', cursor = null, listed_at = null
+                where queue_id = pushq.queue_id('\(Self.name)') and day = pushq.today() - 1
+                """)
+            #expect(try await world.number("select pushq.list_feedback(100)", in: world.second) == 3)
+            #expect(
+                try await world.number(
+                    "select min(cursor) from pushq.feedback where verdict = 'undone'", in: world.second) > lastCursor)
+            // The audit has what was before, and that it has moved.
+            let entries = try await world.second.auditEntries(of: "acme", since: nil, limit: 500)
+            #expect(entries.contains { $0.object == "audience" && $0.action == "created" })
+            #expect(entries.contains { $0.object == "tenant" && $0.action == "moved" })
+
+            // Its campaign goes on here.
+            let queue = try await world.number("select pushq.queue_id('\(Self.name)')", in: world.second)
+            while try await world.secondWorker.fanOutStep(queueID: Int32(queue), jobLimit: 40, scanLimit: 50_000) != nil
+            {}
+            #expect(try await world.number("select count(*) from pushq.fan_out where not done", in: world.second) == 0)
+        }
+    }
+
+    @Test func `goes back as well, with what has happened since, and its reports go on in their order`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            _ = try await world.mover().run(under: world.keys)
+            try await world.second.runScript(
+                """
+                select pushq.register_device('\(Self.name)', 'ffff', 'zoe');
+                update pushq.feedback set verdict = 'undone', cursor = null, listed_at = null where verdict = 'deactivated';
+                select pushq.list_feedback(100)
+                """)
+            let last = try await world.number("select max(cursor) from pushq.feedback", in: world.second)
+            let before = try await world.rows(of: "acme", in: world.second)
+            let back = TenantMover(
+                "acme", from: .init(try await world.there.connect(), name: "database two at b"),
+                to: .init(try await world.here.connect(), name: "database one at a"))
+            _ = try await back.run(under: world.keys)
+            let after = try await world.rows(of: "acme", in: world.first.connection)
+            for (table, rows) in before.sorted(by: { $0.key < $1.key }) { #expect(after[table] == rows, "\(table)") }
+            // Numbers here are lower than those from there. What is new is behind all the same.
+            try await world.first.run(
+                """
+                update pushq.feedback set cursor = null, listed_at = null where verdict = 'undone';
+                select pushq.list_feedback(100)
+                """)
+            #expect(
+                try await world.first.number("select min(cursor) from pushq.feedback where verdict = 'undone'") > last)
+            // So are new devices counted, although older ones have higher numbers.
+            try await world.first.run(
+                "select pushq.count_usage(tenant_id, true), pushq.enter('\(Self.name)', false) from pushq.tenant_usage;"
+            )
+            let devices = try await world.first.number("select count(*) from pushq.device where active")
+            try await world.first.run(
+                """
+                insert into pushq.tenant_usage (tenant_id) select id from pushq.tenant on conflict do nothing;
+                select pushq.count_usage(id, true) from pushq.tenant;
+                select pushq.register_device('\(Self.name)', 'fffe', 'zoe');
+                select pushq.count_usage(id) from pushq.tenant;
+                select pushq.count_usage(id) from pushq.tenant
+                """)
+            #expect(try await world.first.number("select devices from pushq.tenant_usage") == devices + 1)
+        }
+    }
+
+    @Test func `waits for producers who have not committed, and tells the others where it is`() async throws {
+        try await withMoveWorld { actor, world in
+            try await world.fill()
+            let send = "select pushq.send('\(Self.name)', \(Self.payload), tokens => array['bb'], key => 'late')"
+            try await world.first.run(
+                "create role \(world.here.name)_shop login; grant pushq_producer to \(world.here.name)_shop")
+            try await world.first.connection.grantTenant("acme", to: "\(world.here.name)_shop", isReadOnly: false)
+            let late = try await world.here.connect()
+            try await late.runScript("begin; \(send)")
+            let mover = try await world.mover()
+            let moving = Task {
+                _ = actor
+                return try await mover.run(under: world.keys)
+            }
+            try await world.waitUntilItWaits()
+            let early = send.replacing("late", with: "early")
+            #expect(
+                try await world.refusal(early, in: world.first.connection)
+                    == "tenant “acme” is being moved to database two at b")
+            try await late.runScript("commit")
+            let report = try await moving.value
+            #expect(report.copiedWhileStopped > 0)
+            #expect(
+                try await world.number("select count(*) from pushq.send_key where key = 'late'", in: world.second) == 1)
+            let told = "tenant “acme” has moved to database two at b"
+            #expect(try await world.refusal(early, in: world.first.connection) == told)
+            // Its logins may know, and nobody else.
+            let shop = try await world.here.connect(login: "\(world.here.name)_shop")
+            #expect(try await world.refusal(early, in: shop) == told)
+            try await world.first.run(
+                "create role \(world.here.name)_other login; grant pushq_producer to \(world.here.name)_other")
+            let other = try await world.here.connect(login: "\(world.here.name)_other")
+            #expect(try await world.refusal(early, in: other)?.hasPrefix("there is no queue") == true)
+            #expect(try await world.refusal(early, in: world.second) == nil)
+            try await world.first.run(
+                "drop owned by \(world.here.name)_shop, \(world.here.name)_other; drop role \(world.here.name)_shop, \(world.here.name)_other"
+            )
+        }
+    }
+
+    @Test func `gives up, and goes on at the old place, while a producer does not commit`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            let before = try await world.rows(of: "acme", in: world.first.connection)
+            let late = try await world.here.connect()
+            try await late.runScript("begin; select pushq.queue_id('\(Self.name)')")
+            do {
+                _ = try await world.mover(patience: .milliseconds(300)).run(under: world.keys)
+                Issue.record("it has not waited")
+            } catch TenantMoveError.openTransaction(_, let processes, _) {
+                #expect(processes == [Int(late.backendProcessID)])
+            }
+            #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
+            try await late.runScript("commit")
+
+            // Nobody's mind is changed by that: either of the two is possible.
+            try await world.mover().abandon()
+            #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+            for table in before.keys where !["tenant", "app", "queue"].contains(table) {
+                #expect(
+                    try await world.number("select count(*) from pushq.\(table)", in: world.second) == 0, "\(table)")
+            }
+            #expect(try await world.rows(of: "acme", in: world.first.connection) == before)
+            _ = try await world.mover().run(under: world.keys)
+            await #expect(throws: TenantMoveError.hasArrived("acme", "database two at b")) {
+                try await world.mover().abandon()
+            }
+        }
+    }
+
+    @Test func `waits for what workers hold, and stays where it is if they do not end`() async throws {
+        try await withMoveWorld { _, world in
+            let campaign = try await world.first.startCampaign()
+            try await world.first.fanOut(campaign)
+            let jobs = try await world.first.claim(1, lease: .seconds(60))
+            try #require(jobs.count == 1)
+            await #expect(throws: TenantMoveError.held("acme", 1, .milliseconds(300))) {
+                _ = try await world.mover(patience: .milliseconds(300)).run(under: world.keys)
+            }
+            #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
+            #expect(
+                try await world.first.worker.endJobs(jobs.map { world.first.settled($0) }, workerID: 1).keys.count == 1)
+            _ = try await world.mover(patience: .milliseconds(300)).run(under: world.keys)
+            #expect(try await world.number("select sum(delivered) from pushq.campaign_tally", in: world.second) == 20)
+        }
+    }
+
+    @Test func `is refused where it could not be served afterwards`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            let other = try MasterKeys.random()
+            await #expect(throws: TenantMoveError.self) { _ = try await world.mover().run(under: other) }
+            let sealed = try other.seal([1], for: .providerToken(signer: [UInt8](repeating: 1, count: 32)))
+            _ = try await world.second.execute(
+                Statement(
+                    "token",
+                    "insert into pushq.provider_token (signer, sealed, issued_at) select sha256('x'), $1, now() returning 1"
+                ),
+                [.bytea(sealed)])
+            await #expect(
+                throws: TenantMoveError.unknownKey("\(world.keys.first.name)", used: ["\(other.first.name)"])
+            ) { _ = try await world.mover().run(under: world.keys) }
+            try await world.second.runScript(
+                "delete from pushq.provider_token; insert into pushq.tenant (name) values ('acme')")
+            await #expect(throws: PostgresError.self) { _ = try await world.mover().run(under: world.keys) }
+            try await world.second.runScript(
+                "delete from pushq.tenant where name = 'acme'; alter table pushq.device add more int")
+            await #expect(throws: TenantMoveError.otherSchema) { _ = try await world.mover().run(under: world.keys) }
+            let itself = TenantMover(
+                "acme", from: .init(try await world.here.connect(), name: "one"),
+                to: .init(try await world.here.connect(), name: "two"))
+            await #expect(throws: TenantMoveError.sameDatabase("one")) { _ = try await itself.run(under: world.keys) }
+            let worker = TenantMover(
+                "acme", from: .init(try await world.here.connect(), name: "one"),
+                to: .init(world.secondWorker, name: "two"))
+            let owner = try await world.second.execute(
+                Statement("owner", "select nspowner::regrole::text as name from pg_namespace where nspname = 'pushq'")
+            ).one().text("name")
+            await #expect(
+                throws: TenantMoveError.noRights("two", login: TestServer.workerLogin, owner: owner)
+            ) { _ = try await worker.run(under: world.keys) }
+            let nobody = TenantMover(
+                "nobody", from: .init(try await world.here.connect(), name: "one"),
+                to: .init(try await world.there.connect(), name: "two"))
+            try await world.second.runScript("alter table pushq.device drop more")
+            await #expect(throws: TenantMoveError.noTenant("nobody")) { _ = try await nobody.run(under: world.keys) }
+            // Nothing was begun.
+            #expect(try await world.first.number("select count(*) from pushq.tenant where suspended_at is null") == 1)
+            #expect(try await world.first.number("select count(*) from pushq.tenant_move") == 0)
+            #expect(try await world.number("select count(*) from pushq.tenant_move", in: world.second) == 0)
+        }
+    }
+
+    @Test func `is over when it is over, also for whoever asks again`() async throws {
+        try await withMoveWorld { _, world in
+            try await world.fill()
+            // Interrupted while it deletes.
+            try await world.first.run("create table public.kept as select * from pushq.device")
+            _ = try await world.mover().run(under: world.keys)
+            try await world.first.run("insert into pushq.device select * from public.kept")
+            let kept = try await world.first.number("select count(*) from public.kept")
+            #expect(try await world.mover().run(under: world.keys).deleted == kept)
+            #expect(try await world.first.number("select count(*) from pushq.device") == 0)
+            await #expect(throws: TenantMoveError.isElsewhere("acme", "database two at b")) {
+                _ = try await world.mover().run(under: world.keys)
+            }
+        }
+    }
+
+    @Test func `keeps its name while it is in neither database`() async throws {
+        try await withMoveWorld { _, world in
+            let (first, second) = (world.first.connection, world.second)
+            try await first.beginLeaving("acme", id: "00000000-0000-0000-0000-000000000001", peer: "two")
+            let move = try #require(try await first.tenantMove(of: "acme"))
+            try await second.beginArriving(
+                "acme", move, peer: "one", numbers: try await first.numbers(ofMove: "acme"))
+            #expect(
+                try await world.refusal("select pushq.remove_tenant('acme')", in: first)
+                    == "acme is just being moved to another database")
+            _ = try await first.stopLeaving("acme", true)
+            try await first.detachTenant("acme")
+            for store in [first, second] {
+                #expect(
+                    try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: store)
+                        == "a tenant acme is just being moved to or from another database")
+            }
+            #expect(
+                try await world.refusal("select pushq.queue_id('\(Self.name)')", in: second)
+                    == "tenant “acme” is just coming here from one")
+            try await world.mover().abandon()
+            #expect(try await world.refusal("select pushq.queue_id('\(Self.name)')", in: first) == nil)
+            #expect(try await world.refusal("insert into pushq.tenant (name) values ('acme')", in: second) == nil)
+        }
+    }
+}

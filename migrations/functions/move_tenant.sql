@@ -1,0 +1,571 @@
+-- Moving a tenant to another database of the installation (PostgresStore/Moving/TenantMover.swift carries it out).
+--
+-- What is large goes first, while the tenant is sent for: its rows come to lie in the other database under the number
+-- of a queue that is not there yet, so that nobody there does anything with them. Then the tenant is stopped, its
+-- settings are taken out of their tables, and with them everybody's way to what it has: nobody can change anything,
+-- whoever it is. What has changed since is copied, and the settings are put in at the other side. At each moment
+-- the settings are in one of the two databases at most, so nothing is sent twice.
+
+-- Every table with rows of a tenant or its queues, in the order in which they are put in.
+--   setting: a few rows, which say that the tenant is there and how it is to be served
+--   content: any number of rows, by queue
+--   stays:   counts for the moment that each database makes for itself, and what must not be there when a tenant moves
+create or replace function pushq.tables_of_tenants() returns table (name text, kind text)
+language sql stable as $$
+  values ('tenant', 'setting'), ('tenant_quota', 'setting'), ('tenant_login', 'setting'), ('app', 'setting'),
+         ('credential', 'setting'), ('queue', 'setting'), ('rate_limit', 'setting'), ('frequency_cap', 'setting'),
+         ('quiet_hours', 'setting'), ('audience', 'setting'), ('schedule', 'setting'), ('webhook', 'setting'),
+         ('webhook_progress', 'setting'), ('feedback_poll', 'setting'), ('judgement', 'setting'),
+         -- A message is kept for its recipients, a list for its campaign, and what was cancelled for its jobs.
+         ('body', 'content'), ('message', 'content'), ('result', 'content'), ('feedback', 'content'),
+         ('device', 'content'), ('profile', 'content'), ('channel', 'content'), ('campaign', 'content'),
+         ('fan_out', 'content'), ('wave', 'content'), ('campaign_share', 'content'), ('campaign_tally', 'content'),
+         ('list', 'content'), ('list_member', 'content'), ('list_user', 'content'), ('job', 'content'),
+         ('recent_push', 'content'), ('send_key', 'content'), ('empty_send', 'content'), ('newest_update', 'content'),
+         ('feedback_record', 'content'), ('cancelled', 'content'), ('stuck_job', 'content'),
+         ('tenant_usage', 'stays'), ('call', 'stays'), ('throughput', 'stays'), ('lease', 'stays'),
+         ('restored_queue', 'stays'), ('removed_queue', 'stays')
+$$;
+
+-- Which rows of a table of settings are those of a tenant with these queues.
+create or replace function pushq.setting_condition(from_table text, owner int, queues int[]) returns text
+language sql stable as $$
+  select case
+    when from_table = 'tenant' then format('r.id = %s', owner)
+    when exists (
+      select from pg_attribute a
+      where a.attrelid = format('pushq.%I', from_table)::regclass and a.attname = 'tenant_id' and not a.attisdropped)
+      then format('r.tenant_id = %s', owner)
+    else format('r.queue_id = any (%L::int[])', queues) end
+$$;
+
+create or replace function pushq.queues_of_tenant(owner int) returns int[]
+language sql stable as $$ select array(select q.id from pushq.queue q where q.tenant_id = $1 order by q.id) $$;
+
+-- Queues whose contents are here while their tenant is on its way. Nothing may be done with these: they are compared,
+-- and what the settings say about them is not here.
+create or replace function pushq.queues_under_way() returns int[]
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select array(select unnest(m.queues) from pushq.tenant_move m)
+$$;
+
+-- The settings of a tenant: the rows of each table. As json and not jsonb, which would write a payload anew.
+create or replace function pushq.settings_of(owner int) returns json
+language plpgsql stable set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
+set extra_float_digits = 1 set bytea_output = 'hex' as $$
+declare
+  place record;
+  rows  json;
+  parts text[] := '{}';
+begin
+  for place in select t.name from pushq.tables_of_tenants() t where t.kind = 'setting' loop
+    execute format('select coalesce(json_agg(row_to_json(r)), ''[]'') from pushq.%I r where %s', place.name,
+                   pushq.setting_condition(place.name, owner, pushq.queues_of_tenant(owner))) into rows;
+    parts := parts || format('%s: %s', to_json(place.name), rows);
+  end loop;
+  return format('{%s}', array_to_string(parts, ', '))::json;
+end $$;
+
+-- Puts settings in. `ids` has the numbers of this database for those of the one that they come from, by table; null:
+-- they come from this one. Of rows with one key, the first one counts, and before it the one that is there.
+create or replace function pushq.put_settings(settings json, ids jsonb) returns void
+language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601' as $$
+declare
+  place   record;
+  columns text;
+  fields  text;
+begin
+  for place in select t.name from pushq.tables_of_tenants() t where t.kind = 'setting' loop
+    select string_agg(format('%I', a.attname), ', ' order by a.attnum),
+           string_agg(
+             case
+               when ids is null or n.kind is null then format('r.%I', a.attname)
+               -- A limit of the tenant as a whole is for no queue.
+               else format('case when r.%1$I = 0 then 0 else ($2 -> %2$L ->> r.%1$I::text)::int end', a.attname, n.kind)
+             end, ', ' order by a.attnum)
+    into columns, fields
+    from pg_attribute a
+    cross join lateral (
+      select case
+        when a.attname = 'tenant_id' then 'tenant'
+        when a.attname = 'queue_id' then 'queue'
+        when a.attname = 'app_id' then 'app'
+        when a.attname = 'credential_id' then 'credential'
+        when a.attname = 'id' and place.name in ('tenant', 'app', 'credential', 'queue') then place.name end as kind) n
+    where a.attrelid = format('pushq.%I', place.name)::regclass and a.attnum > 0 and not a.attisdropped;
+    execute format(
+      'insert into pushq.%1$I (%2$s) overriding system value
+       select %3$s from json_populate_recordset(null::pushq.%1$I, $1 -> %4$L) r
+       on conflict on constraint %5$I do nothing', place.name, columns, fields, place.name, place.name || '_pkey')
+    using settings, ids;
+  end loop;
+end $$;
+
+-- Takes the settings of a tenant with these queues out of their tables, and returns them.
+--
+-- What somebody is just changing is waited for, and taken as it is then: a schedule that has run in between would run
+-- again at the other side.
+create or replace function pushq.take_settings(owner int, queues int[]) returns json
+language plpgsql set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
+set extra_float_digits = 1 set bytea_output = 'hex' as $$
+declare
+  place record;
+  rows  json;
+  parts text[] := '{}';
+begin
+  delete from pushq.tenant_usage u where u.tenant_id = owner;
+  delete from pushq.call c where c.tenant_id = owner;
+  delete from pushq.throughput t where t.queue_id = any (queues);
+  for place in
+    select t.name from pushq.tables_of_tenants() with ordinality t(name, kind, n)
+    where t.kind = 'setting'
+    order by t.name in ('queue', 'app', 'credential', 'tenant'), t.n desc
+  loop
+    execute format(
+      'with gone as (delete from pushq.%I r where %s returning r.*)
+       select coalesce(json_agg(row_to_json(g)), ''[]'') from gone g',
+      place.name, pushq.setting_condition(place.name, owner, queues)) into rows;
+    parts := parts || format('%s: %s', to_json(place.name), rows);
+  end loop;
+  return format('{%s}', array_to_string(parts, ', '))::json;
+end $$;
+
+-- Begins a move on the side that the tenant leaves.
+create or replace function pushq.begin_leaving(tenant text, id uuid, peer text) returns void
+language plpgsql as $$
+declare
+  owner pushq.tenant;
+begin
+  select t.* into owner from pushq.tenant t where t.name = begin_leaving.tenant for update;
+  if not found then
+    raise exception using errcode = 'PQ404', message = format('there is no tenant %s', begin_leaving.tenant);
+  end if;
+  if exists (
+    select from pushq.restored_queue r join pushq.queue q on q.id = r.queue_id where q.tenant_id = owner.id) then
+    raise exception using errcode = 'PQ409',
+      message = format('queues of %s wait for a decision since the database was restored', begin_leaving.tenant),
+      hint = 'decide first: pushq-admin restore show';
+  end if;
+  -- Another tenant of this name has left before.
+  delete from pushq.tenant_move m where m.tenant = begin_leaving.tenant and m.leaves and m.stage = 'moved';
+  insert into pushq.tenant_move (tenant, id, leaves, stage, peer, owner, history_days, feedback_days)
+  values (begin_leaving.tenant, begin_leaving.id, true, 'copying', begin_leaving.peer, owner.id, owner.history_days,
+          owner.feedback_days);
+end $$;
+
+-- Has a tenant's webhook wait, so that no message to it is under way when the tenant leaves: the other side would send
+-- that again. Returns how many are.
+create or replace function pushq.hold_reports(tenant text) returns bigint
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  update pushq.tenant_move m
+  -- If nobody goes on, the webhook does.
+  set reports_held_until = clock_timestamp() + interval '1 minute'
+  where m.tenant = hold_reports.tenant and m.leaves and m.stage in ('copying', 'stopping')
+  returning * into strict move;
+  return (
+    select count(*)
+    from pushq.webhook_progress p
+    where p.tenant_id = move.owner and p.taken_until > clock_timestamp());
+end $$;
+
+-- Stops a tenant, or lets it go on as it was. Returns how many jobs of it workers hold, and how many lists of the
+-- feedback service they are reading for it.
+create or replace function pushq.stop_leaving(tenant text, stops boolean) returns bigint
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = stop_leaving.tenant and m.leaves and m.stage in ('copying', 'stopping')
+  for update;
+  if stops and move.stage = 'copying' then
+    update pushq.tenant_move m
+    set stage = 'stopping', suspended_at = (select t.suspended_at from pushq.tenant t where t.id = move.owner),
+        changed_at = clock_timestamp()
+    where m.tenant = move.tenant;
+    update pushq.tenant t set suspended_at = coalesce(t.suspended_at, now()) where t.id = move.owner;
+  elsif not stops then
+    if move.stage = 'stopping' then
+      update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
+    end if;
+    update pushq.tenant_move m
+    set stage = 'copying', reports_held_until = null, changed_at = clock_timestamp()
+    where m.tenant = move.tenant;
+  end if;
+  perform pushq.tell('tenant', move.owner), pushq.wake();
+  return (
+    select count(*)
+    from pushq.queue q
+    join pushq.lease l on l.queue_id = q.id
+    where q.tenant_id = move.owner) + (
+    select count(*)
+    from pushq.queue q
+    join pushq.feedback_poll p on p.queue_id = q.id
+    -- After a failure it means a time to wait.
+    where q.tenant_id = move.owner and p.not_before > clock_timestamp() and p.failures = 0);
+end $$;
+
+-- Takes a stopped tenant out of use.
+create or replace function pushq.detach_tenant(tenant text) returns void
+language plpgsql as $$
+declare
+  move    pushq.tenant_move;
+  held    bigint;
+  owner   pushq.tenant;
+  names   text[];
+  numbers int[];
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = detach_tenant.tenant and m.leaves and m.stage = 'stopping'
+  for update;
+  perform from pushq.tenant t where t.id = move.owner for update;
+  held := pushq.stop_leaving(tenant, true);
+  if held > 0 or not exists (select from pushq.tenant t where t.id = move.owner and t.suspended_at is not null) then
+    raise exception using errcode = 'PQ409',
+      message = format('workers hold %s jobs of %s, which was resumed while it is moved', held, tenant),
+      hint = 'do not resume it, and repeat the call';
+  end if;
+  -- It is at the other side as it was before it was stopped.
+  update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
+  select t.* into owner from pushq.tenant t where t.id = move.owner;
+  names := array(select l.login from pushq.tenant_login l where l.tenant_id = owner.id);
+  numbers := pushq.queues_of_tenant(owner.id);
+  update pushq.tenant_move m
+  set stage = 'detached', settings = pushq.take_settings(owner.id, numbers), logins = names, queues = numbers,
+      history_days = owner.history_days, feedback_days = owner.feedback_days, changed_at = clock_timestamp()
+  where m.tenant = move.tenant;
+end $$;
+
+-- Adds what transactions that had found a queue of a detached tenant have set since. To be called when they are over.
+create or replace function pushq.take_late_settings(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+  late json;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = take_late_settings.tenant and m.leaves and m.stage = 'detached'
+  for update;
+  late := pushq.take_settings(move.owner, move.queues);
+  -- The later one of two rows with one key comes first, and counts.
+  update pushq.tenant_move m
+  set settings = (
+    select format('{%s}', string_agg(
+             format('%s: [%s]', to_json(t.name), concat_ws(
+               ',', nullif(btrim(late ->> t.name, '[]'), ''), nullif(btrim(move.settings ->> t.name, '[]'), ''))),
+             ', '))::json
+    from pushq.tables_of_tenants() t
+    where t.kind = 'setting')
+  where m.tenant = move.tenant;
+end $$;
+
+-- Undoes `pushq.detach_tenant`: the tenant is sent for here, and the move goes on later.
+create or replace function pushq.reattach_tenant(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = reattach_tenant.tenant and m.leaves and m.stage = 'detached'
+  for update;
+  update pushq.tenant_move m
+  set stage = 'copying', settings = null, queues = '{}', logins = '{}', reports_held_until = null,
+      changed_at = clock_timestamp()
+  where m.tenant = move.tenant;
+  perform pushq.put_settings(move.settings, null);
+  perform pushq.tell('tenant', move.owner), pushq.wake();
+end $$;
+
+-- Undoes a move where the tenant would have left: the tenant is here as it was.
+create or replace function pushq.abandon_leaving(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = abandon_leaving.tenant and m.leaves and m.stage <> 'moved'
+  for update;
+  delete from pushq.tenant_move m where m.tenant = move.tenant;
+  if move.stage = 'detached' then
+    perform pushq.put_settings(move.settings, null);
+  elsif move.stage = 'stopping' then
+    update pushq.tenant t set suspended_at = move.suspended_at where t.id = move.owner;
+  end if;
+  perform pushq.tell('tenant', move.owner), pushq.wake();
+end $$;
+
+-- How many jobs of a detached tenant workers hold, which have claimed them in a statement that began before.
+create or replace function pushq.held_of_move(tenant text) returns bigint
+language sql stable as $$
+  select count(*)
+  from pushq.tenant_move m
+  join pushq.lease l on l.queue_id = any (m.queues)
+  where m.tenant = $1 and m.leaves
+$$;
+
+-- The tenant is at the other side. What is left of it here is removed as that of a tenant that was removed.
+create or replace function pushq.finish_leaving(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = finish_leaving.tenant and m.leaves and m.stage = 'detached'
+  for update;
+  insert into pushq.removed_queue (queue_id, tenant) select q, move.tenant from unnest(move.queues) q;
+  update pushq.tenant_move m
+  set stage = 'moved', settings = null, queues = '{}', reports_held_until = null, changed_at = clock_timestamp()
+  where m.tenant = move.tenant;
+  perform pushq.note_change(move.tenant, 'tenant', move.tenant, 'moved',
+                            jsonb_build_object('database', jsonb_build_object('to', move.peer)));
+end $$;
+
+-- Begins a move on the side where the tenant arrives, or goes on with it: gives a number of this database to each of
+-- `numbers`, which are by table, unless it has one. Returns all that have one.
+create or replace function pushq.begin_arriving(
+  tenant text, id uuid, peer text, numbers jsonb, history_days int, feedback_days int
+) returns jsonb
+language plpgsql as $$
+declare
+  known jsonb;
+  place record;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('pushq arrival ' || tenant, 0));
+  if exists (select from pushq.tenant t where t.name = begin_arriving.tenant) then
+    raise exception using errcode = 'PQ409',
+      message = format('there is a tenant %s in the other database already', begin_arriving.tenant),
+      hint = 'if that is another one, one of the two needs another name: a tenant has one for life';
+  end if;
+  -- It was here before, and comes back.
+  delete from pushq.tenant_move m
+  where m.tenant = begin_arriving.tenant and m.leaves and m.stage = 'moved' and m.id <> begin_arriving.id;
+  insert into pushq.tenant_move (tenant, id, leaves, stage, peer, history_days, feedback_days)
+  values (begin_arriving.tenant, begin_arriving.id, false, 'copying', begin_arriving.peer, begin_arriving.history_days,
+          begin_arriving.feedback_days)
+  on conflict on constraint tenant_move_pkey do nothing;
+  select m.ids into known
+  from pushq.tenant_move m
+  where m.tenant = begin_arriving.tenant and m.id = begin_arriving.id and not m.leaves and m.stage = 'copying'
+  for update;
+  if not found then
+    raise exception using errcode = 'PQ409',
+      message = format('another move of %s is under way in the other database', begin_arriving.tenant);
+  end if;
+  for place in
+    select k.key as name, e.number
+    from jsonb_each(numbers) k
+    cross join lateral jsonb_array_elements_text(k.value) e(number)
+  loop
+    if known -> place.name -> place.number is null then
+      known := jsonb_set(
+        known, array[place.name],
+        coalesce(known -> place.name, '{}') || jsonb_build_object(
+          place.number, nextval(pg_get_serial_sequence(format('pushq.%I', place.name), 'id'))));
+    end if;
+  end loop;
+  update pushq.tenant_move m
+  set ids = known, changed_at = clock_timestamp(),
+      queues = array(select q.value::int from jsonb_each_text(known -> 'queue') q order by 1)
+  where m.tenant = begin_arriving.tenant;
+  return known;
+end $$;
+
+-- The tenant is here from now on. `last_lane` and `last_cursor` are the highest numbers that its old database may have
+-- given to a lane or a report of it: here they go on above them.
+create or replace function pushq.arrive(tenant text, settings json, last_lane int, last_cursor bigint) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into strict move
+  from pushq.tenant_move m
+  where m.tenant = arrive.tenant and not m.leaves and m.stage = 'copying'
+  for update;
+  if last_lane > (select l.last_value from pushq.lane l) then
+    perform setval('pushq.lane', last_lane);
+  end if;
+  update pushq.tenant_move m set stage = 'arrived', changed_at = clock_timestamp() where m.tenant = move.tenant;
+  perform pushq.put_settings(settings, move.ids);
+  update pushq.tenant t
+  set cursor_offset = greatest(0, last_cursor - (select s.last_value from pushq.id s))
+  where t.id = (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int;
+  perform pushq.note_change(move.tenant, 'tenant', move.tenant, 'moved',
+                            jsonb_build_object('database', jsonb_build_object('from', move.peer)));
+  perform pushq.tell('tenant', (move.ids -> 'tenant' ->> (settings -> 'tenant' -> 0 ->> 'id'))::int), pushq.wake();
+end $$;
+
+-- Undoes what has come here of a tenant that stays where it was.
+create or replace function pushq.abandon_arriving(tenant text) returns void
+language plpgsql as $$
+declare
+  move pushq.tenant_move;
+begin
+  delete from pushq.tenant_move m
+  where m.tenant = abandon_arriving.tenant and not m.leaves and m.stage = 'copying'
+  returning m.* into move;
+  insert into pushq.removed_queue (queue_id, tenant) select q, move.tenant from unnest(move.queues) q;
+end $$;
+
+-- Nobody may take the name of a tenant that is on its way: it could not come in, or back.
+create or replace function pushq.keep_name() returns trigger
+language plpgsql as $$
+begin
+  if exists (
+    select from pushq.tenant_move m
+    where m.tenant = new.name and (m.leaves and m.stage = 'detached' or not m.leaves and m.stage = 'copying')) then
+    raise exception using errcode = 'PQ409',
+      message = format('a tenant %s is just being moved to or from another database', new.name),
+      hint = 'finish that, or undo it: pushq-admin tenant move --abandon';
+  end if;
+  return new;
+end $$;
+
+create or replace trigger tenant_keep_name before insert or update of name on pushq.tenant
+for each row execute function pushq.keep_name();
+
+-- Why there is no such tenant for a caller who may know: it is being moved, or has moved.
+-- `is_known`: the caller has found the tenant.
+create or replace function pushq.refuse_moved(tenant text, who text, is_known boolean) returns void
+language plpgsql stable as $$
+declare
+  move pushq.tenant_move;
+begin
+  select m.* into move
+  from (
+    -- All that the caller may know of, whatever the name: another tenant's takes as long as one that nobody has.
+    select m.*
+    from pushq.tenant_move m
+    where is_known or who = any (m.logins) or pg_has_role(who::name, current_user, 'usage')
+    offset 0) m
+  where m.tenant = refuse_moved.tenant
+    and (m.leaves and m.stage <> 'copying' or not m.leaves and m.stage = 'copying');
+  if not found then
+    return;
+  elsif not move.leaves then
+    raise exception using errcode = 'PQ503',
+      message = format('tenant “%s” is just coming here from %s', tenant, move.peer),
+      hint = 'until it is here, connect to that database';
+  elsif move.stage = 'moved' then
+    raise exception using errcode = 'PQ410', message = format('tenant “%s” has moved to %s', tenant, move.peer),
+      hint = 'connect to that database';
+  else
+    raise exception using errcode = 'PQ503',
+      message = format('tenant “%s” is being moved to %s', tenant, move.peer),
+      hint = 'repeat the call in some seconds: it says then where the tenant is';
+  end if;
+end $$;
+
+-- Contents.
+
+-- The columns of a table of contents, but for the queue's number, and those of them that tell its rows apart within a
+-- queue and a day.
+create or replace function pushq.content_columns(
+  from_table text, out all_columns text[], out keys text[], out types text[], out by_day boolean)
+language sql stable as $$
+  select array(
+           select a.attname::text from pg_attribute a
+           where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attname <> 'queue_id'
+           order by a.attnum),
+         k.names, k.types, c.relkind = 'p'
+  from pg_class c
+  cross join lateral (
+    select array_agg(a.attname::text order by p.n) as names,
+           array_agg(format_type(a.atttypid, null) order by p.n) as types
+    from pg_index i
+    cross join lateral unnest(i.indkey::int2[]) with ordinality p(number, n)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = p.number
+    where i.indrelid = c.oid and i.indisprimary
+      and a.attname <> 'queue_id' and not (c.relkind = 'p' and a.attname = 'day')) k
+  where c.oid = format('pushq.%I', from_table)::regclass
+$$;
+
+-- The rows of a queue, and of a day where they are kept by day, behind the key `after` and up to `last`; null: from the
+-- first, to the last.
+create or replace function pushq.content_range(from_table text, q int, on_day date, after text[], last text[])
+returns text
+language plpgsql stable as $$
+declare
+  c    record := pushq.content_columns(from_table);
+  keys text   := array_to_string(array(select format('r.%I', k) from unnest(c.keys) k), ', ');
+begin
+  return format('r.queue_id = %s', q)
+    || case when c.by_day then format(' and r.day = %L::date', on_day) else '' end
+    || case when after is null then '' else format(' and (%s) > (%s)', keys, pushq.key_text(after, c.types)) end
+    || case when last is null then '' else format(' and (%s) <= (%s)', keys, pushq.key_text(last, c.types)) end;
+end $$;
+
+create or replace function pushq.key_text(key text[], types text[]) returns text
+language sql stable as $$
+  select string_agg(format('%L::%s', v, t), ', ' order by n) from unnest(key, types) with ordinality k(v, t, n)
+$$;
+
+-- The next `step` rows behind the key `after`: the key of the last one (null: there are no more behind them), how many
+-- they are, and a digest of all that is in them. With `last`, the rows up to it, however many.
+create or replace function pushq.digest_range(
+  from_table text, q int, on_day date, after text[], step int, inout last text[], out count bigint, out digest numeric
+)
+language plpgsql stable set timezone = 'UTC' set datestyle = 'ISO' set intervalstyle = 'iso_8601'
+set extra_float_digits = 1 set bytea_output = 'hex' set plan_cache_mode = force_custom_plan set enable_seqscan = off
+as $$
+declare
+  c    record := pushq.content_columns(from_table);
+  keys text   := array_to_string(array(select format('r.%I', k) from unnest(c.keys) k), ', ');
+  -- Text takes longer. PostgreSQL has no hash of json and bit.
+  hash text   := case when exists (
+    select from pg_attribute a
+    where a.attrelid = format('pushq.%I', from_table)::regclass and a.atttypid in ('json'::regtype, 'bit'::regtype)
+      and not a.attisdropped)
+    then 'hashtextextended(r::text, 0)' else 'hash_record_extended(r, 0)' end;
+begin
+  execute format(
+    'with page as materialized (
+       select %1$s from pushq.%2$I r where %3$s order by %4$s %5$s)
+     select (select array[%6$s] from page r order by %7$s limit 1), count(*),
+            coalesce(sum(%8$s), 0)
+     from page r',
+    array_to_string(array(select format('r.%I', k) from unnest(c.all_columns) k), ', '), from_table,
+    pushq.content_range(from_table, q, on_day, after, last), keys,
+    case when last is null then 'limit ' || step else '' end,
+    array_to_string(array(select format('r.%I::text', k) from unnest(c.keys) k), ', '),
+    array_to_string(array(select format('r.%I desc', k) from unnest(c.keys) k), ', '), hash)
+  into last, count, digest;
+  if count < step then
+    last := null;
+  end if;
+end $$;
+
+-- Deletes the rows of a range.
+create or replace function pushq.clear_range(from_table text, q int, on_day date, after text[], last text[])
+returns void
+language plpgsql as $$
+begin
+  if exists (select from pushq.queue k where k.id = q) then
+    raise exception using errcode = 'PQ400', message = format('queue %s is in use', q);
+  end if;
+  execute format(
+    'delete from pushq.%I r where %s', from_table, pushq.content_range(from_table, q, on_day, after, last));
+end $$;
+
+-- Makes a day of history that a tenant brings with it, unless it is there.
+create or replace function pushq.make_day(parent text, day date) returns void
+language plpgsql set lock_timeout = '5s' as $$
+declare
+  name text := parent || to_char(day, '_YYYYMMDD');
+begin
+  if not exists (
+    select from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = format('pushq.%I', parent)::regclass and c.relname = name) then
+    execute format('create table if not exists pushq.%I (like pushq.%I including all)', name, parent);
+    execute format(
+      'alter table pushq.%I attach partition pushq.%I for values from (%L) to (%L)', parent, name, day, day + 1);
+  end if;
+end $$;
