@@ -183,7 +183,9 @@ extension Statement {
                   and not c.relispartition) as tables,
                (select string_agg(format('%s %s', m.version, m.checksum), ',' order by m.version)
                 from pushq.migration m) as migrations,
-               concat_ws(' ', d.datcollate, d.datctype, d.datlocprovider, d.daticulocale, d.encoding,
+               -- PostgreSQL 17 has given a column another name.
+               concat_ws(' ', d.datcollate, d.datctype, d.datlocprovider,
+                         coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale'), d.encoding,
                          pg_database_collation_actual_version(d.oid)) as text_order
         from pg_database d
         where d.datname = current_database()
