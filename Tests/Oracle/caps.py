@@ -131,6 +131,10 @@ class Caps:
             a.at for a in arrivals
             if a.status == 200 or a.answered_at is None or self.model.may_be_unread(a)
         ]
+        # What was written to a connection that ended before it was read may have arrived, as far as its sender knows. It
+        # counts until its repeat has ended.
+        ends = self.model.record.connection_ends.values()
+        times += [end for end in ends if arrivals and sending.begins <= end <= arrivals[-1].at]
         # A push of which nothing is known any more may have been on its way, as far as anybody knows.
         times += self.lapsed.get((sending.root, token), [])
         times += [e.ended_at for e in self.books.entries.get((sending.root, token), ()) if e.kind == "unknown"]

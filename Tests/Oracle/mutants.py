@@ -158,8 +158,8 @@ MUTANTS = [
     ),
     Mutant(
         "a message sent again that was taken",
-        "set cursor = upto, batch_to = null, not_before",
-        "set cursor = case when p.turn % 3 = 0 then p.cursor else upto end, batch_to = null, not_before",
+        "set cursor = upto, batch_to = null, taken_until = null, not_before",
+        "set cursor = case when p.turn % 3 = 0 then p.cursor else upto end, batch_to = null, taken_until = null, not_before",
     ),
     Mutant(
         "messages without what was undone",
