@@ -11,6 +11,8 @@ package struct SimulatorRecord {
         package let topic: String?
         package let status: Int?
         package let reason: String?
+        /// Of an arrival: the digest of the device token (`RecordDigest`).
+        package let tokenDigest: String?
         /// Of an answer: the digest of the payload (`RecordDigest`).
         package let payloadDigest: String?
         /// The number of the connection.
@@ -19,6 +21,7 @@ package struct SimulatorRecord {
         enum CodingKeys: String, CodingKey {
             case at, event, topic, status, reason, connection
             case apnsID = "apns_id"
+            case tokenDigest = "token_digest"
             case payloadDigest = "payload_digest"
         }
     }

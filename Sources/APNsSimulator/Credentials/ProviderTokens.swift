@@ -36,11 +36,15 @@ final class ProviderTokens {
     let updateIntervalSeconds: Int
     private var verdicts: [[UInt8]: Verdict] = [:]
     private var lastUpdates: [String: Int] = [:]
+    private var seen: Set<[UInt8]> = []
 
     init(keys: [SigningKey], updateInterval: Duration) {
         self.keys = Dictionary(keys.map { ($0.keyID, $0) }) { first, _ in first }
         updateIntervalSeconds = Int(updateInterval.components.seconds)
     }
+
+    /// How many different tokens came, whether they were valid or not; no more than 1,024 are told apart.
+    var seenCount: Int { seen.count }
 
     /// Judges the value of an `authorization` field; `now` in seconds since 1970.
     func verdict(on value: Span<UInt8>, now: Int) -> Verdict {
@@ -49,6 +53,7 @@ final class ProviderTokens {
         }
         let token = (Self.prefix.count..<value.count).map { value[$0] }
         if let verdict = verdicts[token] { return verdict }
+        if seen.count < Self.maximumRemembered { seen.insert(token) }
         let verdict = judge(token, now: now)
         if verdicts.count >= Self.maximumRemembered { verdicts.removeAll() }
         if verdict.isLasting { verdicts[token] = verdict }

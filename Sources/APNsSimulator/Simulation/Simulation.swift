@@ -79,6 +79,7 @@ final class Simulation {
     func snapshot() -> Snapshot {
         var snapshot = tally.snapshot(
             replies: decider.replies, topics: topics.names, openConnections: sessions.count)
+        snapshot.providerTokens = tokens.seenCount
         snapshot.isRecordComplete = recorder?.hasFailed != true
         return snapshot
     }

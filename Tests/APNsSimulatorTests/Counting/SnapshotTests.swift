@@ -30,7 +30,7 @@ import Testing
             object.keys.sorted() == [
                 "abandoned", "accepted", "answered_finally", "arrived", "connections", "distinct", "failed_handshakes",
                 "first_arrival_us", "first_second", "last_arrival_us", "open_connections", "per_second",
-                "record_complete",
+                "provider_tokens", "record_complete",
                 "refused", "repeated", "silenced", "topics", "waiting",
             ])
     }

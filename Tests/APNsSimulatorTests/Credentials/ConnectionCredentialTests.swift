@@ -71,6 +71,7 @@ import Transport
             try await PushClient.with(simulator) { client in
                 #expect(await client.push(fields: [("authorization", first)])?.status == 200)
             }
+            #expect(await simulator.snapshot().providerTokens == 2)
         }
         try await withSimulator(configured { $0.tokenUpdateInterval = .zero }) { simulator in
             let (first, second) = (try simulator.token(age: 60), try simulator.token(age: 30))

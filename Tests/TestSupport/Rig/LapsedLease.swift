@@ -16,7 +16,7 @@ package struct LapsedLease: Sendable {
 
     /// Keeps a copy of each. A lease is rescued two seconds after its end and not before, and who holds one ends it
     /// sooner.
-    static let trigger = """
+    package static let trigger = """
         create table public.lapsed (like pushq.lease);
         create function public.keep_lapsed() returns trigger language plpgsql security definer as $$
         begin

@@ -39,4 +39,10 @@ package struct RecordedOutcomes {
             }
         }
     }
+
+    /// Adds those of another database.
+    mutating func add(_ other: RecordedOutcomes) {
+        ends.merge(other.ends) { $0 + $1 }
+        recipients.formUnion(other.recipients)
+    }
 }

@@ -140,7 +140,8 @@ package final class Rig {
             """, within: .seconds(60))
     }
 
-    private func create(_ queue: QueueName, in connection: PostgresConnection) async throws {
+    /// Makes a tenant with an app, a queue and the simulator's credential, in the rig's database or another one.
+    package func create(_ queue: QueueName, in connection: PostgresConnection) async throws {
         _ = try await connection.createTenant(queue.tenant)
         _ = try await connection.createApp(queue.app, of: queue.tenant)
         _ = try await connection.createQueue(queue)
@@ -319,7 +320,10 @@ package final class Rig {
     package func arrivalCount() throws -> Int { try PushRecord(files: recordFiles).arrivals.count }
 
     /// Stops the simulator, so that its record is whole, and compares it with the database.
-    package func audit(_ expectation: Audit.Expectation = .init()) async throws -> Audit {
+    /// - Parameter others: databases with other tenants, which the workers serve, too.
+    package func audit(
+        _ expectation: Audit.Expectation = .init(), beside others: [PostgresConnection] = []
+    ) async throws -> Audit {
         await simulator.stop()
         let store = try await store.current()
         let names = settings.isBinary ? try await BinaryNames(from: store) : nil
@@ -327,9 +331,14 @@ package final class Rig {
         let record = try await Task.detached { [files = simulator.records] in
             try PushRecord(files: files, names: names?.all() ?? [:])
         }.value
-        let outcomes = try await RecordedOutcomes(from: store)
-        let messages = try await SentMessages(from: store)
-        let leases = try await LapsedLease.all(in: store)
+        var outcomes = try await RecordedOutcomes(from: store)
+        var messages = try await SentMessages(from: store)
+        var leases = try await LapsedLease.all(in: store)
+        for other in others {
+            outcomes.add(try await RecordedOutcomes(from: other))
+            messages.add(try await SentMessages(from: other))
+            leases += try await LapsedLease.all(in: other)
+        }
         return Audit(
             record: record, outcomes: outcomes, messages: messages, leases: leases, lease: settings.lease,
             grace: settings.isBinary ? BinarySettings().grace : nil, expectation: expectation)

@@ -7,11 +7,11 @@ import QueueCore
 /// still go to strangers. Of a campaign in shares, the payload is that of the share whose jobs the device was in.
 package struct SentMessages {
     /// By root.
-    private let payloads: [Int64: String]
+    private var payloads: [Int64: String]
     /// Of roots with several messages, by device.
     private var payloadsInShares: [Int64: [Int64: String]] = [:]
     /// By device.
-    private let tokens: [Int64: String]
+    private var tokens: [Int64: String]
 
     private static let messages = Statement("sent_messages", "select root_id, payload::text from pushq.message")
     private static let shares = Statement(
@@ -43,6 +43,13 @@ package struct SentMessages {
             payloadsInShares[row.int8("root_id"), default: [:]][row.int8("device_id")] =
                 RecordDigest.ofPayload(Array(row.text("payload").utf8))
         }
+    }
+
+    /// Adds those of another database. Identifiers are of one database alone, so whatever both have came with a tenant.
+    mutating func add(_ other: SentMessages) {
+        payloads.merge(other.payloads) { $1 }
+        payloadsInShares.merge(other.payloadsInShares) { $1 }
+        tokens.merge(other.tokens) { $1 }
     }
 
     /// What is wrong with an arrival under this `apns-id`; nil if nothing is. A broadcast has no token.

@@ -35,6 +35,19 @@ package final class SimulatorProcess {
         }
     }
 
+    /// What it says when it is stopped, as far as anybody looks at it.
+    package struct Counted: Decodable {
+        /// Requests refused, by reason.
+        package let refused: [String: Int]
+        /// Different provider tokens that came.
+        package let providerTokens: Int
+
+        enum CodingKeys: String, CodingKey {
+            case refused
+            case providerTokens = "provider_tokens"
+        }
+    }
+
     private let folder: String
     private let minder: Minder
     private let isRecorded: Bool
@@ -79,6 +92,12 @@ package final class SimulatorProcess {
         }
         let line = text.split(separator: "\n")[0]
         ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
+    }
+
+    /// What its last run has counted; once it was stopped.
+    package func counted() throws -> Counted {
+        let text = try String(contentsOfFile: "\(folder)/simulator-\(runs - 1).out", encoding: .utf8)
+        return try JSONDecoder().decode(Counted.self, from: Data((text.split(separator: "\n").last ?? "").utf8))
     }
 
     /// Sends a signal to it.
