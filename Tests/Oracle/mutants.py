@@ -209,8 +209,8 @@ MUTANTS = [
     ),
     Mutant(
         "a retry at the next device",
-        "deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal,",
-        "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: .refusal,",
+        "deviceID: job.claim.deviceIDs[ordinal], backoff: isRare ?",
+        "deviceID: job.claim.deviceIDs[min(ordinal + 1, job.claim.deviceIDs.count - 1)], backoff: isRare ?",
     ),
     Mutant(
         "outcomes one recipient off",

@@ -1,5 +1,5 @@
-/// Exponential backoff with full jitter: a delay drawn evenly from nothing up to a ceiling that doubles with each
-/// attempt.
+/// Exponential backoff with full jitter: a delay drawn evenly from nothing up to a ceiling that grows by the same
+/// factor with each attempt.
 ///
 /// Full jitter spreads a herd best (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog).
 package struct Backoff: Hashable, Sendable {
@@ -7,15 +7,23 @@ package struct Backoff: Hashable, Sendable {
     package let base: Duration
     /// The ceiling that no attempt exceeds.
     package let cap: Duration
+    /// What the ceiling grows by.
+    package let factor: Int
 
-    package init(base: Duration, cap: Duration) {
-        precondition(base > .zero && cap >= base, "a backoff rises from a positive base to its cap")
+    package init(base: Duration, cap: Duration, factor: Int = 2) {
+        precondition(
+            base > .zero && cap >= base && factor > 1, "a backoff rises by a factor from a positive base to its cap")
         self.base = base
         self.cap = cap
+        self.factor = factor
     }
 
     /// Passing refusals of APNs: Apple asks for exponential backoff up to 15 minutes.
     package static let refusal = Backoff(base: .seconds(1), cap: .seconds(900))
+    /// The same of a gateway that takes nearly all that it is sent: what it refuses now and then it takes the next
+    /// time, and a campaign ends with its last retry. Its ceilings triple, 0.1, 0.3, 0.9, 2.7 s and so on, so that ten
+    /// attempts still last a quarter of an hour and not a minute.
+    package static let rareRefusal = Backoff(base: .milliseconds(100), cap: .seconds(900), factor: 3)
     /// Connections to APNs: at most one attempt a minute in a long outage.
     package static let connection = Backoff(base: .seconds(1), cap: .seconds(60))
     /// Connections to PostgreSQL, and writes to it. A worker must be back before others take its leases for lost
@@ -26,9 +34,12 @@ package struct Backoff: Hashable, Sendable {
 
     /// The longest delay after `attempt` attempts (1 after the first).
     package func ceiling(afterAttempt attempt: Int) -> Duration {
-        // 2^20 times any base of at least a millisecond is past any cap in use; the bound keeps the shift from
-        // overflowing.
-        min(cap, base * (1 << min(max(attempt - 1, 0), 20)))
+        var ceiling = base
+        for _ in 1..<max(attempt, 1) {
+            guard ceiling < cap else { return cap }
+            ceiling *= factor
+        }
+        return min(cap, ceiling)
     }
 
     /// A delay after `attempt` attempts, drawn from `0...ceiling`.

@@ -48,6 +48,8 @@ package struct Breaker: Equatable, Sendable {
     /// again is soon left alone.
     static let answersOfShare = 50.0
     static let answersOfShareInRecovery = 16.0
+    /// Below this share of refusals nearly all is taken.
+    static let rareShare = 0.1
     /// Where pushes are few, this many refusals in a row are an outage, if they last for `timeOfRow`.
     static let refusalsInRow = 5
     static let timeOfRow = Duration.seconds(1)
@@ -91,6 +93,9 @@ package struct Breaker: Equatable, Sendable {
 
     /// Whether a passing refusal is the push's own: it spends one of its attempts.
     package var isClosed: Bool { phase == .closed }
+
+    /// Whether nearly all that was sent of late was taken, so that a refusal says little about APNs.
+    package var takesNearlyAll: Bool { isClosed && share < Self.rareShare }
 
     /// Whether nothing may be sent now.
     package func isOpen(at now: ContinuousClock.Instant) -> Bool {

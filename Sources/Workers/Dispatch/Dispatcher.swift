@@ -214,7 +214,9 @@ final class Dispatcher {
             let change = isNews ? circuit?.noteRefused(refusal, of: recipient, sentAt: sentAt, now: now) : nil
             let consequence = AnswerRules.refused(
                 ticket.ordinal, of: job, in: queue, refusal,
-                .init(sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true))
+                .init(
+                    sentAt: sentAt, spendsAttempts: circuit?.spendsAttempts ?? true,
+                    isRare: circuit?.takesNearlyAll ?? false))
             // A late answer to a replaced credential says nothing about its replacement.
             if queue.gateway(for: job) === gateway {
                 follow(consequence, of: refusal, queue: queue, gateway)

@@ -21,6 +21,8 @@ struct AnswerRules {
         let sentAt: ContinuousClock.Instant
         /// Whether a transient refusal is about the push. During an outage of APNs it is not, and uses no attempt.
         var spendsAttempts = true
+        /// Whether the gateway takes nearly all else, so that the push may be sent again soon.
+        var isRare = false
     }
 
     /// After this number of answers in a row that blame the message, the rest of the job is refused without being sent.
@@ -54,7 +56,9 @@ struct AnswerRules {
                     deviceID: job.claim.deviceIDs[ordinal], reason: reason,
                     reportedAt: refusal.deadSinceMilliseconds.map { $0 * 1000 }, sentAt: circumstances.sentAt))
         case .retry:
-            retry(ordinal, of: job, in: queue, refusal, spendsAttempt: circumstances.spendsAttempts)
+            retry(
+                ordinal, of: job, in: queue, refusal, spendsAttempt: circumstances.spendsAttempts,
+                isRare: circumstances.isRare)
         case .reconnect:
             sendBack(ordinal, of: job, in: queue, refusal, spendsAttempt: circumstances.spendsAttempts)
         case .renewToken:
@@ -128,7 +132,8 @@ struct AnswerRules {
     }
 
     private static func retry(
-        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool = true
+        _ ordinal: Int, of job: HeldJob, in queue: QueueState, _ refusal: Refusal, spendsAttempt: Bool = true,
+        isRare: Bool = false
     ) {
         guard !spendsAttempt || job.claim.attempt < queue.settings.maxAttempts else {
             noteText(of: refusal, for: ordinal, of: job)
@@ -136,7 +141,8 @@ struct AnswerRules {
         }
         job.recordRetry(
             .init(
-                deviceID: job.claim.deviceIDs[ordinal], backoff: .refusal, step: job.claim.attempt,
+                deviceID: job.claim.deviceIDs[ordinal], backoff: isRare ? .rareRefusal : .refusal,
+                step: job.claim.attempt,
                 atLeast: refusal.retryAfter ?? .zero, attempts: spendsAttempt ? 1 : 0,
                 losses: job.lossesInLease(of: ordinal)),
             because: refusal.reason, for: ordinal)

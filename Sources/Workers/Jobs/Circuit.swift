@@ -27,6 +27,9 @@ final class Circuit {
     /// Whether a transient refusal uses an attempt of its push.
     var spendsAttempts: Bool { breaker.isClosed }
 
+    /// Whether refusals are rare, so that a retry may be soon.
+    var takesNearlyAll: Bool { breaker.takesNearlyAll }
+
     /// Whether nothing is held back.
     var isClosed: Bool { breaker.isClosed }
 

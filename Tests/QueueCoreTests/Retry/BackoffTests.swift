@@ -9,6 +9,18 @@ import Testing
         #expect(backoff.ceiling(afterAttempt: attempt) == .seconds(seconds))
     }
 
+    @Test(arguments: [(1, 100), (2, 300), (3, 900), (4, 2700), (9, 656_100), (10, 900_000), (1000, 900_000)])
+    func `begins soon where refusals are rare`(attempt: Int, milliseconds: Int) {
+        #expect(Backoff.rareRefusal.ceiling(afterAttempt: attempt) == .milliseconds(milliseconds))
+    }
+
+    @Test func `lasts as long for ten attempts, however soon it begins`() {
+        let ceilings = [Backoff.rareRefusal, .refusal].map { backoff in
+            (1...9).reduce(Duration.zero) { $0 + backoff.ceiling(afterAttempt: $1) }
+        }
+        #expect(ceilings[0] >= ceilings[1])
+    }
+
     @Test func `draws evenly between nothing and the ceiling`() {
         var generator = WeylGenerator()
         let delays = (0..<4000).map { _ in backoff.delay(afterAttempt: 4, using: &generator) / .seconds(8) }

@@ -8,11 +8,12 @@ import Testing
 @Suite struct `What an answer does to a recipient` {
     private func refused(
         _ ordinal: Int, of job: HeldJob, in queue: QueueState = JobFixture.queue(), _ refusal: Refusal,
-        sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true
+        sentAt: ContinuousClock.Instant = .now, spendsAttempts: Bool = true, isRare: Bool = false
     ) -> AnswerRules.Consequence {
         job.noteEnded()
         return AnswerRules.refused(
-            ordinal, of: job, in: queue, refusal, .init(sentAt: sentAt, spendsAttempts: spendsAttempts))
+            ordinal, of: job, in: queue, refusal,
+            .init(sentAt: sentAt, spendsAttempts: spendsAttempts, isRare: isRare))
     }
 
     private func sent(_ job: HeldJob) -> HeldJob {
@@ -62,6 +63,21 @@ import Testing
         #expect(job.retries.map(\.attempts) == [1])
         #expect(job.retries.map(\.step) == [3])
         #expect(job.retries.map(\.atLeast) == [.seconds(9)])
+    }
+
+    @Test func `a rare transient refusal is sent again soon, and not before the server's retry-after`() {
+        let job = sent(JobFixture.job(recipients: 3))
+        let refusal = Refusal(status: 503, text: "ServiceUnavailable", retryAfter: .seconds(9))
+        _ = refused(0, of: job, refusal, isRare: true)
+        _ = refused(1, of: job, refusal, isRare: false)
+        #expect(job.retries.map(\.backoff) == [.rareRefusal, .refusal])
+        #expect(job.retries.map(\.atLeast) == [.seconds(9), .seconds(9)])
+        // A GOAWAY with a reason, or the fourth answer of its kind: nothing is known of what else the server takes.
+        for _ in 0..<4 {
+            _ = refused(2, of: job, Refusal(status: 503, text: "Shutdown"), isRare: true)
+            _ = job.sendAll()
+        }
+        #expect(job.retries.map(\.backoff) == [.rareRefusal, .refusal, .refusal])
     }
 
     @Test func `a transient refusal does not hide an earlier send that stayed unanswered`() {
