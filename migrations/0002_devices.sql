@@ -73,6 +73,21 @@ create table pushq.recent_push (
     check (cardinality(root_ids) = cardinality(sent_at) and cardinality(job_ids) = cardinality(sent_at))
 ) with (fillfactor = 70);
 
+-- The number on the icon of an app, where messages raise it: of each device the count since the app's last reset, and
+-- the figures that its latest messages were sent with. Three arrays of equal length, newest first. A device that was
+-- sent none, or whose app has reset it since, has no row.
+create table pushq.badge (
+  queue_id   int           not null,
+  device_id  bigint        not null,
+  count      int           not null,
+  root_ids   bigint[]      not null default '{}',
+  figures    int[]         not null default '{}',
+  kept_until timestamptz[] not null default '{}',         -- till then it may be sent again
+  constraint badge_pkey primary key (queue_id, device_id),
+  constraint badge_whole
+    check (cardinality(root_ids) = cardinality(figures) and cardinality(root_ids) = cardinality(kept_until))
+) with (fillfactor = 70);
+
 -- What is broadcast to: a channel that was created with Apple.
 create table pushq.channel (
   queue_id        int         not null,

@@ -33,6 +33,7 @@ create table pushq.message (
   due_at       timestamptz,                               -- of a Live Activity: decides which update is newer
   created_at   timestamptz not null default now(),
   traceparent  text,                                      -- W3C's: where the send came from; shown, and sent nowhere
+  badge_increment smallint,                               -- by how much it raises the number on the app's icon
   constraint message_pkey primary key (day, queue_id, id),
   constraint message_translations_have_language check (
     cardinality(languages) is not distinct from cardinality(translations))

@@ -111,6 +111,10 @@ begin
       and pushq.message_kind($4, m.plain[n]::json) <> pushq.message_kind($4, m.plain[1]::json) then
       problem := 'its event is for tokens of another kind: use that of the default';
     end if;
+    if problem is null
+      and pushq.badge_increment(m.plain[n]::json, $4) is distinct from pushq.badge_increment(m.plain[1]::json, $4) then
+      problem := 'it raises the badge by more or less than the default does: use the same increment';
+    end if;
     if problem is not null then
       raise exception using errcode = 'PQ400', message = pushq.of_language(m.languages[n - 1]) || problem;
     end if;

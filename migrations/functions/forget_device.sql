@@ -29,6 +29,7 @@ begin
   where l.queue_id = q and m.queue_id = q and m.list_id = l.id and m.device_id = gone;
   delete from pushq.newest_update n where n.queue_id = q and n.recipient_id = gone;
   delete from pushq.recent_push r where r.queue_id = q and r.device_id = gone;
+  delete from pushq.badge b where b.queue_id = q and b.device_id = gone;
 
   select coalesce(array_agg(distinct b.root_id), '{}') into roots
   from pushq.body b

@@ -27,7 +27,7 @@ create or replace function pushq.gateway_problem(
 ) returns text
 language plpgsql stable as $$
 declare
-  bytes   int  := octet_length(payload::text);
+  bytes   int  := pushq.sent_bytes(payload);
   problem text := case
     when push_type not in ('alert', 'background', 'mdm')
       then format('push type “%s” has a topic of its own, which the binary interface does not know: use alert or '

@@ -48,6 +48,7 @@ begin
       when 'a number' then type = 'number'
       when 'true or false' then type = 'boolean'
       when 'a whole number, 0 or greater' then type = 'number' and plain ~ '^[0-9]+$'
+      when 'a whole number, 1 to 99' then type = 'number' and plain ~ '^[1-9][0-9]?$'
       when 'the number 1' then type = 'number' and plain in ('1', '0')
       when 'seconds since 1970' then type = 'number' and plain ~ '^[0-9]{1,11}$'
       when 'start, update or end' then type = 'string' and plain in ('start', 'update', 'end')
@@ -63,7 +64,8 @@ begin
     when 'array' then case kind when 'an array of strings' then 'an array of other things' else 'an array' end
     when 'string' then case kind when 'start, update or end' then format('“%s”', left(plain, 40)) else 'a string' end
     when 'number' then
-      case when kind in ('a whole number, 0 or greater', 'the number 1', 'seconds since 1970') then left(plain, 40)
+      case when kind in ('a whole number, 0 or greater', 'a whole number, 1 to 99', 'the number 1',
+                         'seconds since 1970') then left(plain, 40)
            else 'a number' end
     when 'boolean' then 'a boolean'
     else 'null'
@@ -88,7 +90,11 @@ begin
   for member in select key, value, path || '.' || key as place from json_each(object) loop
     kind := pushq.payload_kind(path, member.key, push_type);
     continue when kind is null or json_typeof(member.value) = 'null';
-    problem := pushq.value_problem(member.place, member.value, kind);
+    if member.place = 'aps.badge' and json_typeof(member.value) = 'object' then
+      problem := pushq.increment_problem(member.value, push_type);
+    else
+      problem := pushq.value_problem(member.place, member.value, kind);
+    end if;
     if problem is null and member.place in ('aps.alert', 'aps.sound') and json_typeof(member.value) = 'object' then
       problem := pushq.members_problem(member.place, member.value, push_type);
     end if;
@@ -97,6 +103,20 @@ begin
     end if;
   end loop;
   return null;
+end $$;
+
+-- What is wrong with a badge that is to be raised, or null. It is pushq's own: APNs gets the number that it comes to.
+create or replace function pushq.increment_problem(badge json, push_type text) returns text
+language plpgsql immutable parallel safe as $$
+begin
+  if push_type <> 'alert' then
+    return format('aps.badge.increment does not go with push type %s: use a whole number, 0 or greater', push_type);
+  elsif array(select json_object_keys(badge)) <> '{increment}' then
+    return coalesce(
+      pushq.repetition(badge, 'aps.badge'),
+      'aps.badge is an object: use a whole number, 0 or greater, or {"increment": 1}');
+  end if;
+  return pushq.value_problem('aps.badge.increment', badge -> 'increment', 'a whole number, 1 to 99');
 end $$;
 
 -- The first key of an object that stands in it twice: one of them would be lost. In plpgsql, which keeps the query's
@@ -187,7 +207,7 @@ create or replace function pushq.payload_problem(
 language plpgsql immutable parallel safe as $$
 declare
   most     int := case when push_type = 'voip' or is_broadcast then 5120 else 4096 end;
-  bytes    int := octet_length(payload::text);
+  bytes    int := pushq.sent_bytes(payload);
   aps      json;
   key      text;
   required text[];

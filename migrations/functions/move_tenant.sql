@@ -21,8 +21,9 @@ language sql stable as $$
          ('device', 'content'), ('profile', 'content'), ('channel', 'content'), ('campaign', 'content'),
          ('fan_out', 'content'), ('wave', 'content'), ('campaign_share', 'content'), ('campaign_tally', 'content'),
          ('list', 'content'), ('list_member', 'content'), ('list_user', 'content'), ('job', 'content'),
-         ('recent_push', 'content'), ('send_key', 'content'), ('empty_send', 'content'), ('newest_update', 'content'),
-         ('feedback_record', 'content'), ('cancelled', 'content'), ('stuck_job', 'content'),
+         ('recent_push', 'content'), ('badge', 'content'), ('send_key', 'content'), ('empty_send', 'content'),
+         ('newest_update', 'content'), ('feedback_record', 'content'), ('cancelled', 'content'),
+         ('stuck_job', 'content'),
          ('tenant_usage', 'stays'), ('call', 'stays'), ('throughput', 'stays'), ('lease', 'stays'),
          ('restored_queue', 'stays'), ('removed_queue', 'stays')
 $$;

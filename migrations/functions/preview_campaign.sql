@@ -119,6 +119,7 @@ declare
   lengths   text := '';                                   -- SQL: the lengths of the attributes' values
   cases     text := '';                                   -- SQL: the length of the payload in each version
   found     record;
+  raised_by int;                                          -- by how much it raises badges; null: not at all
 begin
   if tokens is not null and filter is not null then
     raise exception using errcode = 'PQ400', message = 'a campaign has a list of tokens or a filter, not both';
@@ -139,7 +140,10 @@ begin
   end loop;
   for n in 1 .. cardinality(texts) loop
     select * into read from pushq.read_placeholders(texts[n]);
-    cases := cases || format('when %s then %s', n - 1, octet_length(array_to_string(read.literals, '')))
+    cases := cases || format(
+        'when %s then %s', n - 1,
+        octet_length(array_to_string(read.literals, ''))
+        + pushq.sent_bytes(read.plain::json) - octet_length(read.plain))
       || coalesce((
         select string_agg(format(' + coalesce(a%s, %s)', array_position(literals, u.name),
                                  coalesce(octet_length(u.fallback)::text, 'null')), '')
@@ -166,7 +170,8 @@ begin
       group by version)
     select v.version, coalesce(c.recipients, 0) as recipients, coalesce(c.lacking, 0) as lacking,
            coalesce(c.too_long, 0) as too_long, c.longest,
-           (select p.attributes from pushq.profile p where p.queue_id = $2 and p.device_id = c.device) as attributes
+           (select p.attributes from pushq.profile p where p.queue_id = $2 and p.device_id = c.device) as attributes,
+           (select b.count from pushq.badge b where b.queue_id = $2 and b.device_id = c.device) as badge
     from generate_series(0, cardinality($7) - 1) v(version)
     left join counted c on c.version = v.version
     order by v.version
@@ -190,6 +195,10 @@ begin
     too_long := found.too_long;
     longest := found.longest;
     sample := coalesce(pushq.join_payload(read.literals, read.asked, read.fallbacks, found.attributes), read.plain);
+    raised_by := pushq.badge_increment(read.plain::json, push_type);
+    if raised_by is not null then
+      sample := pushq.with_badge(sample, least(coalesce(found.badge, 0) + raised_by, 99999));
+    end if;
     return next;
   end loop;
 end $$;

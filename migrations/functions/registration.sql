@@ -101,6 +101,9 @@ begin
     user_key := case when was.id is null then older.user_key else was.user_key end;
   elsif coalesce(was.user_key, older.user_key) is distinct from user_key then
     -- What is known of another user is not this one's. What was known of nobody is.
+    if coalesce(was.user_key, older.user_key) is not null then
+      perform pushq.forget_badges(door.q, array[was.id, older.id]);
+    end if;
     has := pushq.merge_profiles(had, said, coalesce(was.user_key, older.user_key) is not null);
   end if;
 
@@ -111,6 +114,14 @@ begin
         user_key = case when keep_user then d.user_key else excluded.user_key end, kind = excluded.kind
   -- A row that was there has been locked for the update.
   returning id, xmax = 0 into device, is_new;
+
+  if older.id is not null then
+    -- The app's icon is the same as before.
+    update pushq.badge b
+    set device_id = device, root_ids = '{}', figures = '{}', kept_until = '{}'
+    where b.queue_id = door.q and b.device_id = older.id
+      and not exists (select from pushq.badge n where n.queue_id = door.q and n.device_id = device);
+  end if;
 
   has.queue_id := door.q;
   has.device_id := device;
@@ -160,8 +171,8 @@ begin
   return latest;
 end $$;
 
--- Removes a registration when a user logs out: the device has no user, no tags and no attributes, and receives nothing
--- until it is registered again. Returns whether it was active; false for an unknown token.
+-- Removes a registration when a user logs out: the device has no user, no tags, no attributes and no count for its
+-- badge, and receives nothing until it is registered again. Returns whether it was active; false for an unknown token.
 create or replace function pushq.unregister_device(queue text, token text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -180,6 +191,9 @@ begin
   from pushq.device d
   where d.queue_id = q and d.token = bytes and p.queue_id = q and p.device_id = d.id
     and (p.tags <> '{}' or p.attributes <> '{}');
+  delete from pushq.badge b
+  using pushq.device d
+  where d.queue_id = q and d.token = bytes and b.queue_id = q and b.device_id = d.id;
   return coalesce(was_active, false);
 end $$;
 

@@ -92,7 +92,7 @@ declare
     when from_table in ('fan_out', 'campaign_share', 'campaign_tally', 'wave') then 'campaign_id'
     when from_table = 'lease' then 'job_id'
     when from_table = 'stuck_job' then 'job_id'
-    when from_table in ('profile', 'recent_push') then 'device_id'
+    when from_table in ('profile', 'recent_push', 'badge') then 'device_id'
     when from_table = 'newest_update' then 'recipient_id'
     when from_table = 'empty_send' then 'root_id' end;
 begin

@@ -78,11 +78,12 @@ begin
   into messages, aims
   from unnest(bodies) with ordinality u(body, n);
   insert into pushq.message (queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
-                             at_most_once, replaces, due_at, traceparent)
+                             at_most_once, replaces, due_at, traceparent, badge_increment)
   select q, u.message, u.root, u.body, push_type,
          coalesce(priority, case when push_type = 'background' then 5 end), expiration,
          pushq.collapse_id_of(q, push_type, u.body, u.collapse_id, u.root), u.user_key, at_most_once, replace_waiting,
-         case when push_type = 'liveactivity' then due_at end, traceparent
+         case when push_type = 'liveactivity' then due_at end, traceparent,
+         pushq.badge_increment(u.body, push_type)
   from unnest(messages, fresh, bodies, collapse_ids, user_keys) as u(message, root, body, collapse_id, user_key);
 
   if tokens is not null then

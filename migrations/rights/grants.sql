@@ -18,8 +18,8 @@ declare
     'job_size', 'list_feedback', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room',
     'quiet_until',
     'ready_above', 'ready_work',
-    'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_permits', 'tell', 'today', 'version_bounds',
-    'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
+    'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_permits', 'tell', 'today',
+    'version_bounds', 'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.
     'follow_lineage', 'follow_timeline',
     'clear_day', 'clear_queue', 'clear_send_keys', 'count_usage', 'days_of_history', 'days_to_clear', 'drop_partition',
@@ -127,6 +127,7 @@ begin
                               'activity_type activity'),
         ('recent_push', 'select', null), ('recent_push', 'insert', null),
         ('recent_push', 'update', 'root_ids job_ids sent_at'), ('recent_push', 'delete', null),
+        ('badge', 'select', null), ('badge', 'insert', null), ('badge', 'update', 'count root_ids figures kept_until'),
         ('channel', 'select', 'queue_id id channel retired_at'),
         ('channel', 'update', 'throttled_until retired_at retired_reason'),
         ('feedback', 'select', null), ('feedback', 'insert', null), ('feedback', 'update', 'cursor listed_at verdict'),

@@ -63,7 +63,7 @@ extension Statement {
                (extract(epoch from now() - m.created_at) * 1000000)::bigint as age,
                (extract(epoch from now() - t.run_at) * 1000000)::bigint as waited,
                d.ids as active_ids, d.tokens,
-               m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
+               m.badge_increment, m.translations, m.placeholders, p.ids as profile_ids, p.versions, p.texts,
                -- 'infinity' of a campaign that is being paused becomes a time that sorts last.
                coalesce((extract(epoch from nullif(t.run_at, 'infinity')) * 1000000)::bigint, 9223372036854775807)
                  as run_at
@@ -203,6 +203,8 @@ package struct ClaimedJob: Sendable {
     package let tokens: RecipientTokens
     /// What each recipient gets, if that is not the same for all.
     package var personal: PersonalPayloads?
+    /// By how much it raises the number on the app's icon; nil if it does not.
+    package var badgeIncrement: Int?
     /// What its queue's frequency cap says to its recipients; nil if it has none that is about them.
     package var capAnswer: CapAnswer?
 
@@ -286,6 +288,7 @@ extension ClaimedJob {
             waited: .microseconds(row.int8("waited")),
             tokens: RecipientTokens(
                 of: deviceIDs, among: row.optionalInt8Array("active_ids") ?? [], row.byteArrays("tokens")),
-            personal: PersonalPayloads(row, payload: message.payload, recipients: deviceIDs))
+            personal: PersonalPayloads(row, payload: message.payload, recipients: deviceIDs),
+            badgeIncrement: row.optionalInt2("badge_increment").map { Int($0) })
     }
 }

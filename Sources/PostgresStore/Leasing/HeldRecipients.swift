@@ -24,29 +24,47 @@ extension PostgresConnection {
         by statement: Statement, of jobs: [ClaimedJob], workerID: Int64,
         _ more: ([ClaimedJob]) -> Parameters = { _ in [:] }
     ) async throws(PostgresError) -> [JobKey: [Int64: RecipientHold]] {
-        let asked = jobs.filter(\.isToBeSent).map { (job: $0, devices: $0.waitingDevices) }
+        let asked = AskedJobs(jobs)
+        guard !asked.jobs.isEmpty else { return [:] }
+        var held = Dictionary(uniqueKeysWithValues: asked.jobs.map { (JobKey($0.key), [Int64: RecipientHold]()) })
+        for row in try await execute(statement, asked.parameters(of: workerID) + more(asked.jobs)) {
+            held[JobKey(queueID: row.int4("queue_id"), jobID: row.int8("job_id"))]?[row.int8("device_id")] =
+                row.optionalInt8("wait").map { .until(.microseconds($0)) } ?? .forGood
+        }
+        return held
+    }
+}
+
+/// Of jobs that were claimed those with recipients to ask about, before these are sent to.
+struct AskedJobs {
+    let jobs: [ClaimedJob]
+    /// Of each of these the recipients that may be sent to now.
+    let devices: [[Int64]]
+
+    /// - Parameter isAskedAbout: whether an ordinal of a job is.
+    init(_ claimed: [ClaimedJob], where isAskedAbout: (ClaimedJob, Int) -> Bool = { _, _ in true }) {
+        let asked = claimed.filter(\.isToBeSent)
+            .map { job in (job: job, devices: job.waitingDevices { isAskedAbout(job, $0) }) }
             .filter { !$0.devices.isEmpty }
-        guard !asked.isEmpty else { return [:] }
-        var held: [JobKey: [Int64: RecipientHold]] = [:]
+        jobs = asked.map(\.job)
+        devices = asked.map(\.devices)
+    }
+
+    /// The keys of the jobs, and which part of all `$device_ids` is a job's: from `$firsts` to `$lasts`.
+    func parameters(of workerID: Int64) -> Parameters {
         var firsts: [Int32] = []
         var lasts: [Int32] = []
         var count: Int32 = 0
-        for (job, devices) in asked {
-            held[JobKey(job.key)] = [:]
+        for devices in devices {
             firsts.append(count + 1)
             count += Int32(devices.count)
             lasts.append(count)
         }
         let parameters: Parameters = [
             "worker_id": .int8(workerID), "firsts": .int4Array(firsts), "lasts": .int4Array(lasts),
-            "device_ids": .int8Array(asked.flatMap(\.devices)),
+            "device_ids": .int8Array(devices.flatMap { $0 }),
         ]
-        let askedJobs = asked.map(\.job)
-        for row in try await execute(statement, parameters + askedJobs.map(\.key).parameters + more(askedJobs)) {
-            held[JobKey(queueID: row.int4("queue_id"), jobID: row.int8("job_id"))]?[row.int8("device_id")] =
-                row.optionalInt8("wait").map { .until(.microseconds($0)) } ?? .forGood
-        }
-        return held
+        return parameters + jobs.map(\.key).parameters
     }
 }
 
@@ -57,9 +75,10 @@ extension ClaimedJob {
     }
 
     /// The recipients that may be sent to now and have no outcome yet.
-    fileprivate var waitingDevices: [Int64] {
+    fileprivate func waitingDevices(where isAskedAbout: (Int) -> Bool) -> [Int64] {
         deviceIDs.indices.filter {
             (outcomes.isEmpty || outcomes[$0] == 0) && tokens.range(of: $0) != nil && quietHolds[deviceIDs[$0]] == nil
+                && isAskedAbout($0)
         }
         .map { deviceIDs[$0] }
     }

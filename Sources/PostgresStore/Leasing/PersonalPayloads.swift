@@ -1,7 +1,7 @@
 import QueueCore
 
-/// What each recipient of a job gets, of a message that is not the same for all: in which of its versions, and with
-/// which attributes in it.
+/// What each recipient of a job gets, of a message that is not the same for all: in which of its versions, with which
+/// attributes in it, and with which number for the app's badge.
 ///
 /// Nothing is joined before it is sent. As with ``RecipientTokens``, a profile belongs to a recipient only by its
 /// device id: the claim also brings neighbours.
@@ -15,6 +15,9 @@ package struct PersonalPayloads: Sendable {
     private let versionOfProfile: [Int16]
     /// Of each profile a value for each attribute, as JSON: empty if it is missing.
     private let values: ByteArrays
+    /// For each ordinal the number for its badge, if the message raises that; those that were not taken are 0, and
+    /// not sent to.
+    private var figures: [Int32] = []
 
     private static let missing: Int32 = -1
 
@@ -25,16 +28,19 @@ package struct PersonalPayloads: Sendable {
     ///   - profiles: the device ids of the profiles that the claim brought, ascending.
     ///   - versionOfProfile: in which version each of these gets the message.
     ///   - values: of each of these, the attributes in their order, as JSON; empty for one that is missing.
+    ///   - hasPlaceholders, raisesBadge: see ``PayloadTemplate``.
     package init(
         versions: [[UInt8]], attributes: [String], recipients: [Int64], profiles: [Int64], versionOfProfile: [Int16],
-        values: ByteArrays
+        values: ByteArrays, hasPlaceholders: Bool = true, raisesBadge: Bool = false
     ) {
         precondition(
             versionOfProfile.count == profiles.count && values.count == profiles.count * attributes.count,
             "a claim brings a version and all attributes with each profile")
         precondition(
             versionOfProfile.allSatisfy { versions.indices.contains(Int($0)) }, "PostgreSQL chooses among the versions")
-        self.versions = versions.map { PayloadTemplate($0, attributes: attributes) }
+        self.versions = versions.map {
+            PayloadTemplate($0, attributes: attributes, hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
+        }
         self.versionOfProfile = versionOfProfile
         self.values = values
         attributeCount = attributes.count
@@ -45,7 +51,11 @@ package struct PersonalPayloads: Sendable {
         }
     }
 
-    /// The length of a recipient's payload in bytes; nil if the recipient lacks an attribute that has no default.
+    /// Notes the numbers for badges, by ordinal.
+    mutating func take(figures: [Int32]) { self.figures = figures }
+
+    /// The length of a recipient's payload in bytes, with the longest number for a badge; nil if the recipient lacks an
+    /// attribute that has no default.
     package func byteCount(of ordinal: Int) -> Int? {
         template(of: ordinal).byteCount { value(of: ordinal, $0) }
     }
@@ -53,7 +63,8 @@ package struct PersonalPayloads: Sendable {
     /// Puts a recipient's payload into `payload`. Only for one that ``byteCount(of:)`` gives a length for.
     package func join(for ordinal: Int, into payload: inout [UInt8]) {
         payload.removeAll(keepingCapacity: true)
-        template(of: ordinal).append(to: &payload, values.bytes) { value(of: ordinal, $0) }
+        let figure = figures.isEmpty ? 0 : Int(figures[ordinal])
+        template(of: ordinal).append(to: &payload, figure: figure, values.bytes) { value(of: ordinal, $0) }
     }
 
     private func template(of ordinal: Int) -> PayloadTemplate {
@@ -72,16 +83,19 @@ package struct PersonalPayloads: Sendable {
 }
 
 extension PersonalPayloads {
-    /// Reads the columns `payload`, `translations`, `placeholders`, `profile_ids`, `versions` and `texts` of a claim;
-    /// nil if all recipients get the same.
+    /// Reads the columns `payload`, `badge_increment`, `translations`, `placeholders`, `profile_ids`, `versions` and
+    /// `texts` of a claim; nil if all recipients get the same.
     init?(_ row: Row, payload: [UInt8], recipients: [Int64]) {
+        let raisesBadge = !row.isNull("badge_increment")
         let isTranslated = !row.isNull("translations")
-        guard isTranslated || !row.isNull("placeholders") else { return nil }
+        let hasPlaceholders = isTranslated || !row.isNull("placeholders")
+        guard hasPlaceholders || raisesBadge else { return nil }
         let translations = row.texts("translations")
         self.init(
             versions: [payload] + (0..<translations.count).map { translations[$0] },
             attributes: row.isNull("placeholders") ? [] : row.textArray("placeholders"), recipients: recipients,
             profiles: row.optionalInt8Array("profile_ids") ?? [],
-            versionOfProfile: row.optionalInt2Array("versions") ?? [], values: row.texts("texts"))
+            versionOfProfile: row.optionalInt2Array("versions") ?? [], values: row.texts("texts"),
+            hasPlaceholders: hasPlaceholders, raisesBadge: raisesBadge)
     }
 }

@@ -231,6 +231,8 @@ package struct SettledJob: Sendable {
     package let notes: String?
     /// For the queue's frequency cap.
     package let capNews: [CapNews]
+    /// Whose badges were raised for nothing; nil if nobody's.
+    package let givenBackBadges: GivenBackBadges?
 
     /// A recipient that goes on in another job. Those of one settle that agree in all but the device share a job.
     package struct Again: Sendable {
@@ -290,7 +292,8 @@ package struct SettledJob: Sendable {
 
     package init(
         key: LeaseKey, outcomes: [UInt8], again: [Again], reports: [DeviceReport],
-        channelReport: ChannelReport? = nil, notes: String?, capNews: [CapNews] = []
+        channelReport: ChannelReport? = nil, notes: String?, capNews: [CapNews] = [],
+        givenBackBadges: GivenBackBadges? = nil
     ) {
         self.key = key
         self.outcomes = outcomes
@@ -299,6 +302,7 @@ package struct SettledJob: Sendable {
         self.channelReport = channelReport
         self.notes = notes
         self.capNews = capNews
+        self.givenBackBadges = givenBackBadges
     }
 }
 
@@ -311,6 +315,7 @@ extension PostgresConnection {
         if jobs.contains(where: { !$0.capNews.isEmpty }) {
             try await note(jobs.map { ($0.key, $0.capNews) }, workerID: workerID)
         }
+        try await giveBack(jobs.map { ($0.key, $0.givenBackBadges) }, workerID: workerID)
         let places = 1...Int64(max(1, jobs.count))
         let tallies = jobs.map { OutcomeTally(counting: $0.outcomes.span) }
         func counts(_ count: (OutcomeTally) -> Int) -> Parameter { .int2Array(tallies.map { Int16(count($0)) }) }

@@ -57,9 +57,8 @@ extension PostgresConnection {
         // What would be sent comes first.
         for table in [
             "job", "lease", "fan_out", "wave", "campaign_share", "campaign_tally", "campaign", "device", "profile",
-            "recent_push", "channel",
-            "newest_update",
-            "feedback_record", "empty_send", "cancelled", "stuck_job",
+            "recent_push", "badge", "channel", "newest_update", "feedback_record", "empty_send", "cancelled",
+            "stuck_job",
         ] {
             var last: Int64? = 0
             while let after = last {

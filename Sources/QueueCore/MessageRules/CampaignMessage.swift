@@ -98,7 +98,7 @@ extension CampaignMessage {
                 return MessageRules.check(alone, now: now).map {
                     $0.about(version.0.label, offset: { version.0.offset + version.1.offset(ofPlain: $0) })
                 }
-            } + eventFindings(of: versions, message.pushType)
+            } + eventFindings(of: versions, message.pushType) + badgeFindings(of: versions, message.pushType)
         } catch {
             return [error.finding]
         }
@@ -114,6 +114,13 @@ extension CampaignMessage {
         let versions = versions(of: payload)
         return versions.count > 1
             || versions.contains { (try? PlaceholderReader.read(Array($0.payload.utf8)))?.isEmpty == false }
+            || versions.contains { badgeIncrement(in: $0) != nil }
+    }
+
+    /// By how much a version raises badges, as it is written; nil if it does not.
+    private static func badgeIncrement(in version: Version) -> JSONNode.Value? {
+        var reader = JSONReader(version.payload)
+        return (try? reader.read())?.at("aps.badge.increment")?.value
     }
 
     private static func plainPayloads(of versions: [Version]) throws(Refusal) -> [PlainPayload] {
@@ -152,6 +159,16 @@ extension CampaignMessage {
             .error(
                 "payload", $0.label + "its event is for tokens of another kind", "use that of the default",
                 at: $0.offset)
+        }
+    }
+
+    /// A count grows by the same, whatever language its device is in.
+    private static func badgeFindings(of versions: [Version], _ pushType: PushType) -> [Finding] {
+        guard pushType == .alert else { return [] }
+        return versions.dropFirst().filter { badgeIncrement(in: $0) != badgeIncrement(in: versions[0]) }.map {
+            .error(
+                "payload", $0.label + "it raises the badge by more or less than the default does",
+                "use the same increment", at: $0.offset)
         }
     }
 

@@ -18,11 +18,15 @@ struct PayloadCheck {
 
     /// What the rules say about the payload.
     static func findings(in message: Message, limit: PayloadLimit, mayStart: Bool = true) -> [Finding] {
-        let tooLong = length(of: message, limit)
+        var tooLong = length(of: message, limit)
         var reader = JSONReader(message.payload)
         do throws(JSONReadingError) {
             let root = try reader.read()
             guard root.members != nil else { return [notAnObject] }
+            if reader.invalidEscape == nil, let badge = root.at("aps.badge"), badge.members != nil {
+                // A figure takes its place.
+                tooLong = length(of: message, limit, shortenedBy: badge.range.count - longestFigureBytes)
+            }
             var check = PayloadCheck(
                 type: message.pushType, isForWalletPass: message.isForWalletPass, mayStart: mayStart, root: root,
                 findings: tooLong)
@@ -52,8 +56,11 @@ struct PayloadCheck {
     private static let notAnObject = Finding.error(
         "payload", "the payload is not a JSON object", #"begin with {"aps": …}"#, at: 0)
 
-    private static func length(of message: Message, _ limit: PayloadLimit) -> [Finding] {
-        let bytes = message.payload.utf8.count
+    /// The longest number that a badge which is raised can come to.
+    private static let longestFigureBytes = String(PayloadTemplate.largestFigure).utf8.count
+
+    private static func length(of message: Message, _ limit: PayloadLimit, shortenedBy saved: Int = 0) -> [Finding] {
+        let bytes = message.payload.utf8.count - saved
         guard bytes > limit.bytes else { return [] }
         let remedy = "\(limit.setBy) takes at most \(limit.bytes)"
         return [.error("payload", "the payload has \(bytes) bytes", remedy)]
@@ -101,9 +108,28 @@ extension PayloadCheck {
             }
             if member.node.value == .null {
                 findings.append(.warning(place, "\(place) is null", "leave it out", at: member.offset))
+            } else if place == "aps.badge", member.node.members != nil {
+                increment(member.node)
             } else if kind(key.kind, of: member.node, place), member.node.members != nil, let inner = keys(in: place) {
                 keys(of: member.node, place, inner)
             }
+        }
+    }
+
+    /// A badge that is to be raised. It is pushq's own: APNs gets the number that it comes to.
+    private mutating func increment(_ badge: JSONNode) {
+        let path = "aps.badge.increment"
+        let names = (badge.members ?? []).map(\.name)
+        if type != .alert {
+            let problem = "\(path) does not go with push type \(type)"
+            findings.append(.error(path, problem, "use \(ValueKind.count.rawValue)", at: badge.offset))
+        } else if Set(names).count < names.count {
+            repeated(in: badge, "aps.badge")
+        } else if names == ["increment"], let node = badge.members?.first?.node {
+            _ = kind(.increment, of: node, path)
+        } else {
+            let remedy = "use \(ValueKind.count.rawValue), or {\"increment\": 1}"
+            findings.append(.error("aps.badge", "aps.badge is an object", remedy, at: badge.offset))
         }
     }
 
@@ -147,7 +173,7 @@ extension PayloadCheck {
         case .object: "an object"
         case .array: kind == .texts ? "an array of other things" : "an array"
         case .string(let text): kind == .event ? "“\(shown(text))”" : "a string"
-        case .number(let digits): [.count, .toggle, .seconds].contains(kind) ? shown(digits) : "a number"
+        case .number(let digits): [.count, .increment, .toggle, .seconds].contains(kind) ? shown(digits) : "a number"
         case .bool: "a boolean"
         case .null: "null"
         }

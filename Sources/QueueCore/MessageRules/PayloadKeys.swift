@@ -5,6 +5,7 @@ package enum ValueKind: String, Sendable {
     case object = "an object"
     case texts = "an array of strings"
     case count = "a whole number, 0 or greater"
+    case increment = "a whole number, 1 to 99"
     case toggle = "the number 1"
     case yes = "true or false"
     case number = "a number"
@@ -20,6 +21,7 @@ package enum ValueKind: String, Sendable {
             true
         case (.texts, .array(let elements)): elements.allSatisfy { if case .string = $0.value { true } else { false } }
         case (.count, .number(let digits)): Self.isWhole(digits)
+        case (.increment, .number(let digits)): Self.isWhole(digits) && digits.utf8.count <= 2 && !digits.hasPrefix("0")
         case (.toggle, .number(let digits)): digits == "1" || digits == "0"
         case (.seconds, .number(let digits)): Self.isWhole(digits) && digits.utf8.count <= Self.maximumSecondsDigits
         case (.event, .string(let event)): LiveActivityEvent(rawValue: event) != nil

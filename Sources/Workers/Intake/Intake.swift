@@ -177,7 +177,8 @@ final class Intake {
             for part in Restraint.parts(of: held) {
                 // Who has quiet hours takes no place under a cap.
                 let awake = try await connection.heldToQuietHours(part, workerID: workerID)
-                for claim in try await connection.heldToCaps(awake, workerID: workerID) {
+                let allowed = try await connection.heldToCaps(awake, workerID: workerID)
+                for claim in try await connection.takingBadges(allowed, workerID: workerID) {
                     start(claim, claimedAt: sentAt)
                 }
             }

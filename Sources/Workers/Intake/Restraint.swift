@@ -1,7 +1,8 @@
 import PostgresStore
 import QueueCore
 
-/// What a worker asks about a job before it sends: who has quiet hours, and whom a frequency cap holds back.
+/// What a worker asks about a job before it sends: who has quiet hours, whom a frequency cap holds back, and which
+/// numbers go to the badges of the others.
 enum Restraint {
     /// The number of recipients from which the jobs of a statement are enough: for caps, it locks their devices' rows
     /// while it runs, for some 50 ms.
@@ -14,7 +15,7 @@ enum Restraint {
         if let cap = settings.cap, cap.includes(claim.message.pushType, in: claim.lane) {
             claim.capAnswer = CapAnswer(isWhole: cap.hasCounted(messageMadeAt: claim.madeAt, ago: claim.age))
         }
-        return claim.asksQuietHours || claim.capAnswer != nil
+        return claim.asksQuietHours || claim.capAnswer != nil || claim.badgeIncrement != nil
     }
 
     /// Jobs of several queues in parts, each for one statement.

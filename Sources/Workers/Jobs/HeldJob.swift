@@ -414,7 +414,23 @@ final class HeldJob {
         return SettledJob(
             key: claim.key, outcomes: outcomes, again: again, reports: reports,
             channelReport: channelReport(pause: again.first?.delay), notes: notesAsJSON,
-            capNews: capNews(isGivenBack: false))
+            capNews: capNews(isGivenBack: false), givenBackBadges: givenBackBadges)
+    }
+
+    /// Those for whom the number on the app's icon was raised, and who got nothing.
+    private var givenBackBadges: GivenBackBadges? {
+        guard let increment = claim.badgeIncrement, claim.damage == nil else { return nil }
+        let devices = outcomes.indices.filter { ordinal in
+            let outcome = Outcome(rawValue: outcomes[ordinal])
+            return switch outcome.kind {
+            case .rejected, .expired, .cancelled, .suppressed: true
+            case .failed: losses(of: ordinal) == 0
+            // What goes on in another job is sent with the same number.
+            case .delivered, .unknown, .retried, .postponed, .waiting, nil: false
+            }
+        }
+        return devices.isEmpty
+            ? nil : GivenBackBadges(increment: increment, deviceIDs: devices.map { claim.deviceIDs[$0] })
     }
 
     /// - Parameter pause: until this broadcast is sent again; nil if it is not.

@@ -22,6 +22,8 @@ struct SendCommand: Command {
     @Option("Device tokens, one per line; - is standard input.") var tokens: InputFile?
     @Option("All active devices of this user.", "KEY") var user: String?
     @Option("Send an alert with this text.") var alert: String?
+    @Option("With --alert: raise the number on the app's icon by this much, on each device by itself.", "N")
+    var badgeIncrement: Int?
     @Option("The payload, JSON; - is standard input.") var payload: InputFile?
     @Option("Repeating a send with the same key sends nothing twice.", "KEY") var key: String?
     @Option("The traceparent of W3C's Trace Context, which 'pushq-admin trace' shows.", "TEXT") var traceparent:
@@ -77,7 +79,9 @@ struct SendCommand: Command {
 
     private func readPayload() throws -> Payload {
         switch (alert, payload) {
-        case (let text?, nil): return Payload(alert: text)
+        case (let text?, nil): return Payload(alert: text, badgeIncrement: badgeIncrement)
+        case (nil, .some) where badgeIncrement != nil:
+            throw UsageError(#"--badge-increment goes with --alert; in a payload, write "badge": {"increment": 1}"#)
         case (nil, let file?): return try Payload(file)
         case (nil, nil): throw UsageError("--alert TEXT or --payload FILE is missing")
         case (_?, _?): throw UsageError("--alert and --payload cannot be used together")

@@ -18,8 +18,11 @@ struct Payload {
     }
 
     /// An alert that is only a text.
-    init(alert: String) {
-        let payload: JSON = ["aps": ["alert": .string(alert)]]
+    /// - Parameter badgeIncrement: by how much it raises the number on the app's icon.
+    init(alert: String, badgeIncrement: Int? = nil) {
+        var aps: JSON = ["alert": .string(alert)]
+        if let badgeIncrement { aps = ["alert": .string(alert), "badge": ["increment": .integer(badgeIncrement)]] }
+        let payload: JSON = ["aps": aps]
         text = payload.text
         file = nil
     }

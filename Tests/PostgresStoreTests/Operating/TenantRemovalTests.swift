@@ -41,6 +41,7 @@ import Transport
         insert into pushq.frequency_cap (queue_id, pushes) values (pushq.queue_id('\(queue)'), 3);
         insert into pushq.quiet_hours (queue_id, hours) values (pushq.queue_id('\(queue)'), '22:00-08:00');
         insert into pushq.recent_push values (pushq.queue_id('\(queue)'), 1, '{}', '{}', '{}');
+        insert into pushq.badge values (pushq.queue_id('\(queue)'), 1, 1);
         select pushq.register_channel('\(queue)', 'dGhlaXJz', 0);
         select pushq.save_audience('\(queue)', 'vips', 'tag ''vip''');
         select pushq.add_schedule('\(queue)', 'weekly', '@weekly', \(payload));

@@ -94,6 +94,14 @@ struct CampaignMessageCase: Sendable {
         translated(
             #"{"de":{"aps":{"alert":"x","badge":-1}}}"#,
             "language “de”: aps.badge is -1: use a whole number, 0 or greater"),
+        translated(
+            #"{"de":{"aps":{"alert":"x","badge":{"increment":1}}}}"#,
+            "language “de”: it raises the badge by more or less than the default does: use the same increment"),
+        CampaignMessageCase(
+            #"""
+            {"default":{"aps":{"badge":{"increment":1},"alert":"{{x|}}"}},
+            "languages":{"de":{"aps":{"alert":"x","badge":{"increment":1}}}}}
+            """#),
         translated(#"{"de":"x"}"#, #"language “de”: the payload is not a JSON object: begin with {"aps": …}"#),
         CampaignMessageCase(
             #"{"default":null,"languages":{}}"#, #"the payload is not a JSON object: begin with {"aps": …}"#),

@@ -35,6 +35,13 @@ struct MessageCase: Sendable {
         return #"{"aps":{"alert":"\#(String(repeating: "é", count: rest / 2) + (rest % 2 == 1 ? "x" : ""))"}}"#
     }
 
+    /// A payload that raises the badge, and has that many bytes with five digits for it.
+    private static func raising(bytes: Int) -> String {
+        let empty = #"{"aps":{"alert":"","badge":}}"#.utf8.count + 5
+        let text = String(repeating: "x", count: bytes - empty)
+        return #"{"aps":{"alert":"\#(text)","badge":{ "increment": 12 }}}"#
+    }
+
     private static func nested(_ depth: Int) -> String {
         let brackets = String(repeating: "[", count: depth - 1) + String(repeating: "]", count: depth - 1)
         return #"{"aps":{"alert":"[{[{"},"a":\#(brackets)}"#
@@ -101,6 +108,49 @@ struct MessageCase: Sendable {
         .of(.alert, #"{"aps":{"badge":1.5}}"#, "aps.badge is 1.5: use a whole number, 0 or greater"),
         .of(.alert, #"{"aps":{"badge":true}}"#, "aps.badge is a boolean: use a whole number, 0 or greater"),
         .of(.alert, #"{"aps":{"alert":"x","badge":null}}"#),
+        .of(.alert, #"{"aps":{"badge":{"increment":1}}}"#),
+        .of(.alert, #"{"aps":{"badge":{"increment":99}}}"#),
+        .of(.alert, #"{"aps":{"badge":{"incr\u0065ment":9}}}"#),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":0}}}"#,
+            "aps.badge.increment is 0: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":100}}}"#,
+            "aps.badge.increment is 100: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":-1}}}"#,
+            "aps.badge.increment is -1: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":1.0}}}"#,
+            "aps.badge.increment is 1.0: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":"1"}}}"#,
+            "aps.badge.increment is a string: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":null}}}"#,
+            "aps.badge.increment is null: use a whole number, 1 to 99"),
+        .of(
+            .alert, #"{"aps":{"badge":{}}}"#,
+            #"aps.badge is an object: use a whole number, 0 or greater, or {"increment": 1}"#),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":1,"x":1}}}"#,
+            #"aps.badge is an object: use a whole number, 0 or greater, or {"increment": 1}"#),
+        .of(
+            .alert, #"{"aps":{"badge":{"increment":1,"increment":2}}}"#,
+            "“increment” stands twice in aps.badge: keep one"),
+        .of(
+            .voip, #"{"aps":{"badge":{"increment":1}}}"#,
+            "aps.badge.increment does not go with push type voip: use a whole number, 0 or greater"),
+        .of(
+            .background, #"{"aps":{"content-available":1,"badge":{"increment":1}}}"#,
+            "aps.badge does not go with push type background: leave it out"),
+        .of(
+            .liveactivity,
+            #"{"aps":{"timestamp":1,"event":"update","content-state":{},"badge":{"increment":1}}}"#,
+            "aps.badge.increment does not go with push type liveactivity: use a whole number, 0 or greater"),
+        // It is as long as with the largest number.
+        .of(.alert, raising(bytes: 4096)),
+        .of(.alert, raising(bytes: 4097), "the payload has 4097 bytes: push type alert takes at most 4096"),
         .of(.alert, #"{"aps":{"sound":"default"}}"#),
         .of(.alert, #"{"aps":{"sound":{"critical":1,"name":"default","volume":0.5}}}"#),
         .of(.alert, #"{"aps":{"sound":{"critical":true}}}"#, "aps.sound.critical is a boolean: use the number 1"),

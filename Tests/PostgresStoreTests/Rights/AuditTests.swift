@@ -10,7 +10,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `The audit` {
     /// Tables that hold no settings. Whoever adds a table decides.
     private static let data: Set<String> = [
-        "audit", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
+        "audit", "badge", "body", "call", "campaign_share", "campaign_tally", "cancelled", "channel", "device", "duty",
         "empty_send", "fan_out",
         "feedback", "feedback_poll", "feedback_record", "job", "judgement", "lease", "lineage", "list", "list_member",
         "list_user",

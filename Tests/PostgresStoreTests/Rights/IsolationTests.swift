@@ -113,11 +113,13 @@ struct `A login of one tenant` {
 
     /// Rules for messages and other calculations, which read nothing.
     private static let pure: Set<String> = [
-        "apns_id", "broadcast_problem", "caller", "check_key", "check_lengths", "content", "csv_field", "device_kind",
-        "has_readable_escapes", "is_plain_alert", "is_quiet", "read_quiet_hours", "started_type", "members_problem",
+        "apns_id", "badge_increment", "broadcast_problem", "caller", "check_key", "check_lengths", "content",
+        "csv_field", "device_kind",
+        "has_readable_escapes", "increment_problem", "is_plain_alert", "is_quiet", "read_quiet_hours", "started_type",
+        "members_problem",
         "message_kind", "message_problem", "nesting",
         "payload_json", "payload_kind", "payload_problem", "payloads_json", "push_type_problem", "reason", "repetition",
-        "set_digest", "token", "tokens", "unknown_push_type", "value_problem",
+        "sent_bytes", "set_digest", "token", "tokens", "unknown_push_type", "value_problem", "with_badge",
     ]
 
     @Test func `may use what the probes below try, and nothing else of the schema`() async throws {
@@ -265,6 +267,7 @@ struct `A login of one tenant` {
                 function: "register_device",
                 query: "pushq.register_device('QUEUE', 'b9', 'anna', locale => 'de', installation => 'i1')"),
             Probe(function: "unregister_device", query: "pushq.unregister_device('QUEUE', '\(token)')"),
+            Probe(function: "set_badge", query: "pushq.set_badge('QUEUE', '\(token)')"),
             Probe(function: "set_device", query: "pushq.set_device('QUEUE', '\(token)', false)"),
             Probe(function: "forget_device", query: "pushq.forget_device('QUEUE', '\(token)')"),
             Probe(

@@ -103,6 +103,7 @@ import Transport
             insert into pushq.webhook_progress (tenant_id, cursor, newest, failures, problem)
             select id, 0, 0, 1, 'TENANT-webhook' from pushq.tenant where name = 'TENANT';
             insert into pushq.recent_push values (pushq.queue_id('QUEUE'), nextval('pushq.id'), '{}', '{}', '{}');
+            insert into pushq.badge values (pushq.queue_id('QUEUE'), nextval('pushq.id'), 1);
             insert into pushq.tenant_move (tenant, id, leaves, stage, peer, queues)
             values ('TENANT', gen_random_uuid(), true, 'moved', 'TENANT-peer', array[pushq.queue_id('QUEUE')]);
             insert into pushq.removed_queue (queue_id, tenant) values (pushq.queue_id('QUEUE') + 50, 'TENANT');

@@ -9,6 +9,7 @@ import Transport
 @Suite(.timeLimit(.minutes(10))) struct `A login that only runs workers` {
     /// Rights on all of a table, or on the columns in parentheses.
     private static let tables = """
+        badge: insert select update(count figures kept_until root_ids)
         body: delete insert select
         campaign: select(cancelled_at filter_tree id paused_at queue_id quiet_hours stop_at_errors) update(paused_at)
         campaign_share: select(campaign_id made message_id place queue_id) update(made)
@@ -104,7 +105,8 @@ import Transport
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "queues_under_way", "ready_above",
         "ready_work",
-        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_permits",
+        "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_badges",
+        "take_permits",
         "take_webhook", "tell",
         "tenants_to_count", "today", "version_bounds", "version_for", "version_sql", "wake", "wave_of", "waves_of",
         "webhook_failed", "webhook_taken", "why_nobody",

@@ -1,0 +1,39 @@
+extension Statement {
+    /// Takes the numbers for badges of recipients that are about to be sent to: see `pushq.take_badges`.
+    static let takeBadges = Statement(
+        "take_badges",
+        #"""
+        select queue_id, job_id, device_id, figure
+        from pushq.take_badges(
+          $worker_id, $queue_ids::int[], $job_ids::bigint[], $epochs::int[], $increments::int[], $firsts::int[],
+          $lasts::int[], $device_ids::bigint[])
+        """#)
+}
+
+extension PostgresConnection {
+    /// Jobs with the numbers for the badges of their recipients, where ``ClaimedJob/badgeIncrement``. Without such a
+    /// job, nothing is asked.
+    ///
+    /// A job that lacks a number is left out, because nothing of it may be sent: this worker has lost it.
+    package func takingBadges(_ jobs: [ClaimedJob], workerID: Int64) async throws(PostgresError) -> [ClaimedJob] {
+        let asked = AskedJobs(jobs.filter { $0.badgeIncrement != nil }) { job, ordinal in
+            // Who is held back, or lacks something, gets nothing now.
+            job.capAnswer?.held[job.deviceIDs[ordinal]] == nil && job.personal?.byteCount(of: ordinal) != nil
+        }
+        guard !asked.jobs.isEmpty else { return jobs }
+        let increments = Parameter.int4Array(asked.jobs.map { Int32($0.badgeIncrement ?? 0) })
+        var figures: [JobKey: [Int64: Int32]] = [:]
+        for row in try await execute(.takeBadges, asked.parameters(of: workerID) + ["increments": increments]) {
+            let job = JobKey(queueID: row.int4("queue_id"), jobID: row.int8("job_id"))
+            figures[job, default: [:]][row.int8("device_id")] = row.int4("figure")
+        }
+        let devices = Dictionary(uniqueKeysWithValues: zip(asked.jobs.map { JobKey($0.key) }, asked.devices))
+        return jobs.compactMap { job in
+            guard let devices = devices[JobKey(job.key)] else { return job }
+            guard let taken = figures[JobKey(job.key)], taken.count == devices.count else { return nil }
+            var job = job
+            job.personal?.take(figures: job.deviceIDs.map { taken[$0] ?? 0 })
+            return job
+        }
+    }
+}

@@ -1,0 +1,177 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Which number goes to the badge of which device, compared with a judge that counts.
+@Suite(.timeLimit(.minutes(10))) struct `A badge that counts` {
+    private static let name = QueueFixture.name
+    private static let one = #"{"aps":{"alert":"x","badge":{"increment":1}}}"#
+
+    @Test(arguments: 1...10 as ClosedRange<UInt64>)
+    func `is the number that a judge comes to, whatever becomes of jobs and workers`(seed: UInt64) async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 8)
+            var world = try await BadgedWorld(queue, seed: seed)
+            for _ in 1...120 { try await world.step() }
+            try await world.finish()
+            // Chance has brought about what this is about.
+            #expect(
+                world.taken > 50 && world.repeats > 5 && world.givenBack > 5 && world.resets > 3,
+                "seed \(seed): \(world.summary)")
+        }
+    }
+
+    /// Workers that send to the same devices at the same moment.
+    @Test func `is another one for each message, though workers ask at the same moment`() async throws {
+        try await withDatabase { actor, database in
+            let queue = try await QueueFixture(database, devices: 60)
+            for number in 1...12 {
+                try await queue.fanOut(
+                    Int64(
+                        try await queue.number(
+                            "select pushq.start_campaign('\(Self.name)', 'k\(number)', '\(Self.one)')")))
+            }
+            var claims: [(PostgresConnection, [ClaimedJob])] = []
+            for worker in 1...12 {
+                let connection = try await database.connect(login: TestServer.workerLogin)
+                claims.append((connection, try await queue.claim(1, workerID: Int64(worker))))
+            }
+            var answers: [ClaimedJob] = []
+            var problems: [String] = []
+            var asked = 0
+            for (number, (connection, jobs)) in claims.enumerated() {
+                actor.loop.startTask {
+                    do {
+                        answers += try await connection.takingBadges(jobs, workerID: Int64(number + 1))
+                    } catch {
+                        problems.append("\(error)")
+                    }
+                    asked += 1
+                }
+            }
+            try await eventually("twelve answers", { asked }, until: { $0 == 12 })
+            #expect(problems == [])
+            var payloads: [Int64: Set<String>] = [:]
+            for job in answers {
+                for ordinal in job.deviceIDs.indices {
+                    payloads[job.deviceIDs[ordinal], default: []].insert(Self.payload(of: ordinal, in: job))
+                }
+            }
+            let all = Set((1...12).map { Self.one.replacing(#"{"increment":1}"#, with: "\($0)") })
+            #expect(payloads.count == 60 && payloads.values.allSatisfy { $0 == all })
+        }
+    }
+
+    private static func payload(of ordinal: Int, in job: ClaimedJob) -> String {
+        var payload: [UInt8] = []
+        job.personal?.join(for: ordinal, into: &payload)
+        return String(decoding: payload, as: UTF8.self)
+    }
+
+    /// Sends to a token, and returns what the device gets; the push arrives.
+    private func send(_ payload: String = one, to token: String, _ queue: QueueFixture) async throws -> String {
+        try await queue.run("select pushq.send('\(Self.name)', '\(payload)', array['\(token)'])")
+        let jobs = try await queue.worker.takingBadges(try await queue.claim(lane: .normal), workerID: 1)
+        let job = try #require(jobs.first)
+        let got = Self.payload(of: 0, in: job)
+        _ = try await queue.worker.endJobs([queue.settled(job)], workerID: 1)
+        return got
+    }
+
+    @Test func `goes on with a newer token, and begins anew for another user, and without one`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            func register(_ token: String, _ user: String) async throws {
+                try await queue.run(
+                    "select pushq.register_device('\(Self.name)', '\(token)', '\(user)', installation => 'phone')")
+            }
+            func badge(of token: String) async throws -> Int {
+                let got = try await send(to: token, queue)
+                return Int(got.filter(\.isNumber)) ?? -1
+            }
+            try await register("aa", "ann")
+            #expect(try await badge(of: "aa") == 1)
+            #expect(try await badge(of: "aa") == 2)
+            try await register("aa", "ann")
+            #expect(try await badge(of: "aa") == 3, "it is the app that resets it")
+            try await register("bb", "ann")
+            #expect(try await badge(of: "bb") == 4, "the icon is the same")
+            try await register("bb", "bob")
+            #expect(try await badge(of: "bb") == 1, "what Ann has not seen is not Bob's")
+            #expect(try await badge(of: "bb") == 2)
+            try await queue.run("select pushq.unregister_device('\(Self.name)', 'bb')")
+            try await register("bb", "bob")
+            #expect(try await badge(of: "bb") == 1)
+            try await queue.run("select pushq.forget_device('\(Self.name)', 'bb')")
+            #expect(try await queue.number("select count(*) from pushq.badge") == 0)
+        }
+    }
+
+    @Test func `stands where the payload says it, and is counted beside attributes and languages`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            let token = "0000000000000001"
+            let written =
+                #"{"badge":{"increment":1}, "aps" : {"b\u0061dge" : { "increment" : 3 } , "alert":"{{name}}"}}"#
+            #expect(
+                try await send(written, to: token, queue)
+                    == written.replacing("{ \"increment\" : 3 }", with: "3"), "a send has no placeholders")
+            try await queue.run(
+                """
+                insert into pushq.profile (queue_id, device_id, locale, attributes)
+                select queue_id, id, 'de', '{"name":"Ann"}' from pushq.device;
+                select pushq.start_campaign('\(Self.name)', 'k', '{"default":{"aps":{"badge":{"increment":2},"alert":"Hi"}},
+                  "languages":{"de":{"aps":{"alert":"Hallo {{name}}","badge":{"increment":2}}}}}')
+                """)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
+            let jobs = try await queue.worker.takingBadges(try await queue.claim(), workerID: 1)
+            #expect(Self.payload(of: 0, in: try #require(jobs.first)) == #"{"aps":{"alert":"Hallo Ann","badge":5}}"#)
+        }
+    }
+
+    @Test func `is kept with a message for as long as it may be sent, and for the latest hundred`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(
+                """
+                select pushq.send('\(Self.name)', '\(Self.one)', array['0000000000000001']) from generate_series(1, 130)
+                """)
+            let claimed = try await queue.claim(200, lane: .normal)
+            let jobs = try await queue.worker.takingBadges(claimed, workerID: 1)
+            #expect(jobs.count == 130, "as many as there are at once")
+            #expect(try await queue.number("select cardinality(figures) from pushq.badge") == 130)
+            _ = try await queue.worker.endJobs(jobs.dropLast().map { queue.settled($0) }, workerID: 1)
+            _ = try await send(to: "0000000000000001", queue)
+            #expect(try await queue.number("select cardinality(figures) from pushq.badge") == 101)
+            try await queue.run(
+                "update pushq.badge set kept_until = array_fill(now() - interval '1 second', array[101])")
+            #expect(try await send(to: "0000000000000001", queue).contains("132"))
+            #expect(try await queue.number("select cardinality(figures) from pushq.badge") == 1)
+        }
+    }
+
+    @Test func `is set to what makes sense, of a token or a user`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            for (arguments, problem) in [
+                ("", "either a token or a user_key"),
+                ("token => 'aa', user_key => 'ann'", "either a token or a user_key"),
+                ("token => 'aa', badge => -1", "badge -1 is out of range: use 0 to 99999"),
+                ("token => 'aa', badge => 100000", "badge 100000 is out of range"),
+                ("token => 'aa', badge => null", "badge null is out of range"), ("token => 'x'", "token"),
+            ] {
+                let error = await #expect(throws: PostgresError.self) {
+                    try await queue.run(
+                        "select pushq.set_badge('\(Self.name)'\(arguments.isEmpty ? "" : ", " + arguments))")
+                }
+                #expect("\(try #require(error))".contains(problem), "\(arguments)")
+            }
+            #expect(try await queue.number("select pushq.set_badge('\(Self.name)', 'ff')") == 0, "nobody knows it")
+            #expect(
+                try await queue.number("select pushq.set_badge('\(Self.name)', '0000000000000001', badge => 5)") == 1)
+            #expect(try await send(to: "0000000000000001", queue).contains("6"))
+        }
+    }
+}

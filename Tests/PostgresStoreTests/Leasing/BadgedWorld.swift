@@ -1,0 +1,230 @@
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+/// Workers that send messages which raise badges to a few devices, are lost and give jobs back, while apps reset their
+/// badges; and the judge, who counts on his fingers.
+struct BadgedWorld {
+    private struct Held {
+        let job: ClaimedJob
+        let worker: Int64
+    }
+
+    private let queue: QueueFixture
+    private let seed: UInt64
+    private var random: SeededGenerator
+    private var devices: [Int64: Int] = [:]
+    private var held: [Held] = []
+    /// By how much each message raises badges.
+    private var increments: [Int64: Int] = [:]
+    /// Of each device the count, and the figure of each message that it was sent with.
+    private var counts: [Int64: Int] = [:]
+    private var figures: [Int64: [Int64: Int]] = [:]
+
+    private(set) var taken = 0
+    private(set) var repeats = 0
+    private(set) var givenBack = 0
+    private(set) var resets = 0
+    var summary: String { "\(taken) were taken, \(repeats) again, \(givenBack) given back, \(resets) resets" }
+
+    init(_ queue: QueueFixture, seed: UInt64) async throws {
+        self.queue = queue
+        self.seed = seed
+        random = SeededGenerator(seed: seed)
+        let rows = try await queue.connection.execute(
+            Statement("numbered devices", "select id, get_byte(token, 7) as number from pushq.device"))
+        for row in rows { devices[row.int8("id")] = Int(row.int4("number")) }
+        try await queue.run("update pushq.device set user_key = 'user' || get_byte(token, 7) / 3")
+    }
+
+    mutating func step() async throws {
+        switch Int.random(in: 0..<100, using: &random) {
+        case ..<25: try await send()
+        case ..<55: try await claim()
+        case ..<78: try await end()
+        case ..<84: try await giveBack()
+        case ..<92: try await lose()
+        default: try await reset()
+        }
+    }
+
+    /// Lets everything come to an end.
+    mutating func finish() async throws {
+        for _ in 1...20 {
+            try await claim()
+            while !held.isEmpty { try await end(allArrive: true) }
+        }
+        #expect(try await queue.number("select count(*) from pushq.lease") == 0, "seed \(seed)")
+        let stored = try await queue.connection.execute(
+            Statement("counts", "select device_id, count from pushq.badge where count > 0"))
+        let found = Dictionary(uniqueKeysWithValues: stored.map { ($0.int8("device_id"), Int($0.int4("count"))) })
+        #expect(found == counts.filter { $0.value > 0 }, "seed \(seed)")
+    }
+
+    // MARK: What happens
+
+    private mutating func send() async throws {
+        let chosen = (1...8).filter { _ in Bool.random(using: &random) }
+        let tokens = (chosen.isEmpty ? [1] : chosen).map { "'\(Self.hex($0))'" }.joined(separator: ",")
+        let increment = [1, 1, 1, 2, 99].randomElement(using: &random)!
+        let badge = Int.random(in: 0..<8, using: &random) == 0 ? "7" : #"{"increment": \#(increment)}"#
+        let root = try await queue.number(
+            #"select pushq.send('\#(QueueFixture.name)', '{"aps":{"alert":"x","badge":\#(badge)}}', array[\#(tokens)])"#
+        )
+        increments[Int64(root)] = badge == "7" ? nil : increment
+    }
+
+    private static func hex(_ number: Int) -> String {
+        let digits = String(number, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private mutating func claim() async throws {
+        try await queue.run("update pushq.job set run_at = now() where run_at > now()")
+        let worker = Int64.random(in: 1...3, using: &random)
+        let jobs = try await queue.claim(Int32.random(in: 1...4, using: &random), lane: .normal, workerID: worker)
+        let ready = try await queue.worker.takingBadges(jobs, workerID: worker)
+        #expect(ready.count == jobs.count, "seed \(seed)")
+        for job in ready {
+            #expect(job.badgeIncrement == increments[job.rootID], "seed \(seed)")
+            for (ordinal, device) in job.deviceIDs.enumerated() where !isOver(ordinal, of: job) {
+                var payload: [UInt8] = []
+                job.personal?.join(for: ordinal, into: &payload)
+                guard let figure = judge(device, root: job.rootID) else {
+                    #expect(job.personal == nil, "one with a fixed badge is for all the same")
+                    continue
+                }
+                #expect(
+                    String(decoding: payload, as: UTF8.self) == #"{"aps":{"alert":"x","badge":\#(figure)}}"#,
+                    "seed \(seed): device \(devices[device] ?? 0), root \(job.rootID), \(figures[device] ?? [:])")
+            }
+            held.append(Held(job: job, worker: worker))
+        }
+    }
+
+    private func isOver(_ ordinal: Int, of job: ClaimedJob) -> Bool {
+        !job.outcomes.isEmpty && job.outcomes[ordinal] != 0
+    }
+
+    /// The number that goes to a device with a message; nil if it does not raise badges.
+    private mutating func judge(_ device: Int64, root: Int64) -> Int? {
+        guard let increment = increments[root] else { return nil }
+        if figures[device]?[root] != nil {
+            repeats += 1
+        } else {
+            taken += 1
+            counts[device, default: 0] += increment
+            figures[device, default: [:]][root] = counts[device]
+        }
+        return min(figures[device]![root]!, PayloadTemplate.largestFigure)
+    }
+
+    /// Up to three jobs of one worker, which it writes of at once.
+    private mutating func takeHeld() -> [Held] {
+        guard let worker = held.randomElement(using: &random)?.worker else { return [] }
+        let count = Int.random(in: 1...3, using: &random)
+        let indices = held.indices.filter { held[$0].worker == worker }.shuffled(using: &random).prefix(count)
+        let taken = indices.map { held[$0] }
+        for index in indices.sorted(by: >) { held.remove(at: index) }
+        return taken
+    }
+
+    /// Ends jobs, with any outcomes.
+    private mutating func end(allArrive: Bool = false) async throws {
+        let taken = takeHeld()
+        guard let worker = taken.first?.worker else { return }
+        let settled = taken.map { settle($0.job, allArrive: allArrive) }
+        #expect(try await queue.worker.endJobs(settled, workerID: worker).keys.count == taken.count, "seed \(seed)")
+    }
+
+    private mutating func settle(_ job: ClaimedJob, allArrive: Bool) -> SettledJob {
+        var outcomes = job.outcomes.isEmpty ? [UInt8](repeating: 0, count: job.deviceIDs.count) : job.outcomes
+        var again: [SettledJob.Again] = []
+        var nothing: [Int64] = []
+        for (ordinal, device) in job.deviceIDs.enumerated() where outcomes[ordinal] == 0 {
+            let outcome: Outcome =
+                allArrive
+                ? .delivered
+                : [
+                    .delivered, .delivered, .unknown, .expired, .rejected(.unregistered), .retried(.otherPassing),
+                ].randomElement(using: &random)!
+            switch outcome.kind {
+            case .retried: again.append(.init(deviceID: device, delay: .zero, attempts: 1, losses: 0))
+            case .rejected, .expired:
+                nothing.append(device)
+                lower(device, root: job.rootID)
+            default: break
+            }
+            outcomes[ordinal] = outcome.rawValue
+        }
+        return SettledJob(
+            key: job.key, outcomes: outcomes, again: again, reports: [], notes: nil,
+            givenBackBadges: nothing.isEmpty
+                ? nil : job.badgeIncrement.map { GivenBackBadges(increment: $0, deviceIDs: nothing) })
+    }
+
+    private mutating func lower(_ device: Int64, root: Int64) {
+        guard let increment = increments[root], figures[device]?.removeValue(forKey: root) != nil else { return }
+        counts[device]! -= increment
+        givenBack += 1
+    }
+
+    /// Gives jobs back after some of each was sent.
+    private mutating func giveBack() async throws {
+        let taken = takeHeld()
+        guard let worker = taken.first?.worker else { return }
+        let leases = taken.map { held in
+            var outcomes =
+                held.job.outcomes.isEmpty
+                ? [UInt8](repeating: 0, count: held.job.deviceIDs.count) : held.job.outcomes
+            for ordinal in outcomes.indices where outcomes[ordinal] == 0 && Bool.random(using: &random) {
+                outcomes[ordinal] = Outcome.delivered.rawValue
+            }
+            let watermark = outcomes.firstIndex(of: 0) ?? outcomes.count
+            return YieldedLease(
+                progress: LeaseProgress(key: held.job.key, watermark: watermark, outcomes: outcomes))
+        }
+        #expect(try await queue.worker.yield(leases, workerID: worker).keys.count == taken.count, "seed \(seed)")
+    }
+
+    /// Loses a worker with a job: nobody knows what it has sent.
+    private mutating func lose() async throws {
+        guard let index = held.indices.randomElement(using: &random) else { return }
+        let lost = held.remove(at: index)
+        try await queue.run(
+            "update pushq.lease set deadline = now() - interval '1 hour' where job_id = \(lost.job.key.jobID)")
+        #expect(try await queue.worker.rescue(grace: .zero) == 1)
+        // What it does with it now comes too late.
+        #expect(try await queue.worker.takingBadges([lost.job], workerID: lost.worker).isEmpty == isToTake(lost.job))
+        if let increment = lost.job.badgeIncrement {
+            let late = SettledJob(
+                key: lost.job.key, outcomes: [UInt8](repeating: 3, count: lost.job.deviceIDs.count), again: [],
+                reports: [], notes: nil,
+                givenBackBadges: GivenBackBadges(increment: increment, deviceIDs: lost.job.deviceIDs))
+            #expect(try await queue.worker.endJobs([late], workerID: lost.worker).keys.isEmpty)
+        }
+    }
+
+    private func isToTake(_ job: ClaimedJob) -> Bool {
+        job.badgeIncrement != nil && job.deviceIDs.indices.contains { !isOver($0, of: job) }
+    }
+
+    /// An app shows another number, on one device or on all of a user.
+    private mutating func reset() async throws {
+        resets += 1
+        let number = Int.random(in: 1...8, using: &random)
+        let badge = [0, 0, 0, 4, 99_990].randomElement(using: &random)!
+        let isOfUser = Bool.random(using: &random)
+        let whom = isOfUser ? "user_key => 'user\(number / 3)'" : "token => '\(Self.hex(number))'"
+        let changed = devices.filter { isOfUser ? $0.value / 3 == number / 3 : $0.value == number }.keys
+        let said = try await queue.number(
+            "select pushq.set_badge('\(QueueFixture.name)', \(whom)\(badge == 0 ? "" : ", badge => \(badge)"))")
+        #expect(said == changed.count)
+        for device in changed {
+            counts[device] = badge
+            figures[device] = [:]
+        }
+    }
+}

@@ -1,0 +1,172 @@
+import APNsSimulator
+import Foundation
+import PostgresStore
+import QueueCore
+import TestSupport
+import Testing
+import Transport
+
+@testable import Workers
+
+/// Badges that count, through real engines, TLS and HTTP/2: which numbers arrive at the devices.
+@Suite(.timeLimit(.minutes(10))) struct `A message that raises badges` {
+    /// The text of a message, and what a device gets with a figure.
+    private static func payload(_ name: String, _ badge: String) -> String {
+        #"{"aps":{"alert":"\#(name)","badge":\#(badge)}}"#
+    }
+
+    /// What each push brought, by its apns-id, and whether it was taken; expects that each attempt brought the same.
+    private func pushes(in file: String, _ fixture: EngineFixture) async throws -> [String: (
+        digest: String, taken: Bool
+    )] {
+        await fixture.simulator.flushRecord()
+        var pushes: [String: (digest: String, taken: Bool)] = [:]
+        for event in try SimulatorRecord(path: file).events where event.event == "answered" {
+            guard let id = event.apnsID, let digest = event.payloadDigest else { continue }
+            #expect(pushes[id].map { $0.digest == digest } ?? true, "each attempt brings the same")
+            pushes[id] = (digest, pushes[id]?.taken == true || event.status == 200)
+        }
+        return pushes
+    }
+
+    private func withRecord(
+        _ rules: [OutcomeRule], _ body: @escaping @Sendable (EngineFixture, String) async throws -> Void
+    ) async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "pushq-badge-\(UUID().uuidString).ndjson")
+            .path
+        defer { try? FileManager.default.removeItem(atPath: file) }
+        try await EngineFixture.run { configuration in
+            configuration.recordFile = file
+            configuration.rules.outcomes = rules
+        } _: { _, fixture in
+            try await body(fixture, file)
+        }
+    }
+
+    private static var passing: OutcomeRule {
+        var rule = OutcomeRule(.refuse(.init(.serviceUnavailable)))
+        rule.share = 0.2
+        rule.times = 2
+        return rule
+    }
+
+    @Test(arguments: [1, 2] as [UInt64])
+    func `brings the number of messages since the app was opened, one send or campaign after another`(seed: UInt64)
+        async throws
+    {
+        try await withRecord([Self.passing]) { fixture, file in
+            var random = SeededGenerator(seed: seed)
+            let queue = try await fixture.makeQueue(devices: 40)
+            try await fixture.connection.runScript(
+                "update pushq.device set user_key = 'user' || get_byte(token, 31) % 7")
+            let rows = try await fixture.connection.execute(
+                Statement("all", "select id, encode(token, 'hex') as token, user_key from pushq.device order by id"))
+            let devices = rows.map { ($0.int8("id"), $0.text("token"), $0.text("user_key")) }
+            var counts: [Int64: Int] = [:]
+            var expected: [String: String] = [:]
+            try await fixture.withEngine { _ in
+                try await fixture.withEngine { _ in
+                    for number in 1...8 {
+                        let increment = Int.random(in: 1...2, using: &random)
+                        let message = Self.payload("m\(number)", #"{"increment":\#(increment)}"#)
+                        let chosen: [(Int64, String, String)]
+                        let root: Int
+                        if number % 3 == 0 {
+                            chosen = devices
+                            root = try await fixture.number(
+                                "select pushq.start_campaign('\(queue)', 'k\(number)', '\(message)')")
+                        } else {
+                            chosen = devices.filter { _ in Bool.random(using: &random) }
+                            let tokens = chosen.map { "'\($0.1)'" }.joined(separator: ",")
+                            root = try await fixture.number(
+                                "select pushq.send('\(queue)', '\(message)', array[\(tokens)])")
+                        }
+                        try await fixture.waitForCampaigns(within: .seconds(60))
+                        try await fixture.waitForJobs()
+                        for (id, _, _) in chosen {
+                            counts[id, default: 0] += increment
+                            let apnsID = "\(APNsID(root: Int64(root), key: id))"
+                            let payload = Self.payload("m\(number)", "\(counts[id]!)")
+                            expected[apnsID] = RecordDigest.ofPayload(Array(payload.utf8))
+                        }
+                        for (id, token, user) in devices where Int.random(in: 0..<8, using: &random) == 0 {
+                            let isOfUser = Bool.random(using: &random)
+                            _ = try await fixture.number(
+                                "select pushq.set_badge('\(queue)', \(isOfUser ? "user_key => '\(user)'" : "'\(token)'"))"
+                            )
+                            for other in devices where isOfUser ? other.2 == user : other.0 == id {
+                                counts[other.0] = 0
+                            }
+                        }
+                    }
+                }
+            }
+            let pushes = try await pushes(in: file, fixture)
+            #expect(pushes.mapValues(\.digest) == expected)
+            #expect(pushes.values.allSatisfy { $0.taken })
+            #expect(try await fixture.number("select sum(retried) from pushq.result") > 10, "some were sent again")
+        }
+    }
+
+    @Test func `raises each device's own count once, though many are sent at once by several workers`() async throws {
+        try await withRecord([Self.passing]) { fixture, file in
+            let queue = try await fixture.makeQueue(devices: 300)
+            try await fixture.withEngine { _ in
+                try await fixture.withEngine { _ in
+                    for number in 1...6 {
+                        let message = Self.payload("x", #"{"increment":1}"#)
+                        _ = try await fixture.number(
+                            "select pushq.start_campaign('\(queue)', 'k\(number)', '\(message)')")
+                    }
+                    try await fixture.waitForCampaigns(within: .seconds(60))
+                    try await fixture.waitForJobs()
+                }
+            }
+            let figures = Dictionary(
+                uniqueKeysWithValues: (1...6).map {
+                    (RecordDigest.ofPayload(Array(Self.payload("x", "\($0)").utf8)), $0)
+                })
+            let pushes = try await pushes(in: file, fixture)
+            var of: [Int64: [Int]] = [:]
+            for row in try await fixture.connection.execute(
+                Statement("pairs", "select d.id as device, c.id as root from pushq.device d, pushq.campaign c"))
+            {
+                let push = try #require(pushes["\(APNsID(root: row.int8("root"), key: row.int8("device")))"])
+                of[row.int8("device"), default: []].append(try #require(figures[push.digest]))
+            }
+            #expect(of.count == 300 && of.values.allSatisfy { $0.sorted() == [1, 2, 3, 4, 5, 6] })
+        }
+    }
+
+    @Test func `counts nothing that APNs refused, that lacked something or that was cancelled`() async throws {
+        var refused = OutcomeRule(.refuse(.init(.duplicateHeaders)))
+        refused.times = 1
+        try await withRecord([refused]) { fixture, file in
+            let queue = try await fixture.makeQueue(devices: 3)
+            let message = Self.payload("x", #"{"increment":1}"#)
+            try await fixture.withEngine { _ in
+                let tokens = "(select array_agg(encode(token, 'hex')) from pushq.device)"
+                _ = try await fixture.number("select pushq.send('\(queue)', '\(message)', \(tokens))")
+                try await fixture.waitForJobs()
+                #expect(try await fixture.number("select sum(rejected) from pushq.result") == 3)
+                #expect(try await fixture.number("select coalesce(sum(count), 0) from pushq.badge") == 0)
+                _ = try await fixture.number(
+                    "select pushq.start_campaign('\(queue)', 'lacking', '\(Self.payload("{{name}}", #"{"increment":1}"#))')"
+                )
+                try await fixture.waitForCampaigns(within: .seconds(60))
+                #expect(try await fixture.number("select sum(suppressed) from pushq.result") == 3)
+                #expect(try await fixture.number("select coalesce(sum(count), 0) from pushq.badge") == 0)
+                try await fixture.connection.runScript(
+                    "select pushq.cancel('\(queue)', pushq.send('\(queue)', '\(message)', \(tokens), run_at => now() + '1 hour'))"
+                )
+                _ = try await fixture.number("select pushq.send('\(queue)', '\(message)', \(tokens))")
+                try await eventually(
+                    "three that arrived", within: .seconds(60),
+                    { try await fixture.number("select sum(delivered) from pushq.result") }, until: { $0 == 3 })
+                #expect(try await fixture.number("select sum(count) from pushq.badge") == 3)
+            }
+            let one = RecordDigest.ofPayload(Array(Self.payload("x", "1").utf8))
+            #expect(try await pushes(in: file, fixture).values.allSatisfy { $0.digest == one })
+        }
+    }
+}

@@ -1,0 +1,134 @@
+-- Badges that count: a message with {"badge": {"increment": 1}} raises the number on the app's icon, on each device by
+-- itself. docs/messages.md explains it.
+--
+-- Before a worker sends, it takes a figure for each recipient (`pushq.take_badges`), and the figure stays with the
+-- message: whoever sends it to that device again sends the same one. When a job ends whose recipient got nothing, the
+-- figure is given back (PostgresStore/Settling/GivenBackBadges.swift). So a count is that of the messages since the
+-- app's last reset that arrived, may have arrived, or are on their way.
+
+-- By how much a message raises badges; null if it does not. Nearly no message does, and few are looked into for it.
+create or replace function pushq.badge_increment(payload json, push_type text) returns smallint
+language sql immutable parallel safe as $$
+  select case when push_type = 'alert' and (strpos(payload::text, 'increment') > 0 or strpos(payload::text, '\u') > 0)
+              then (payload #>> '{aps,badge,increment}')::smallint end
+$$;
+
+-- How many bytes of a payload are sent at the most: with the longest figure in the place of what raises the badge.
+create or replace function pushq.sent_bytes(payload json) returns int
+language sql immutable parallel safe as $$
+  select octet_length(payload::text)
+    - case when strpos(payload::text, 'increment') > 0 or strpos(payload::text, '\u') > 0 then
+        case when json_typeof(payload) = 'object' and pushq.has_readable_escapes(payload::text) then
+          case when json_typeof(payload #> '{aps,badge}') = 'object'
+               then octet_length((payload #> '{aps,badge}')::text) - 5 else 0 end
+        else 0 end
+      else 0 end
+$$;
+
+-- A payload with a figure in the place of what raises the badge. This is for people to look at: workers find the place
+-- by reading the JSON (QueueCore/Message/PayloadTemplate.swift).
+create or replace function pushq.with_badge(payload text, figure int) returns text
+language sql immutable parallel safe as $$
+  select regexp_replace(payload, '("badge"\s*:\s*)\{\s*"increment"\s*:\s*[0-9]+\s*\}', '\1' || figure)
+$$;
+
+-- Takes figures for the recipients of jobs that `worker` holds, of which each raises badges by its `increments`. The
+-- recipients of a job are those of `device_ids` from its `firsts` to its `lasts`.
+--
+-- Returns a row for each. A message that a device has a figure of keeps it, for as long as it may be sent and is one of
+-- the last hundred to this device.
+create or replace function pushq.take_badges(
+  worker bigint, queue_ids int[], job_ids bigint[], epochs int[], increments int[], firsts int[], lasts int[],
+  device_ids bigint[]
+) returns table (queue_id int, job_id bigint, device_id bigint, figure int)
+language plpgsql set enable_seqscan = off set enable_mergejoin = off set jit = off as $$
+#variable_conflict use_column
+begin
+  return query
+  with held as materialized (
+    select l.queue_id, l.job_id, l.root_id, l.send_by, g.increment, g.first, g.last, g.place
+    from unnest(queue_ids, job_ids, epochs, increments, firsts, lasts) with ordinality
+      as g(queue_id, job_id, epoch, increment, first, last, place)
+    join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
+      and l.worker_id = worker),
+  -- Those of a device that has none yet. It may be in several of the jobs, which are counted in their order.
+  asked as materialized (
+    select h.queue_id, h.job_id, h.root_id, h.send_by, d.id as device_id,
+           (sum(h.increment) over (partition by h.queue_id, d.id order by h.place))::int as figure
+    from held h
+    cross join lateral unnest(device_ids[h.first : h.last]) d(id)),
+  -- A row for each device, in the order in which all take them, so that no two wait for each other.
+  taken as (
+    insert into pushq.badge as b (queue_id, device_id, count, root_ids, figures, kept_until)
+    select a.queue_id, a.device_id, max(a.figure), array_agg(a.root_id order by a.figure desc),
+           array_agg(a.figure order by a.figure desc), array_agg(a.send_by order by a.figure desc)
+    from asked a
+    group by a.queue_id, a.device_id
+    order by a.queue_id, a.device_id
+    on conflict on constraint badge_pkey do update
+      set (count, root_ids, figures, kept_until) = (
+        select b.count + coalesce(sum(e.increment), 0), array_agg(e.root order by e.place),
+               array_agg(e.figure order by e.place), array_agg(e.until order by e.place)
+        from (
+          select n.root, b.count + sum(n.increment) over (order by n.place desc) as figure, n.until, n.increment,
+                 n.place - cardinality(excluded.root_ids) as place
+          from (
+            select x.root, x.until, x.place,
+                   x.figure - coalesce(lead(x.figure) over (order by x.place), 0) as increment
+            from unnest(excluded.root_ids, excluded.figures, excluded.kept_until) with ordinality
+              as x(root, figure, until, place)) n
+          where n.root <> all (b.root_ids)
+          union all
+          select x.root, x.figure, x.until, 0, x.place
+          from unnest(b.root_ids, b.figures, b.kept_until) with ordinality x(root, figure, until, place)
+          where x.root = any (excluded.root_ids) or x.until >= now() and x.place <= 100) e)
+    returning b.queue_id, b.device_id, b.root_ids, b.figures)
+  select a.queue_id, a.job_id, a.device_id, least(f.figure, 99999)
+  from taken t
+  cross join lateral unnest(t.root_ids, t.figures) f(root, figure)
+  join asked a on a.queue_id = t.queue_id and a.device_id = t.device_id and a.root_id = f.root;
+end $$;
+
+-- Says what number an app shows on its icon: 0 unless told otherwise, when its user has seen everything. The next
+-- message that raises the badge of the device raises it from there. With `user_key` for all devices of the user.
+-- Returns for how many devices.
+create or replace function pushq.set_badge(
+  queue text, token text default null, user_key text default null, badge int default 0
+) returns bigint
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  q     int := (pushq.enter(queue, sends => false)).q;
+  bytes bytea;
+  ids   bigint[];
+begin
+  if (token is null) = (user_key is null) then
+    raise exception using errcode = 'PQ400', message = 'a badge is set of either a token or a user_key';
+  elsif badge is null or badge not between 0 and 99999 then
+    raise exception using errcode = 'PQ400',
+      message = format('badge %s is out of range: use 0 to 99999', coalesce(badge::text, 'null'));
+  end if;
+  if token is not null then
+    bytes := pushq.token(token);
+    ids := array(select d.id from pushq.device d where d.queue_id = q and d.token = bytes);
+  else
+    ids := array(
+      select d.id from pushq.device d where d.queue_id = q and d.user_key = set_badge.user_key order by d.id);
+  end if;
+  if badge = 0 then
+    perform pushq.forget_badges(q, ids);
+  else
+    insert into pushq.badge as b (queue_id, device_id, count)
+    select q, i, badge from unnest(ids) i order by i
+    on conflict on constraint badge_pkey do update
+      set count = excluded.count, root_ids = '{}', figures = '{}', kept_until = '{}';
+  end if;
+  return cardinality(ids);
+end $$;
+
+-- Begins anew with the badges of devices. In the order in which workers take figures.
+create or replace function pushq.forget_badges(q int, devices bigint[]) returns void
+language plpgsql as $$
+begin
+  perform from pushq.badge b where b.queue_id = q and b.device_id = any (devices) order by b.device_id for update;
+  delete from pushq.badge b where b.queue_id = q and b.device_id = any (devices);
+end $$;
