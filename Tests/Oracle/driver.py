@@ -38,6 +38,7 @@ class Event:
     local_time: str = None  # of a campaign that is sent when clocks show it
     since: float = None  # of deactivations that are undone: those that were written down from then on
     quiet_hours: str = None  # of a campaign that has its own, or none
+    previewed: tuple = None  # of starts: how many devices there are, and how many of them have no token
 
 
 @dataclasses.dataclass
@@ -248,6 +249,15 @@ class Driver:
         values += (json.dumps(dict(profile.attributes)),)
         values += (operation.user is None, operation.kind, operation.activity_type)
         self.sql(event, statement, (operation.queue, operation.token, operation.user, *values))
+
+    def setbadge(self, operation, event):
+        statement = "select pushq.set_badge(%s, token => %s, user_key => %s, badge => %s)"
+        self.sql(event, statement, (operation.queue, operation.token, operation.user, operation.badge))
+
+    def previewstarts(self, operation, event):
+        where = filters.text(operation.filter) if operation.filter is not None else None
+        statement = "select devices, without_token from pushq.preview_starts(%s, %s, %s)"
+        event.previewed = self.stack.query(statement, (operation.queue, operation.type, where))[0]
 
     def import_(self, operation, event):
         if operation.profiles:

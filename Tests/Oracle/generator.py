@@ -6,7 +6,7 @@ import dataclasses
 import json
 import random
 
-from . import personal
+from . import badges, personal
 from .apns import Mood
 from .filters import random_filter, random_profile
 from .quiet import NONE
@@ -26,6 +26,7 @@ from .scenario import (
     Message,
     PauseCampaign,
     PauseQueue,
+    PreviewStarts,
     Queue,
     QuietHours,
     Reactivate,
@@ -41,6 +42,7 @@ from .scenario import (
     Send,
     Settle,
     StopWorker,
+    SetBadge,
     SuspendTenant,
     SendMany,
     Transaction,
@@ -108,6 +110,7 @@ class Generator:
         self.webhook_dice = random.Random(f"webhooks {seed} {size}")
         self.change_dice = random.Random(f"changes {seed} {size}")
         self.quiet_dice = random.Random(f"quiet hours {seed} {size}")
+        self.badge_dice = random.Random(f"badges {seed} {size}")
         self.is_long = size == "long"
         self.messages = 0
         self.keys = 0
@@ -141,6 +144,7 @@ class Generator:
             self.send_at_night(queues)
             self.change_restraints(queues)
             self.renew_secret()
+            self.set_badges(queues)
             self.start_activities(queues)
             self.schedule(queues)
         self.come_to_an_end()
@@ -367,9 +371,31 @@ class Generator:
         expiration = dice.random()
         message["never_stored"] = expiration < 0.15
         message["expires_in"] = 3600 * dice.randint(1, 48) if expiration > 0.7 else None
-        return Message(**{**message, **values})
+        return self.with_badge(Message(**{**message, **values}))
 
-    def payload(self, push_type, starts=None):
+    def with_badge(self, message):
+        """One alert in three raises the number on the app's icon."""
+        message = dataclasses.replace(message, badge=None, number=None)
+        if message.push_type != "alert" or self.badge_dice.random() > 0.35:
+            return message
+        payload, words = badges.raised(message.payload, self.badge_dice.choice([1, 1, 1, 2, 7]))
+        return dataclasses.replace(message, payload=payload, badge=words, number=self.messages)
+
+    def set_badges(self, queues):
+        """Now and then an app shows another number, on one device or on all of a user."""
+        dice = self.badge_dice
+        if dice.random() > 0.25:
+            return
+        queue = dice.choice(queues)
+        badge, users = dice.choice([0, 0, 0, 3]), self.users.get(queue.name)
+        if users and dice.random() < 0.4:
+            self.operations.append(SetBadge(queue.name, user=dice.choice(users), badge=badge))
+        else:
+            self.operations += [
+                SetBadge(queue.name, token, badge=badge) for token in dice.sample(self.tokens[queue.name], dice.choice([1, 2]))
+            ]
+
+    def payload(self, push_type, starts=None, channel=None):
         """JSON with a number that no other message has, in the spelling of one or another producer."""
         dice = self.dice
         alert = dice.choice(TEXTS)
@@ -395,6 +421,8 @@ class Generator:
                 "alert": {"title": "t", "body": alert},
             },
         }.get("start" if starts is not None else push_type)
+        if channel is not None:
+            aps["input-push-channel"] = channel
         content = {"mdm": f"magic {self.messages}"} if push_type == "mdm" else {"aps": aps}
         content["number"] = self.messages
         content["seed"] = self.seed
@@ -548,7 +576,7 @@ class Generator:
         sends = []
         for recipient in recipients:
             self.messages += 1
-            message = dataclasses.replace(first, payload=self.payload(first.push_type))
+            message = self.with_badge(dataclasses.replace(first, payload=self.payload(first.push_type)))
             if dice.random() < 0.5:
                 message = dataclasses.replace(message, collapse_id=None)
             send = Send(
@@ -591,6 +619,9 @@ class Generator:
         if message.push_type != "alert" or self.personal_dice.random() > 0.6:
             return message
         payload, parts = personal.random_message(self.personal_dice, self.messages, self.seed)
+        if message.badge:
+            payload, _ = badges.raised(payload, message.raises)
+            parts = personal.Personal(tuple((tag, badges.raised(text, message.raises)[0]) for tag, text in parts.versions))
         return dataclasses.replace(message, payload=payload, personal=parts, number=self.messages)
 
     def campaign(self, queue, tokens):
@@ -632,10 +663,12 @@ class Generator:
             for name in dice.choice([[], ["b"], ["b", "short.c"]]):
                 self.messages += 1
                 message = dataclasses.replace(campaign.message, payload=self.payload(campaign.message.push_type))
-                message = dataclasses.replace(message, personal=None, number=None)
+                message = self.with_badge(dataclasses.replace(message, personal=None))
                 if message.push_type == "alert" and dice.random() < 0.5:
                     payload, parts = personal.random_message(dice, self.messages, self.seed)
-                    message = dataclasses.replace(message, payload=payload, personal=parts, number=self.messages)
+                    message = dataclasses.replace(
+                        message, payload=payload, personal=parts, number=self.messages, badge=None
+                    )
                 variants.append(Variant(name, dice.choice(["0.05", "0.2", "0.333", "0.4"]), message))
             holdout = dice.choice(["0.1", "0.19"] if variants else ["0.01", "0.1", "0.5", "0.97"])
             if variants and dice.random() < 0.5:
@@ -675,14 +708,23 @@ class Generator:
                 self.operations.append(Register(queue.name, known[-1], self.user(queue.name), self.profile(), kind, type_))
             for type_ in dice.sample(ACTIVITIES, dice.choice([1, 2])):
                 message = self.message(queue, "liveactivity", collapse_id=dice.choice([None, None, "kick-off"]), priority=10)
-                message = dataclasses.replace(message, payload=self.payload("liveactivity", type_), starts=type_)
+                channel = self.input_channel(queue)
+                payload = self.payload("liveactivity", type_, channel)
+                message = dataclasses.replace(message, payload=payload, starts=type_, input_channel=channel)
                 tokens = tuple(known) if dice.random() < 0.2 else None
                 key = self.key()
                 filter = random_filter(dice, 1) if tokens is None and dice.random() < 0.3 else None
                 campaign = Campaign(queue.name, key, message, tokens, urgent=dice.random() < 0.2, filter=filter)
-                if not message.never_stored:
+                if not message.never_stored and channel in (None, *queue.channels):
                     self.note_campaign(queue, key)
-                self.operations.append(campaign)
+                self.operations += [PreviewStarts(queue.name, type_, filter), campaign]
+
+    def input_channel(self, queue):
+        """Every second start names a channel for what it starts; now and then one that nobody knows."""
+        dice = self.activity_dice
+        if dice.random() < 0.5:
+            return None
+        return dice.choice(queue.channels) if queue.channels and dice.random() < 0.8 else self.channel()
 
     def broadcast(self, queue):
         if not queue.channels or queue.is_binary:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 
+from .badges import Badges
 from .books import CAPPED, ENDINGS, KINDS, LACKS, QUIET, SHOWN
 from .caps import Caps
 from .model import DEAD, GONE, IDENTIFIER, PASSING, SILENCE, SUSPECT, concerns_device
@@ -63,6 +64,8 @@ class Judge:
         self.judge_arrivals()
         self.caps = Caps(self.model, self.books, self.arrivals, self.lapsed)
         self.judge_caps()
+        self.judge_badges()
+        self.judge_previews()
         self.judge_identifiers()
         self.judge_connections()
         for sending in self.model.sendings:
@@ -109,7 +112,11 @@ class Judge:
 
     def judge_text(self, sending, arrival):
         """Of a personal message each gets the text for what is known of it."""
-        text = comparable(json.loads(arrival.text))
+        content = json.loads(arrival.text)
+        message = self.model.message(sending, arrival.target)
+        if message.badge and isinstance(content["aps"].get("badge"), int):
+            content["aps"]["badge"] = {"increment": message.raises}
+        text = comparable(content)
         wanted = self.model.may_get(sending, arrival.target, arrival.at)
         if text not in wanted:
             self.find(
@@ -204,6 +211,20 @@ class Judge:
         """No device gets more alerts in a period than its queue's frequency cap allows."""
         for queue, token, time, count, cap in self.caps.excesses():
             self.find("cap", f"{short(token)} of {queue} got {count} alerts by {time:.3f}, though it may have {cap.words}")
+
+    def judge_badges(self):
+        """Each device gets the number of messages that its app has not shown yet."""
+        for sending, token, wrong in Badges(self.model, self.arrivals, self.lapsed).complaints():
+            self.find("badge", f"{self.name(sending)} to {short(token)} {wrong}")
+
+    def judge_previews(self):
+        """A preview of starts counts the devices that there are, and those whose user has no token for them."""
+        for event, allowed in self.model.previews:
+            for name, count, wanted in zip(("devices", "devices without a token"), event.previewed, allowed):
+                if count not in wanted:
+                    where = f"{event.operation.type} on {event.operation.queue}"
+                    words = f"{wanted.start} to {wanted.stop - 1}"
+                    self.find("preview", f"a preview of starts of {where} counts {count} {name} instead of {words}")
 
     def judge_identifiers(self):
         """The same for one recipient on every try, and another for everybody else."""

@@ -14,6 +14,7 @@ import dataclasses
 import math
 
 from . import scenario as s
+from .badges import Reset
 from .changes import HEEDING
 from .clocks import zones_to_send_to
 from .filters import Profile, holds
@@ -239,6 +240,8 @@ class Model:
         self.sendings = []
         self.refused = {}  # payload -> why it was not accepted
         self.refusals = []  # sendings that were not accepted, though no rule of the model says why
+        self.resets = collections.defaultdict(list)  # (queue, token) -> numbers that its app showed from then on
+        self.previews = []  # calls of a preview with what it may say
         self.undone = []  # pairs of a call that undid deactivations and a token that it surely brought back
         self.findings = []  # calls that did not return what they had to
         self.by_payload = {}
@@ -279,7 +282,7 @@ class Model:
             for variant in getattr(operation, "variants", ()):
                 shares.append((variant.name, variant.message, variant.message.payload.strip().encode()))
             for share, message, own in shares:
-                if message.personal:
+                if message.number is not None:
                     personal[message.number] = payload, share
                 else:
                     plain[own] = payload, share
@@ -296,11 +299,20 @@ class Model:
         has_shares = getattr(operation, "has_shares", False) and number is not None
         return share_of(operation, number) if has_shares else None
 
-    def personal(self, sending, target):
-        """The texts of the message that a recipient gets, if it has several."""
+    def message(self, sending, target):
+        """The message that a recipient gets: that of its share."""
         share = self.share(sending, target)
         variants = {variant.name: variant.message for variant in getattr(sending.event.operation, "variants", ())}
-        return variants.get(share, sending.message).personal
+        return variants.get(share, sending.message)
+
+    def given(self, sending, target):
+        """Its payload as its producer gives it."""
+        message = self.message(sending, target)
+        return sending.payload.decode() if message is sending.message else message.payload.strip()
+
+    def personal(self, sending, target):
+        """The texts of the message that a recipient gets, if it has several."""
+        return self.message(sending, target).personal
 
     def texts(self, sending, target, since, until):
         """What a recipient of a personal message may get if it is claimed in that time; None among it: nothing, since it
@@ -385,7 +397,13 @@ class Model:
     def apply(self, event):
         operation = event.operation
         match operation:
+            case s.PreviewStarts():
+                self.previews.append((event, self.starts(event, operation)))
+            case s.SetBadge():
+                self.note_reset(event, operation)
+                self.expect(event, None)
             case s.Register():
+                self.note_change_of_hands(event, operation)
                 self.note_profile(event, operation)
                 self.change(event, operation.queue, operation.token, True, "yes", operation.user)
                 if operation.kind is not None:
@@ -472,6 +490,57 @@ class Model:
         if said is not None:
             device.profiles.append((event.began, event.ended, said))
 
+    def starts(self, event, operation):
+        """How many devices a preview of starts may count, and how many of them may be without a token for these: from the
+        fewest to the most of each."""
+        kinds, were = self.other_kinds, self.were_of_other_kinds
+        devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
+        since, until, kind = event.began, event.ended, "liveactivity-start"
+
+        def fits(device, filter=None):
+            answers = set()
+            for moment in device.moments(since, until):
+                answers |= device.fits(moment, None, self.settled, filter)
+            return answers
+
+        def users(device):
+            return {user for moment in device.moments(since, until) for user in device.users_at(moment)}
+
+        sure, possible = set(), set()  # users with a token for what is started
+        for token, device in devices.items():
+            answers = fits(device, ("starts", operation.type))
+            if (operation.queue, token) in were and True in answers:
+                possible |= users(device)
+                is_sure = kinds.get((operation.queue, token)) == kind and answers == {True}
+                sure |= users(device) if is_sure and len(users(device)) == 1 else set()
+        counts = [0, 0, 0, 0]
+        for token, device in devices.items():
+            answers = fits(device, operation.filter)
+            may = True in answers and (operation.queue, token) not in kinds
+            must = answers == {True} and (operation.queue, token) not in were
+            lacks = {user is None or user not in sure for user in users(device)}
+            surely_lacks = {user is None or user not in possible for user in users(device)} == {True}
+            for place, counts_it in enumerate((must, may, must and surely_lacks, may and True in lacks)):
+                counts[place] += counts_it
+        return range(counts[0], counts[1] + 1), range(counts[2], counts[3] + 1)
+
+    def note_reset(self, event, operation):
+        """Which numbers are shown from then on. Whose a device is may be open at that time."""
+        devices = {token: device for (queue, token), device in self.devices.items() if queue == operation.queue}
+        for token, device in devices.items():
+            users = device.users_at(event.began)
+            if operation.token == token or operation.user is not None and operation.user in users:
+                is_certain = operation.token is not None or users == {operation.user}
+                self.resets[operation.queue, token].append(Reset(event.began, event.ended, operation.badge, is_certain))
+
+    def note_change_of_hands(self, event, operation):
+        """What one user has not seen is not another's."""
+        users = self.devices[operation.queue, operation.token].users_at(event.began)
+        changes = {user not in (None, operation.user) for user in users} if operation.user is not None else {False}
+        if True in changes:
+            is_certain = changes == {True}
+            self.resets[operation.queue, operation.token].append(Reset(event.began, event.ended, 0, is_certain))
+
     def import_one(self, event, operation, token, user):
         device = self.devices[operation.queue, token]
         if not device.exists_at(event.began):
@@ -532,6 +601,11 @@ class Model:
             self.refused[payload] = "was refused, as APNs would drop what it cannot deliver at once"
             self.expect(event, "PQ400")
             return
+        channel = operation.message.input_channel
+        if channel is not None and self.is_no_channel(event, operation, channel):
+            self.refused[payload] = "was refused, as nobody can broadcast to its channel"
+            self.expect(event, "PQ400")
+            return
         place = (operation.queue, getattr(operation, "key", None), isinstance(operation, s.Campaign))
         if place[1] is not None:
             if place in self.keys:
@@ -560,6 +634,15 @@ class Model:
         if getattr(operation, "replaces_waiting", False):
             for target in operation.tokens if isinstance(operation, s.Send) else (operation.channel,):
                 self.newest[operation.queue, target].append(sending)
+
+    def is_no_channel(self, event, operation, channel):
+        """Whether a start may not name this channel: nobody knows it, or it is gone. While that is just being learned, the
+        call shows which it is."""
+        if channel not in self.episode.queue(operation.queue).channels:
+            return True
+        gone_at = self.gone.get((operation.queue, channel), math.inf)
+        is_known = any(gone_at + 0.001 <= moment <= event.began for moment in self.settled)
+        return gone_at <= event.ended and (is_known or event.error is not None)
 
     def repeat(self, event, operation, first, first_operation):
         """The same call under the same key returns the first one's root; another one is refused, and so is a campaign

@@ -30,6 +30,16 @@ class Mutant:
 MUTANTS = [
     # Tenants.
     Mutant("a connection for two tenants", "tenantID: use.tenantID, secret: $0", "tenantID: 0, secret: $0"),
+    # Badges.
+    Mutant("a badge raised at each attempt", "where n.root <> all (b.root_ids)", "where n.root <> 0"),
+    Mutant("a badge that no app resets", "    perform pushq.forget_badges(q, ids);", "    perform 1;"),
+    Mutant(
+        "the badge of another device",
+        "job.deviceIDs.map { taken[$0] ?? 0 }",
+        "job.deviceIDs.reversed().map { taken[$0] ?? 0 }",
+    ),
+    # Starts of Live Activities.
+    Mutant("starts counted for another type", "and coalesce(sp.activity_type, $3) = $3)", "and $3 is not null)"),
     # Personal messages.
     Mutant(
         "another recipient's values",

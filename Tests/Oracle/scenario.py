@@ -2,6 +2,7 @@
 a seed, carried out by the driver, and judged by what had to follow from it."""
 
 import dataclasses
+import json
 
 from .apns import Mood
 from .filters import Profile
@@ -91,8 +92,15 @@ class Message:
     collapse_id: str = None
     at_most_once: bool = False
     personal: Personal = None
-    number: int = None  # that a personal one carries
+    number: int = None  # that one carries of which not all get the same
+    badge: str = None  # with what of the payload it raises the badge; None: it does not
     starts: str = None  # the attributes type of Live Activities that it starts
+    input_channel: str = None  # that the Live Activities follow which it starts
+
+    @property
+    def raises(self):
+        """By how much it raises badges."""
+        return json.loads(self.badge)["increment"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +122,25 @@ class Register:
     profile: Profile = None  # all that the app says of it; None: it says nothing
     kind: str = None  # what the token is for
     activity_type: str = None  # the same of a push-to-start token
+
+
+@dataclasses.dataclass(frozen=True)
+class SetBadge:
+    """`pushq.set_badge`, of a token or of a user."""
+
+    queue: str
+    token: str = None
+    user: str = None
+    badge: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class PreviewStarts:
+    """`pushq.preview_starts`."""
+
+    queue: str
+    type: str
+    filter: tuple = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,6 +41,7 @@ STAMP = "%Y-%m-%dT%H:%M:%S.%fZ"
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
 TOKENS = [f"{n:02x}" * 32 for n in range(1, 9)]
 A, B, C, D, E, F, G, H = TOKENS
+LAST, OTHER = "e1" * 32, "e2" * 32  # push-to-start tokens
 
 
 GREETINGS = [(None, '{"aps":{"alert":"Hi {{nick}}"},"n":1,"number":15}'), ("de", '{"aps":{"alert":"Hallo {{nick}}"},"number":15}')]
@@ -128,6 +129,19 @@ class Play:
         self.now += 1
         self.urgent = self.do(s.Campaign(TEST.name, "urgent", message(17), (B,), urgent=True))
         self.answer(self.urgent, B, 200)
+        # Two that raise the number on the icon, one of them refused for the moment; and one after its app was opened.
+        self.badges = [self.do(s.Send(SHOP.name, raising(50 + n, 1 + n), (A,))) for n in range(2)]
+        self.answer(self.badges[0], A, 200, body=with_figure(50, 1))
+        self.answer(self.badges[1], A, 429, "TooManyRequests", body=with_figure(51, 3))
+        self.now += 1
+        self.answer(self.badges[1], A, 200, body=with_figure(51, 3))
+        self.now += 1
+        self.badges.append(self.do(s.Send(SHOP.name, raising(52, 1), (A,))))
+        self.answer(self.badges[2], A, 200, body=with_figure(52, 4))
+        self.now += 1
+        self.do(s.SetBadge(SHOP.name, A))
+        self.badges.append(self.do(s.Send(SHOP.name, raising(53, 1), (A,))))
+        self.answer(self.badges[3], A, 200, body=with_figure(53, 1))
         # A time that clocks have just shown in Vienna, and hours ago in Tokyo; where A is, nobody knows.
         minute = datetime.datetime.fromtimestamp(self.now - 60, ZoneInfo("Europe/Vienna")).strftime("%Y-%m-%dT%H:%M")
         local = s.Campaign(TEST.name, "local", message(20, "background"), local_zone="Europe/Vienna")
@@ -142,8 +156,15 @@ class Play:
         self.come_back()
         # A start, at a token for what it starts.
         self.do(s.Register(SHOP.name, H, None, Profile(), "liveactivity-start", "Match"))
+        # B's user has a token for these, too; C is inactive, and the users of the others have none.
+        self.do(s.Register(SHOP.name, LAST, "buyer", Profile(), "liveactivity-start", "Match"))
+        self.do(s.Register(SHOP.name, OTHER, "user", Profile(), "liveactivity-start", "Race"))
+        self.do(s.PreviewStarts(SHOP.name, "Match"), previewed=(5, 4))
+        wrong = message(41, "liveactivity", starts="Match", input_channel="bm9ib2R5J3M=")
+        self.no_channel = self.do(s.Campaign(SHOP.name, "no channel", wrong), error="PQ400")
         self.kick_off = self.do(s.Campaign(SHOP.name, "kick-off", message(40, "liveactivity", starts="Match")))
         self.answer(self.kick_off, H, 200)
+        self.answer(self.kick_off, LAST, 200)
         # A channel that is gone.
         self.gone = self.do(
             s.Broadcast(TEST.name, "Z29uZQ==", message(13, "liveactivity", never_stored=True)), expiration=0
@@ -349,9 +370,10 @@ class Play:
         rows = {(SHOP.name, token): DeviceRow(True, None, "user" if token == B else None) for token in (*TOKENS[:7], H)}
         rows.update({(TEST.name, token): DeviceRow(True, None, None) for token in (A, B, C, D, E, H)})
         rows[SHOP.name, F] = DeviceRow(True, None, "buyer")
+        rows |= {(SHOP.name, LAST): DeviceRow(True, None, "buyer"), (SHOP.name, OTHER): DeviceRow(True, None, "user")}
         rows[SHOP.name, C] = DeviceRow(False, None, None)
         rows[SHOP.name, B] = DeviceRow(False, "Unregistered", "user")
-        return {place: dataclasses.replace(row, number=TOKENS.index(place[1]) + 1) for place, row in rows.items()}
+        return {place: dataclasses.replace(row, number=[*TOKENS, LAST, OTHER].index(place[1]) + 1) for place, row in rows.items()}
 
     def counts(self, entries):
         row = {kind: 0 for kind in KINDS}
@@ -418,6 +440,38 @@ class Play:
 def message(number, push_type="alert", **values):
     payload = {"alert": '{"aps":{"alert":"Grüße %d"}}', "background": '{"aps":{"content-available":1},"n":%d}'}
     return s.Message(payload.get(push_type, '{"aps":{"timestamp":%d}}') % number, push_type, **values)
+
+
+def raising(number, increment):
+    words = '{ "increment": %d }' % increment
+    return s.Message('{"number":%d,"aps":{"alert":"x","badge":%s}}' % (number, words), badge=words, number=number)
+
+
+def with_figure(number, figure):
+    return b'{"number":%d,"aps":{"alert":"x","badge":%d}}' % (number, figure)
+
+
+def set_figure(place, figure, attempt=0):
+    """The push of a message that raises the badge brings another number."""
+
+    def alter(play, books):
+        number = 50 + place
+        mine = [one for one in play.arrivals if one.body.startswith(b'{"number":%d,' % number)]
+        mine[attempt].body = figure if isinstance(figure, bytes) else with_figure(number, figure)
+
+    return alter
+
+
+def set_event(which, **values):
+    """An operation of a kind, or a campaign with a key, comes out differently."""
+
+    def alter(play, books):
+        for event in play.events:
+            if event.operation.__class__ is which or getattr(event.operation, "key", None) == which:
+                for name, value in values.items():
+                    setattr(event, name, value)
+
+    return alter
 
 
 def findings(play, alter=None):
@@ -954,6 +1008,20 @@ ALTERATIONS = {
     "a deactivation by another push": (set_followed(root=101), "followed"),
     "a deactivation by another campaign": (set_followed(key="all"), "followed"),
     "a deactivation with another apns-id": (set_followed(identifier="00000000-0000-8066-8000-0000000000ff"), "followed"),
+    "a number that is too small": (set_figure(2, 3), "badge"),
+    "a number that is too large": (set_figure(2, 5), "badge"),
+    "a number that was not reset": (set_figure(3, 5), "badge"),
+    "a number of another device": (set_figure(0, 7), "badge"),
+    "a number that grew when it was sent again": (set_figure(1, 5, 1), "badge"),
+    "a number that was taken when it was sent again": (set_figure(1, 2, 1), "badge"),
+    "no number": (set_figure(2, raising(52, 1).payload.encode()), "badge"),
+    "a number in another spelling": (set_figure(2, with_figure(52, 4).replace(b":4", b": 4")), "badge"),
+    "a number with a zero before it": (set_figure(2, with_figure(52, 4).replace(b":4", b":04")), "payload"),
+    "a preview with too many devices": (set_event(s.PreviewStarts, previewed=(6, 4)), "preview"),
+    "a preview with too few devices": (set_event(s.PreviewStarts, previewed=(4, 4)), "preview"),
+    "a preview that counts tokens of another type": (set_event(s.PreviewStarts, previewed=(5, 3)), "preview"),
+    "a preview that knows of no token": (set_event(s.PreviewStarts, previewed=(5, 5)), "preview"),
+    "a start with a channel that nobody knows": (set_event("no channel", error=None), "call"),
     "a traceparent that is not shown": (lambda p, b: setattr(b.traced[p.alert.root][0], "traceparent", None), "trace"),
     "a trace with another apns-id": (
         lambda p, b: setattr(b.traced[p.alert.root][0], "identifier", "00000000-0000-8066-8000-0000000000ff"),
