@@ -147,11 +147,12 @@ create table pushq.judgement (
 -- When the feedback service of the binary interface was asked about a queue. It is asked again when the queue's
 -- `feedback_every` has passed since. A queue that was never asked about has no row.
 create table pushq.feedback_poll (
-  queue_id   int         not null,
-  polled_at  timestamptz,                                 -- when a list was last read to its end
-  not_before timestamptz,                                 -- not asked till then: a worker reads its list, or could not
-  failures   int         not null default 0,              -- in a row
-  problem    text,                                        -- the error of the last of them
+  queue_id    int         not null,
+  polled_at   timestamptz,                                -- when a list was last read to its end
+  not_before  timestamptz,                                -- not asked till then: a worker reads its list, or could not
+  taken_until timestamptz,                                -- a worker reads its list, till then at most
+  failures    int         not null default 0,             -- in a row
+  problem     text,                                       -- the error of the last of them
   constraint feedback_poll_pkey primary key (queue_id)
 );
 

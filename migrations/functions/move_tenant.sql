@@ -206,8 +206,7 @@ begin
     select count(*)
     from pushq.queue q
     join pushq.feedback_poll p on p.queue_id = q.id
-    -- After a failure it means a time to wait.
-    where q.tenant_id = move.owner and p.not_before > clock_timestamp() and p.failures = 0);
+    where q.tenant_id = move.owner and p.taken_until > clock_timestamp());
 end $$;
 
 -- Takes a stopped tenant out of use.

@@ -19,9 +19,10 @@ extension Statement {
             and (p.not_before is null or p.not_before <= now())
           order by p.polled_at nulls first
           limit 1)
-        insert into pushq.feedback_poll as p (queue_id, not_before)
-        select id, now() + $lease::interval from due
-        on conflict on constraint feedback_poll_pkey do update set not_before = excluded.not_before
+        insert into pushq.feedback_poll as p (queue_id, not_before, taken_until)
+        select id, now() + $lease::interval, now() + $lease::interval from due
+        on conflict on constraint feedback_poll_pkey do update
+          set not_before = excluded.not_before, taken_until = excluded.taken_until
           where p.not_before is null or p.not_before <= now()
         returning p.queue_id
         """#)
@@ -40,7 +41,7 @@ extension Statement {
         "note_feedback_read",
         #"""
         update pushq.feedback_poll
-        set polled_at = now(), not_before = null, failures = 0, problem = null
+        set polled_at = now(), not_before = null, taken_until = null, failures = 0, problem = null
         where queue_id = $queue_id
         """#)
 
@@ -49,7 +50,7 @@ extension Statement {
         "note_feedback_failed",
         #"""
         update pushq.feedback_poll
-        set failures = failures + 1, problem = $problem,
+        set failures = failures + 1, problem = $problem, taken_until = null,
             not_before = now() + least(interval '1 hour', interval '1 minute' * 2 ^ least(failures, 10))
         where queue_id = $queue_id
         returning failures

@@ -35,6 +35,8 @@ struct TenantMoveCommand: Command {
         let (here, there) = (try database.address, try to.address)
         let masterKeys = abandon ? nil : try MasterKeySetting().keys(console)
         let result = try await database.session { source in
+            // Who may not move tenants hears it before another database is asked.
+            if try await source.loginStanding() != nil { _ = try await source.tenantMove(of: name) }
             let target = try await PostgresConnection.connect(
                 to: there, as: "pushq-admin", on: source.loop, needsWrites: true)
             defer { target.close() }

@@ -234,6 +234,32 @@ import Transport
         }
     }
 
+    /// A list of the feedback service, and the next time that it is asked.
+    @Test func `waits for a list that is read again after a failure, and not for the next time`() async throws {
+        try await withMoveWorld { _, world in
+            let worker = world.first.connection
+            try await world.first.run(
+                """
+                insert into pushq.credential (tenant_id, name, kind, environments, fingerprint, sealed)
+                select t.id, 'feedback', 'certificate', '{sandbox,production}', '', '' from pushq.tenant t;
+                update pushq.queue q
+                set gateway = 'binary',
+                    credential_id = (select c.id from pushq.credential c where c.name = 'feedback')
+                """)
+            let queue = try #require(try await worker.takeFeedbackPoll(lease: .seconds(900)))
+            _ = try await worker.noteFeedbackFailed(of: queue, problem: "refused")
+            try await world.first.run("update pushq.feedback_poll set not_before = now()")
+            #expect(try await worker.takeFeedbackPoll(lease: .seconds(900)) == queue)
+            try await world.first.run(
+                "update pushq.queue set credential_id = null; delete from pushq.credential where name = 'feedback'")
+            await #expect(throws: TenantMoveError.held("acme", 1, .milliseconds(300))) {
+                _ = try await world.mover(patience: .milliseconds(300)).run(under: world.keys)
+            }
+            _ = try await worker.noteFeedbackFailed(of: queue, problem: "refused")
+            _ = try await world.mover(patience: .milliseconds(300)).run(under: world.keys)
+        }
+    }
+
     @Test func `is refused where it could not be served afterwards`() async throws {
         try await withMoveWorld { _, world in
             try await world.fill()
