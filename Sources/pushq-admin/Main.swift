@@ -19,6 +19,7 @@ enum Main {
                 .group(
                     name: "tenant", summary: "Organisations, which own everything else.",
                     TenantCommands.all + TenantLoginCommands.all),
+                .command(RouterCommand.self),
                 .group(name: "app", summary: "Bundle IDs of a tenant.", AppCommands.all),
                 .group(
                     name: "queue", summary: "One app in one environment; has a rate and can be paused.",

@@ -31,6 +31,18 @@ import Testing
         #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
     }
 
+    @Test(arguments: ["pushq-router.service", "pushq-router.timer"])
+    func `is one that systemd can read for a router, too`(unit: String) async throws {
+        let folder = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+            .appending(path: "deploy/router")
+        let ended = try await Executable(path: "/usr/bin/systemd-analyze").run([
+            "verify", "--recursive-errors=no", folder.appending(path: unit).path,
+        ])
+        #expect(ended.code == 0)
+        #expect(ended.errors.isEmpty && ended.output.isEmpty, "\(ended.errors) \(ended.output)")
+    }
+
     @Test func `leaves a worker so few rights that its exposure is under 2`() async throws {
         let path = try path(of: unit())
         defer { try? FileManager.default.removeItem(atPath: path) }

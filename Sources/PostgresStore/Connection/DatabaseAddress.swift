@@ -121,6 +121,29 @@ package struct DatabaseAddress: Hashable, Sendable {
         "gssencmode": "disable",
     ]
 
+    /// How others connect there from another machine: what leads to the database, without who asks and with which
+    /// secrets, as libpq's parameters. Paths in it are those of the other machine.
+    /// - Parameter passfile: the file with their passwords, on that machine; libpq's usual one if nil.
+    /// - Throws: ``PostgresError/badAddress(_:)`` if a service file of this machine says where it is.
+    package func connectionForOthers(as applicationName: String, passfile: String?) throws(PostgresError) -> String {
+        guard self["service"] == nil else {
+            throw .badAddress("it names a service; name host and database instead, which other machines understand")
+        }
+        var told = Self.usual.merging(parameters.filter { Self.forOthers.contains($0.key) && !$0.value.isEmpty }) { $1 }
+        told["dbname"] = self["dbname"] ?? user
+        told["target_session_attrs"] = targetSessionAttributes ?? (hosts.count > 1 ? "read-write" : nil)
+        told["application_name"] = applicationName
+        told["passfile"] = passfile
+        return told.sorted { $0.key < $1.key }.map { name, value in
+            "\(name)='\(value.replacing("\\", with: "\\\\").replacing("'", with: "\\'"))'"
+        }.joined(separator: " ")
+    }
+
+    private static let forOthers: Set = [
+        "host", "hostaddr", "port", "sslmode", "sslrootcert", "sslcrl", "ssl_min_protocol_version", "channel_binding",
+        "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
+    ]
+
     // MARK: Reading
 
     private static func parse(_ text: String) throws(PostgresError) -> [String: String] {

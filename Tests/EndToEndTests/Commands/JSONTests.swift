@@ -111,6 +111,7 @@ import Testing
             ["pushq-admin job resume", queue], ["pushq-admin send cancel", queue, "SEND", "--yes"],
             ["pushq-admin feedback list", queue], ["pushq-admin worker list"], ["pushq-admin stats"],
             ["pushq-admin top --once"], ["pushq-admin audit"], ["pushq-admin restore show"],
+            ["pushq-admin router"],
             ["pushq-admin device deactivate", queue, token], ["pushq-admin device reactivate", queue, token],
             ["pushq-admin device reactivate --reason", "Unregistered", queue, "--yes"],
             ["pushq-admin device forget", queue, token, "--yes"],

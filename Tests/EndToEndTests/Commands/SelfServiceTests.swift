@@ -31,7 +31,7 @@ import Testing
         "pushq-admin migrate": (.operators, ""), "pushq-admin stats": (.readers, ""),
         "pushq-admin dashboard": (.readers, ""), "pushq-admin top": (.readers, "--once"),
         "pushq-admin audit": (.operators, ""),
-        "pushq-admin doctor": (.operators, ""),
+        "pushq-admin doctor": (.operators, ""), "pushq-admin router": (.operators, ""),
         "pushq-admin trace": (.tenants, "QUEUE --user 4711"),
         "pushq-admin tenant create": (.operators, "other"), "pushq-admin tenant list": (.operators, ""),
         "pushq-admin tenant show": (.operators, "acme"), "pushq-admin tenant set": (.operators, "acme --weight 2"),
@@ -193,8 +193,6 @@ import Testing
             }) {
                 // These run on. The first three connect to nothing, and `DashboardPageTests` tries the fourth.
                 if ["pushq demo", "pushq dev", "pushq simulate", "pushq-admin dashboard"].contains(name) { continue }
-                // It needs another database first; `TenantMoveTests` has it refused to who does not own the schema.
-                if name == "pushq-admin tenant move" { continue }
                 let producer = try await office.run(name, arguments, as: office.logins.producer)
                 let reader = try await office.run(name, arguments, as: office.logins.reader)
                 let stranger = try await office.run(name, arguments, as: office.logins.stranger)

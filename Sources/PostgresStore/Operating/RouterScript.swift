@@ -1,0 +1,182 @@
+/// The SQL that makes a router, or brings one up to date: a database in which producers call the functions that they
+/// know, and PL/Proxy calls them in the database where the queue's tenant is.
+///
+/// Who calls is the same at both places: the router connects under the name of the caller, whom PostgreSQL has
+/// authenticated at the router and authenticates again at the database. So a router cannot give a tenant more than its
+/// login has. `pushq_router.place` alone makes the connection string, and producers can neither call it nor change what
+/// it reads. It is given with `connect`: PL/Proxy's `cluster` would add the name of the caller without quotes, and one
+/// with a space in it could add further parameters.
+package struct RouterScript {
+    private let parts: [(part: RouterPart, connection: String)]
+    private let isComplete: Bool
+
+    /// - Parameters:
+    ///   - parts: with how the router connects to each database: libpq's parameters without a user.
+    ///   - isComplete: whether these are all databases there are. If not, what a router knows of others stays.
+    package init(_ parts: [(part: RouterPart, connection: String)], isComplete: Bool) {
+        self.parts = parts
+        self.isComplete = isComplete
+    }
+
+    package var text: String {
+        [Self.start, Self.tables, Self.place, functions, places, "commit;"].joined(separator: "\n\n")
+    }
+
+    // MARK: What does not change
+
+    private static let start = """
+        -- Made by pushq-admin router: for a database of its own, as a superuser. It may be run again at any time.
+        begin;
+        set local client_min_messages = warning;
+        set local standard_conforming_strings = on;
+        do $router$
+        begin
+          if to_regclass('pushq.tenant') is not null then
+            raise exception 'this is a database of pushq, and no router' using hint = 'make one: createdb router';
+          elsif getdatabaseencoding() <> 'UTF8' then
+            raise exception 'a router has the encoding UTF8, and not %', getdatabaseencoding()
+              using hint = 'make it with: createdb --template template0 --encoding UTF8 router';
+          end if;
+          perform pg_advisory_xact_lock(hashtextextended('pushq_router', 0));
+          if to_regrole('pushq_producer') is null then
+            create role pushq_producer;
+          end if;
+          if to_regrole('pushq_router') is null then
+            create role pushq_router;
+          end if;
+        end $router$;
+        create extension if not exists plproxy;
+        """
+
+    private static let tables = """
+        -- pushq has what producers call, pushq_router what they do not see.
+        create schema if not exists pushq authorization pushq_router;
+        create schema if not exists pushq_router authorization pushq_router;
+        grant usage on schema pushq to pushq_producer;
+        create table if not exists pushq_router.database (number int primary key, connection text not null);
+        create table if not exists pushq_router.place (
+          login    text not null,
+          tenant   text not null,
+          database int  not null references pushq_router.database,
+          primary key (login, tenant)
+        );
+        create table if not exists pushq_router.made (digest text not null);
+        alter table pushq_router.database owner to pushq_router;
+        alter table pushq_router.place owner to pushq_router;
+        alter table pushq_router.made owner to pushq_router;
+        """
+
+    /// The caller is found as `pushq.caller()` does it.
+    private static let place = """
+        -- How to connect for a call about this queue: as the caller, and to nowhere else. A queue of a tenant that the caller
+        -- may not act for is answered like one that does not exist.
+        create or replace function pushq_router.place(queue text) returns text
+        language plpgsql stable set search_path = pg_catalog, pg_temp as $place$
+        declare
+          who text := case current_setting('role') when 'none' then session_user else current_setting('role') end;
+          way text;
+        begin
+          select d.connection into way
+          from pushq_router.place p
+          join pushq_router.database d on d.number = p.database
+          where p.login = who and p.tenant = split_part(place.queue, '/', 1);
+          if way is null then
+            raise exception using errcode = 'PQ404', message = format('there is no queue “%s”', place.queue),
+              hint = 'an operator tells the router of new tenants and logins: pushq-admin router';
+          end if;
+          return format('%s user=''%s''', way, replace(replace(who, E'\\\\', E'\\\\\\\\'), '''', E'\\\\'''));
+        end $place$;
+        alter function pushq_router.place(text) owner to pushq_router;
+        revoke execute on function pushq_router.place(text) from public;
+        """
+
+    // MARK: The functions
+
+    /// Replaced only if they are others: a call that is just beginning would miss a function that was dropped.
+    private var functions: String {
+        let definitions = (parts.first?.part.functions ?? []).flatMap(Self.definitions).joined(separator: "\n")
+        return """
+            do $router$
+            declare
+              functions text := $functions$
+            \(definitions)
+            $functions$;
+              old record;
+            begin
+              if exists (select from pushq_router.made m where m.digest = md5(functions)) then
+                return;
+              end if;
+              for old in select p.oid::regprocedure as name from pg_proc p where p.pronamespace = 'pushq'::regnamespace loop
+                execute format('drop function %s', old.name);
+              end loop;
+              execute functions;
+              for old in select p.oid::regprocedure as name from pg_proc p where p.pronamespace = 'pushq'::regnamespace loop
+                execute format('alter function %s owner to pushq_router', old.name);
+                execute format('revoke execute on function %s from public', old.name);
+                execute format('grant execute on function %s to pushq_producer', old.name);
+              end loop;
+              delete from pushq_router.made;
+              insert into pushq_router.made values (md5(functions));
+            end $router$;
+            """
+    }
+
+    /// PL/Proxy takes no polymorphic types, so there is a function for each type that the payload can have; PostgreSQL
+    /// prefers text for a literal. What a clock gives by default is given by the database's, which a null stands for.
+    private static func definitions(of function: RouterPart.Function) -> [String] {
+        let arguments = function.arguments.replacing(" DEFAULT now()", with: " DEFAULT NULL::timestamp with time zone")
+        let types = arguments.contains("anycompatible") ? ["text", "json", "jsonb"] : [""]
+        return types.map { type in
+            let arguments =
+                arguments
+                .replacing("anycompatiblearray", with: "\(type)[]").replacing("anycompatible", with: type)
+            let head = "create function pushq.\(function.name)(\(arguments)) returns \(function.result)"
+            guard function.namesQueue else {
+                return """
+                    \(head)
+                    language plpgsql as $proxy$ begin
+                      raise exception using errcode = '0A000', message = 'a router has no pushq.\(function.name), which names no queue',
+                        hint = 'call it in the database that the tenant is in: pushq-admin tenant where';
+                    end $proxy$;
+                    """
+            }
+            return """
+                \(head)
+                language plproxy volatile security definer set search_path = pg_catalog, pg_temp
+                set datestyle = 'ISO' set intervalstyle = 'iso_8601' as $proxy$ connect pushq_router.place(queue); $proxy$;
+                """
+        }
+    }
+
+    // MARK: The places
+
+    private var places: String {
+        let rows = parts.flatMap { part, _ in
+            part.logins.flatMap { tenant, logins in
+                logins.map { "(\(Self.quoted($0)), \(Self.quoted(tenant)), \(part.number))" }
+            }
+        }.sorted()
+        let stopped = parts.flatMap(\.part.stopped).map(Self.quoted).joined(separator: ", ")
+        let numbers = parts.map { "\($0.part.number)" }.joined(separator: ", ")
+        let databases = parts.map { "(\($0.part.number), \(Self.quoted($0.connection)))" }
+        let asked = isComplete ? "" : " and database in (\(numbers))"
+        return """
+            -- What stays is left alone, and so is a tenant that is just between two databases.
+            insert into pushq_router.database
+            values \(databases.joined(separator: ",\n       "))
+            on conflict (number) do update set connection = excluded.connection
+            where database.connection <> excluded.connection;
+            create temporary table here (login text, tenant text, database int) on commit drop;
+            \(rows.isEmpty ? "" : "insert into pg_temp.here values\n\(rows.joined(separator: ",\n"));")
+            delete from pushq_router.place
+            where (login, tenant) not in (select h.login, h.tenant from pg_temp.here h)
+              and tenant <> all (array[\(stopped)]::text[])\(asked);
+            insert into pushq_router.place select h.login, h.tenant, h.database from pg_temp.here h
+            on conflict (login, tenant) do update set database = excluded.database
+            where place.database <> excluded.database;
+            \(isComplete ? "delete from pushq_router.database where number not in (\(numbers))\n  and number not in (select p.database from pushq_router.place p);" : "")
+            """
+    }
+
+    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "''"))'" }
+}

@@ -1,0 +1,68 @@
+import PostgresStore
+import Terminal
+
+struct RouterCommand: Command {
+    static let name = "router"
+    static let users = CommandUsers.operators(because: "it shows where all tenants are, and who may act for them")
+    static let summary = "Prints SQL that makes a router: one address for the producers of several databases."
+    static let discussion = """
+        A router is a database with PL/Proxy, in which producers call the functions of docs/sql-api.md. Each call is passed on to the \
+        database that the queue's tenant is in, under the name of who calls. Run what this command prints as a superuser in a \
+        database of its own (… | psql -X -q -v ON_ERROR_STOP=1 router); and again after a tenant was created or moved, a login was \
+        granted or revoked, or pushq was upgraded. It changes only what differs. docs/scaling.md says what a router costs.
+
+        A database that cannot be asked is told, and the exit code is 1: what a router knows of it stays.
+        """
+    static let examples = [
+        "router --databases /etc/pushq/databases",
+        "router --databases /etc/pushq/databases --passfile /etc/postgresql/pushq-router.pgpass",
+    ]
+
+    @Option(
+        "The file, on the router's machine, with the passwords of producers' logins: libpq's password file. By default that of the router's server.",
+        "FILE")
+    var passfile: String?
+    var databases = DatabaseList()
+
+    func run(_ console: Console) async throws {
+        var parts: [(part: RouterPart, connection: String)] = []
+        var names: [String] = []
+        var silent: [String] = []
+        for address in try databases.addresses() {
+            do {
+                let part = try await DatabaseOptions.session(at: address) { try await $0.routerPart() }
+                parts.append((part, try address.connectionForOthers(as: "pushq-router", passfile: passfile)))
+                names.append(address.place)
+            } catch let error as PostgresError {
+                silent.append("\(address.place): \(error)")
+            }
+        }
+        for text in silent { console.note("cannot be asked: \(text)") }
+        guard !parts.isEmpty else { throw Unsuccessful() }
+        try check(parts.map(\.part), names)
+        let script = RouterScript(parts, isComplete: silent.isEmpty).text
+        console.show(script, json: ["script": .string(script)])
+        guard silent.isEmpty else { throw Unsuccessful() }
+    }
+
+    /// What makes it undecided where a call goes.
+    private func check(_ parts: [RouterPart], _ names: [String]) throws {
+        var places: [String: String] = [:]
+        for (index, (part, name)) in zip(parts, names).enumerated() {
+            for (other, otherName) in zip(parts, names).prefix(index) {
+                guard part.number != other.number else {
+                    throw Failure(
+                        "\(otherName) and \(name) both have the number \(part.number): see pushq-admin migrate --help")
+                }
+                guard part.hasFunctions(of: other) else {
+                    throw Failure("\(otherName) and \(name) have different functions: run pushq-admin migrate on both")
+                }
+            }
+            for tenant in part.logins.keys.sorted() {
+                if let other = places.updateValue(name, forKey: tenant) {
+                    throw Failure("\(tenant) is in \(other) and in \(name): see pushq-admin tenant where")
+                }
+            }
+        }
+    }
+}
