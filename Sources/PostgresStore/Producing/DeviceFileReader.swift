@@ -10,6 +10,8 @@ package struct DeviceFileReader: Sendable {
     package private(set) var deviceCount = 0
     /// Lines among them whose column `active` says that the device is not: an export of all devices has them.
     package private(set) var inactiveCount = 0
+    /// Lines among them that name a user or what the token is for.
+    private(set) var namedCount = 0
     /// Lines among them that say more than token, user and whether it is active.
     private(set) var profileCount = 0
     /// Lines that were refused, if the reader goes on behind them.
@@ -163,6 +165,7 @@ package struct DeviceFileReader: Sendable {
         }
         deviceCount += 1
         if !device.isActive { inactiveCount += 1 }
+        if device.userKey != nil || device.kind != nil { namedCount += 1 }
         if device.hasProfile { profileCount += 1 }
         rows.startRow(columns: 1 + DeviceColumn.allCases.count)
         rows.add(Int64(line))

@@ -34,6 +34,10 @@ extension Statement {
     /// By itself, and first: among the rows of a statement the planner may call the function for each.
     static let queueID = Statement("queue_id", "select (pushq.enter($queue, sends => false)).q as queue_id")
 
+    static let hasDevices = Statement(
+        "has_devices",
+        "select exists (select from pushq.device d where d.queue_id = $queue_id) as has_devices")
+
     static let noteImport = Statement(
         "note_import", "select pushq.note_devices($queue_id, 'imported', $devices)::text")
 
@@ -216,13 +220,8 @@ extension PostgresConnection {
                 throw refused
             }
             let queueID = try await queueID(of: queue)
-            let changed = try await execute(
-                .updateStagedDevices, ["queue_id": .int4(queueID), "reactivates": .bool(reactivates)],
-                within: Self.fileLimit)
-            if reactivates {
-                _ = try await execute(.reactivateStagedDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
-            }
-            let others = try await execute(.countOthersDevices, ["queue_id": .int4(queueID)], within: Self.fileLimit)
+            let known = try await changeKnownDevices(
+                ofQueue: queueID, reactivates: reactivates, namesMore: reader.namedCount > 0)
             let new = try await insertStagedDevices(inQueue: queueID)
             let profiles =
                 reader.profileCount == 0
@@ -233,10 +232,10 @@ extension PostgresConnection {
             _ = try await execute(
                 .checkDeviceQuota, ["queue_id": .int4(queueID), "devices": .int8(Int64(new))], within: Self.fileLimit)
             _ = try await execute(
-                .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + changed.affectedRows))])
+                .noteImport, ["queue_id": .int4(queueID), "devices": .int8(Int64(new + known.changed))])
             return DeviceImportSummary(
-                read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: changed.affectedRows,
-                keptByApp: try others.one().count("count"), profiles: profiles, refused: refused.count,
+                read: reader.deviceCount, inactive: reader.inactiveCount, new: new, changed: known.changed,
+                keptByApp: known.keptByApp, profiles: profiles, refused: refused.count,
                 refusals: refused.refusals)
         }
     }
@@ -265,6 +264,23 @@ extension PostgresConnection {
 
     private func queueID(of queue: QueueName) async throws(PostgresError) -> Int32 {
         try await execute(.queueID, ["queue": .queue(queue)]).one().int4("queue_id")
+    }
+
+    /// Changes devices that are there as their lines say. Each of these statements sorts all lines, so none is run that
+    /// would find nothing: in a queue without devices, or for lines that say nothing of a device that is there.
+    private func changeKnownDevices(
+        ofQueue queueID: Int32, reactivates: Bool, namesMore: Bool
+    ) async throws(PostgresError) -> (changed: Int, keptByApp: Int) {
+        let queue: Parameters = ["queue_id": .int4(queueID)]
+        guard reactivates || namesMore, try await execute(.hasDevices, queue).one().bool("has_devices") else {
+            return (0, 0)
+        }
+        let changed = try await execute(
+            .updateStagedDevices, ["reactivates": .bool(reactivates)] + queue, within: Self.fileLimit)
+        if reactivates { _ = try await execute(.reactivateStagedDevices, queue, within: Self.fileLimit) }
+        guard namesMore else { return (changed.affectedRows, 0) }
+        let others = try await execute(.countOthersDevices, queue, within: Self.fileLimit)
+        return (changed.affectedRows, try others.one().count("count"))
     }
 
     /// Returns how many were not there.

@@ -142,6 +142,21 @@ private func withQueue(_ body: @Sendable @escaping (PostgresConnection) async th
         }
     }
 
+    /// A file that says only what tokens are for must not pass for one of bare tokens, which changes nothing.
+    @Test func `notes what known tokens are for`() async throws {
+        try await withQueue { store in
+            let kinds = Statement(
+                "kinds", "select coalesce(kind, '-') as kind from pushq.device order by token")
+            for (file, known) in [("ab\ncd\n", ["-", "-"]), ("token,kind\nab,voip\ncd,\n", ["voip", "-"])] {
+                let summary = try await store.importDevices(from: .text(file), inQueue: queue, reactivates: false) {
+                    _ in
+                }
+                #expect(summary.new + summary.changed == (known == ["-", "-"] ? 2 : 1))
+                #expect(try await store.execute(kinds).map { $0.text("kind") } == known)
+            }
+        }
+    }
+
     @Test func `imports nothing of a file with a broken line`() async throws {
         try await withQueue { store in
             let error = await #expect(throws: DeviceFileError.self) {
