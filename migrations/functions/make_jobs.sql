@@ -1,5 +1,5 @@
--- The two functions in SQL that make jobs. Beside them, workers move jobs, and make those for retries
--- (PostgresStore/Settling).
+-- The two functions in SQL that make jobs. Beside them, `pushq.send` makes the job of its usual case, and workers move
+-- jobs, and make those for retries (PostgresStore/Settling).
 
 -- The recipients of one job of this queue and lane: what its rate, its tenant's or that of the lane's campaign sends in
 -- two seconds, so that a slow one does not hold tokens for minutes.

@@ -4,8 +4,14 @@ create or replace function pushq.draft_problem(
 ) returns text
 language plpgsql stable as $$
 declare
-  problem text := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
+  problem text;
 begin
+  -- The usual case, which none of the rules below is about.
+  if push_type = 'alert' and num_nonnulls(priority, expiration, collapse_id) = 0
+    and octet_length(payload::text) <= 2048 and pushq.is_plain_alert(payload) then
+    return null;
+  end if;
+  problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id);
   -- Only what looks wrong is worth asking whether it is right for a Wallet pass.
   if problem is not null and pushq.is_for_wallet_passes(queue_id) then
     problem := pushq.message_problem(payload, push_type, priority, expiration, collapse_id, for_wallet_pass => true);
@@ -26,6 +32,19 @@ begin
   end if;
 end $$;
 
+-- Refuses a message with a problem.
+create or replace function pushq.check_draft(
+  queue_id int, payload json, push_type text, priority int, expiration bigint, collapse_id text
+) returns void
+language plpgsql stable as $$
+declare
+  problem text := pushq.draft_problem(queue_id, payload, push_type, priority, expiration, collapse_id);
+begin
+  if problem is not null then
+    raise exception using errcode = 'PQ400', message = problem;
+  end if;
+end $$;
+
 -- Checks a message and stores it. Returns its id. Of a personal one `plain` is what is checked (campaign_message.sql).
 create or replace function pushq.new_message(
   queue_id int, root_id bigint, payload json, push_type text, priority int, expiration bigint, collapse_id text,
@@ -35,13 +54,9 @@ create or replace function pushq.new_message(
 ) returns bigint
 language plpgsql as $$
 declare
-  problem text := pushq.draft_problem(
-    queue_id, coalesce(plain, payload), push_type, priority, expiration, collapse_id);
-  new_id  bigint;
+  new_id bigint;
 begin
-  if problem is not null then
-    raise exception using errcode = 'PQ400', message = problem;
-  end if;
+  perform pushq.check_draft(queue_id, coalesce(plain, payload), push_type, priority, expiration, collapse_id);
   insert into pushq.message (queue_id, root_id, payload, push_type, priority, expiration, collapse_id, user_key,
                              at_most_once, replaces, due_at, languages, translations, placeholders, traceparent,
                              badge_increment)

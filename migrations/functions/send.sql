@@ -60,26 +60,55 @@ begin
       return earlier;
     end if;
   end if;
-  perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+  if send_by is not null or expiration is not null or run_at > now() or not isfinite(run_at) then
+    perform pushq.check_times(run_at, 'run_at', send_by, expiration);
+  end if;
+
+  -- The usual case in one statement: one token that is known, and whose row is not to be changed. What is below costs
+  -- more, above all in a transaction of its own, in which each statement is set up anew (docs/performance.md).
+  if cardinality(tokens) = 1 and not replace_waiting then
+    perform pushq.check_draft(q, body, push_type, priority, expiration, collapse_id);
+    parsed := array[pushq.token(tokens[1])];
+    with known as materialized (
+      select d.id as device_id, pushq.today() as day, nextval('pushq.id') as message_id,
+             nextval('pushq.id') as job_id
+      from pushq.device d
+      where d.queue_id = q and d.token = parsed[1]
+        and not (aim = 'alert' and d.kind is not null and d.registered_at is null)),
+    new_message as (
+      insert into pushq.message (day, queue_id, id, root_id, payload, push_type, priority, expiration, collapse_id,
+                                 at_most_once, due_at, traceparent, badge_increment)
+      select k.day, q, k.message_id, root, body, push_type,
+             coalesce(priority, case when push_type = 'background' then 5 end), expiration,
+             pushq.collapse_id_of(q, push_type, body, collapse_id, root), at_most_once,
+             case when push_type = 'liveactivity' then due_at end, traceparent,
+             pushq.badge_increment(body, push_type)
+      from known k),
+    new_body as (
+      insert into pushq.body (day, queue_id, job_id, root_id, first_device_id, last_device_id, device_ids)
+      select k.day, q, k.job_id, root, k.device_id, k.device_id, array[k.device_id]
+      from known k)
+    insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count,
+                           at_most_once)
+    select q, k.job_id, case when urgent then 0 else 1 end, run_at,
+           coalesce(send_by, greatest(run_at, now()) + interval '24 hours'), k.message_id, root, k.day, 1, at_most_once
+    from known k;
+    if found then
+      if door.has_quota then
+        perform pushq.check_quota(q, recipients => 1, bytes => octet_length(body::text));
+      end if;
+      perform pushq.wake(q);
+      return root;
+    end if;
+  end if;
 
   message := pushq.new_message(
     q, root, body, push_type, priority, expiration, collapse_id, at_most_once, user_key, replace_waiting, due_at,
     traceparent => traceparent);
   if tokens is not null then
-    -- The usual case is one known token that is not to be changed. It takes a third of the time of what is below.
-    if cardinality(tokens) = 1 then
-      parsed := array[pushq.token(tokens[1])];
-      select array[id] into ids
-      from pushq.device d
-      where d.queue_id = q and d.token = parsed[1]
-        and not (aim = 'alert' and d.kind is not null and d.registered_at is null);
-    else
-      select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
-    end if;
-    if ids is null then
-      select (select array_agg(id order by id) from unnest(d.ids) id), d.unknown into ids, fresh
-      from pushq.devices_of_tokens(q, parsed, array_fill(aim, array[coalesce(cardinality(parsed), 0)])) d;
-    end if;
+    select array_agg(distinct pushq.token(t)) into parsed from unnest(tokens) t;
+    select (select array_agg(id order by id) from unnest(d.ids) id), d.unknown into ids, fresh
+    from pushq.devices_of_tokens(q, parsed, array_fill(aim, array[coalesce(cardinality(parsed), 0)])) d;
   elsif run_at > now() then
     ids := '{}';
   else

@@ -4,11 +4,14 @@ import TestSupport
 import Testing
 
 /// A job moves between `job` and `lease`, and makes jobs for retries. A column that a statement forgets would be lost
-/// on the way.
+/// on the way, and one of a message would be without effect.
 @Suite(.timeLimit(.minutes(10))) struct `The columns of a job` {
     /// What each insert leaves out on purpose: the column has the default of a new job, or of a new lease.
     private static let leftOut: [String: Set<String>] = [
         "migrations/functions/make_jobs.sql": ["attempt", "rescues", "outcomes", "is_quiet"],
+        "migrations/functions/send.sql": [
+            "campaign_id", "attempt", "rescues", "epoch", "outcomes", "is_quiet", "watermark",
+        ],
         "migrations/functions/restore.sql": [],
         "Sources/PostgresStore/Settling/Ending.swift": ["epoch", "watermark", "outcomes"],
         "Sources/PostgresStore/Settling/Yield.swift": ["is_quiet"],
@@ -17,14 +20,29 @@ import Testing
         "Sources/PostgresStore/Leasing/Claim.swift": ["flush"],
     ]
 
+    /// The same of messages.
+    private static let leftOutOfMessages: [String: Set<String>] = [
+        "migrations/functions/new_message.sql": ["day", "id", "is_broadcast", "created_at"],
+        "migrations/functions/send_many.sql": [
+            "day", "is_broadcast", "created_at", "languages", "translations", "placeholders",
+        ],
+        "migrations/functions/send.sql": [
+            "is_broadcast", "created_at", "languages", "translations", "placeholders", "user_key", "replaces",
+        ],
+        "migrations/functions/channels.sql": [
+            "day", "id", "created_at", "languages", "translations", "placeholders", "user_key", "collapse_id",
+            "at_most_once", "traceparent", "badge_increment",
+        ],
+    ]
+
     private struct Insert {
         let path: String
         let table: String
         let columns: Set<String>
     }
 
-    /// All inserts into the two tables, in SQL and in Swift.
-    private func inserts() throws -> [Insert] {
+    /// All inserts into these tables, in SQL and in Swift.
+    private func inserts(into tables: [String]) throws -> [Insert] {
         let root = URL(fileURLWithPath: #filePath)
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
@@ -34,10 +52,10 @@ import Testing
                 .flatMap { name in
                     let path = "\(folder)/\(name)"
                     let text = try String(contentsOf: root.appending(path: path), encoding: .utf8)
-                    return text.matches(of: /insert into pushq\.(job|lease) \(([a-z_,\s]+)\)/).map { match in
+                    return text.matches(of: /insert into pushq\.(job|lease|message) \(([a-z_,\s]+)\)/).map { match in
                         let columns = match.output.2.split { $0 == "," || $0.isWhitespace }.map(String.init)
                         return Insert(path: path, table: String(match.output.1), columns: Set(columns))
-                    }
+                    }.filter { tables.contains($0.table) }
                 }
         }
     }
@@ -50,15 +68,22 @@ import Testing
     @Test func `are all in each insert that moves or makes jobs, but for those that are left out on purpose`()
         async throws
     {
-        let inserts = try inserts()
-        #expect(Set(inserts.map(\.path)) == Set(Self.leftOut.keys), "inserts into pushq.job and pushq.lease have moved")
+        try await expectColumns(of: inserts(into: ["job", "lease"]), toLack: Self.leftOut)
+    }
+
+    @Test func `are all in each insert that makes messages, but for those that are left out on purpose`() async throws {
+        try await expectColumns(of: inserts(into: ["message"]), toLack: Self.leftOutOfMessages)
+    }
+
+    private func expectColumns(of inserts: [Insert], toLack leftOut: [String: Set<String>]) async throws {
+        #expect(Set(inserts.map(\.path)) == Set(leftOut.keys), "inserts have moved")
         try await withDatabase { _, database in
             let store = try await database.connect()
             for insert in inserts {
                 let rows = try await store.execute(Self.columns, [.text("pushq.\(insert.table)")])
                 let missing = Set(rows.map { $0.text("attname") }).subtracting(insert.columns)
                 #expect(
-                    missing == Self.leftOut[insert.path],
+                    missing == leftOut[insert.path],
                     "the insert into pushq.\(insert.table) in \(insert.path) must carry a new column, or this test list it"
                 )
             }
