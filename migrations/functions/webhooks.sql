@@ -62,7 +62,8 @@ begin
     returning p.tenant_id, p.turn into tenant_id, turn;
     first := due.cursor;
     failures := due.failures;
-    sent_at := extract(epoch from clock_timestamp());
+    -- Rounded up, it would lie ahead for a receiver.
+    sent_at := floor(extract(epoch from clock_timestamp()));
     return next;
     return;
   end loop;

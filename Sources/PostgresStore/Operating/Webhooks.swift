@@ -8,7 +8,8 @@ extension Statement {
                case when w.former_until > now() then w.former_sealed end as former_sealed,
                case when w.former_until > now() then w.former_until end as former_until, w.created_at, p.cursor,
                p.newest > p.cursor as is_behind, p.failures, p.failing_since, p.problem, p.delivered_at,
-               case when p.failures > 0 then p.not_before end as next_try_at, extract(epoch from now())::int8 as now
+               case when p.failures > 0 then p.not_before end as next_try_at,
+               floor(extract(epoch from now()))::int8 as now
         from pushq.tenant t
         left join pushq.webhook w on w.tenant_id = t.id
         left join pushq.webhook_progress p on p.tenant_id = w.tenant_id

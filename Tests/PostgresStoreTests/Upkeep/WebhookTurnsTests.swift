@@ -65,6 +65,16 @@ import Transport
         }
     }
 
+    @Test func `say a time that is not ahead, late in a second, too`() async throws {
+        try await withWebhook { queue, _ in
+            try await queue.run(Self.report(1))
+            _ = try await queue.worker.listFeedback()
+            try await queue.run("select pg_sleep(mod(1.6 - extract(epoch from clock_timestamp()) % 1, 1))")
+            let turn = try #require(try await queue.worker.takeWebhook(lease: Self.lease, most: 10))
+            #expect(Int(turn.sentAt) <= (try await queue.number("floor(extract(epoch from clock_timestamp()))")))
+        }
+    }
+
     @Test func `are ended by the one who has the last of them`() async throws {
         try await withWebhook { queue, tenant in
             try await queue.run(Self.report(1) + Self.report(2))
