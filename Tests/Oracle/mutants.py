@@ -140,8 +140,8 @@ MUTANTS = [
     ),
     Mutant(
         "quiet hours by the clocks of one zone for all",
-        "h.release, h.send_within, d.id as device_id,\n           coalesce(p.time_zone, h.time_zone) as time_zone",
-        "h.release, h.send_within, d.id as device_id,\n           coalesce(h.time_zone, p.time_zone) as time_zone",
+        "h.release, h.send_within, d.id as device_id,\n           coalesce(k.time_zone, h.time_zone) as time_zone",
+        "h.release, h.send_within, d.id as device_id,\n           coalesce(h.time_zone, k.time_zone) as time_zone",
     ),
     Mutant(
         "a campaign's own quiet hours passed over",

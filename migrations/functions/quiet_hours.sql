@@ -96,7 +96,7 @@ begin
   with held as materialized (
     select l.queue_id, l.job_id, l.root_id, coalesce(c.quiet_hours, h.hours) as hours, h.time_zone,
            coalesce(h.release, interval '15 minutes') as release,
-           g.send_within * interval '1 microsecond' as send_within, g.first, g.last
+           g.send_within * interval '1 microsecond' as send_within, device_ids[g.first : g.last] as ids
     from unnest(queue_ids, job_ids, epochs, firsts, lasts, send_withins)
       as g(queue_id, job_id, epoch, first, last, send_within)
     join pushq.lease l on l.queue_id = g.queue_id and l.job_id = g.job_id and l.epoch = g.epoch
@@ -104,16 +104,28 @@ begin
     left join pushq.quiet_hours h on h.queue_id = l.queue_id
     left join pushq.campaign c on c.queue_id = l.queue_id and c.id = l.campaign_id
     where coalesce(c.quiet_hours, h.hours) <> 'none'),
+  -- Where a job's devices are dense, one range scan, as in a claim. That brings devices which are not the job's.
+  known as materialized (
+    select h.job_id, p.device_id, p.time_zone
+    from (
+      select *, ids[1] as first, ids[cardinality(ids)] as last,
+             ids[cardinality(ids)] - ids[1] < 5 * cardinality(ids) as is_dense
+      from held) h
+    cross join lateral (
+      select r.device_id, r.time_zone
+      from pushq.profile r
+      where h.is_dense and r.queue_id = h.queue_id and r.device_id between h.first and h.last
+      union all
+      select r.device_id, r.time_zone
+      from pushq.profile r
+      where not h.is_dense and r.queue_id = h.queue_id and r.device_id = any (h.ids)) p
+    where p.time_zone is not null),
   zoned as materialized (
     select h.queue_id, h.job_id, h.root_id, h.hours, h.release, h.send_within, d.id as device_id,
-           coalesce(p.time_zone, h.time_zone) as time_zone
+           coalesce(k.time_zone, h.time_zone) as time_zone
     from held h
-    cross join lateral unnest(device_ids[h.first : h.last]) d(id)
-    left join lateral (
-      select p.time_zone
-      from pushq.profile p
-      where p.queue_id = h.queue_id and p.device_id = d.id
-      limit 1) p on true),
+    cross join lateral unnest(h.ids) d(id)
+    left join known k on k.job_id = h.job_id and k.device_id = d.id),
   -- A zone is looked at once, and not for each device.
   zone as materialized (
     select z.hours, z.time_zone, pushq.held_until(now(), z.hours, z.time_zone) as until
