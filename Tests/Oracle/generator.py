@@ -385,15 +385,27 @@ class Generator:
         """Now and then an app shows another number, on one device or on all of a user."""
         dice = self.badge_dice
         if dice.random() > 0.25:
-            return
+            return None
         queue = dice.choice(queues)
         badge, users = dice.choice([0, 0, 0, 3]), self.users.get(queue.name)
+        if dice.random() < 0.5:
+            return self.open_app(queue, badge)
         if users and dice.random() < 0.4:
             self.operations.append(SetBadge(queue.name, user=dice.choice(users), badge=badge))
         else:
             self.operations += [
                 SetBadge(queue.name, token, badge=badge) for token in dice.sample(self.tokens[queue.name], dice.choice([1, 2]))
             ]
+        return None
+
+    def open_app(self, queue, badge):
+        """One alert comes before an app is opened on a device, and one after that."""
+        with self.throwing(self.badge_dice) as dice:
+            token = dice.choice(self.tokens[queue.name])
+            for operation in (Wait(0.5), SetBadge(queue.name, token, badge=badge)):
+                message = self.message(queue, "alert", at_most_once=False, priority=10)
+                self.operations += [Send(queue.name, message, (token,)), operation]
+            self.operations.append(Send(queue.name, self.message(queue, "alert"), (token,)))
 
     def payload(self, push_type, starts=None, channel=None):
         """JSON with a number that no other message has, in the spelling of one or another producer."""
