@@ -31,12 +31,14 @@ struct `A private PostgreSQL` {
             missing?.description.contains("PUSHQ_POSTGRES is \(folder), where no PostgreSQL server can be used") == true
         )
 
-        for name in ["postgres", "initdb", "createdb"] {
-            let path = "\(folder)/\(name)"
-            try "#!/bin/sh\necho 'postgres (PostgreSQL) 14.9 (Debian)'\n".write(
-                toFile: path, atomically: true, encoding: .utf8)
-            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
-        }
+        // A shell writes them: a file that this process has open for writing cannot be run while a child of another
+        // test holds a copy of it (ETXTBSY).
+        let write = """
+            for name in postgres initdb createdb; do
+              printf '#!/bin/sh\\necho "postgres (PostgreSQL) 14.9 (Debian)"\\n' >"$0/$name" && chmod 755 "$0/$name"
+            done
+            """
+        _ = try await ProcessCommand("/bin/sh", ["-c", write, folder]).run()
         let old = await #expect(throws: LocalStackError.self) { try await ServerBinaries.find(asked: folder) }
         #expect(old?.description.contains("its PostgreSQL is 14, and 15 is needed") == true)
     }

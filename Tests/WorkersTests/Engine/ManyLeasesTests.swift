@@ -83,7 +83,8 @@ import Transport
                     return ended == 4000
                 }
                 #expect(most <= 300)
-                #expect(try #require(fewest) > 400)
+                // Whoever comes first may get four fifths.
+                #expect(try #require(fewest) > 100)
             }
         }
     }
