@@ -34,7 +34,12 @@ enum Bench {
             print("usage: bench \(measurements.map(\.name).joined(separator: "|"))")
             exit(2)
         }
-        try await measurement.run()
+        do {
+            try await measurement.run()
+        } catch {
+            FileHandle.standardError.write(Data("bench: \(error)\n".utf8))
+            exit(1)
+        }
     }
 
     /// The value below which `share` of the sorted values lie.

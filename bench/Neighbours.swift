@@ -139,6 +139,9 @@ struct Neighbours {
         _ number: Int, _ store: PostgresConnection, isolation: isolated (any Actor)? = #isolation
     ) async throws {
         await stack.simulator.use(Rules(latency: .milliseconds(20) ... .milliseconds(20)))
+        var change = TenantChange()
+        change.quotas.calls = Quota.none
+        _ = try await store.setTenant(Self.busy.tenant, to: change)
         _ = try await store.setTenant(Self.busy.tenant, isSuspended: false)
         try await store.resumeQueue(Self.busy)
         try await store.runScript("select pushq.cancel_campaign('\(Self.busy)', '\(number)')")

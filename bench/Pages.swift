@@ -22,7 +22,7 @@ struct Pages {
             try await seed(store, waiting: waiting)
         }
         print("\(queues) queues, \(waiting) jobs waiting, \(campaigns) campaigns, \(waiting / 10) results")
-        _ = try stack.startWorker(["--metrics", "unix:\(stack.path("metrics"))", "--metrics-queues", "\(queues)"])
+        _ = try stack.startWorker(["--metrics", "unix:\(stack.path("metrics"))"])
         try stack.startDashboard(at: "unix:\(stack.path("page"))", readToken: readToken)
         let (page, metrics) = (
             ListenAddress.unix(path: stack.path("page")), ListenAddress.unix(path: stack.path("metrics"))

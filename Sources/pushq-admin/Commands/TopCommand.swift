@@ -12,7 +12,7 @@ struct TopCommand: Command {
         APNs by reason; and for operators the workers with their connections and streams, and queues in an outage. \
         The key ? shows the other keys. An operator can pause and resume a queue.
 
-        Workers tell what they have sent every five seconds. What waits is counted up to about 50,000 jobs, and the \
+        Workers tell what they have sent every five seconds. What waits is counted up to about 20,000 jobs, and the \
         200 queues that matter most are shown: those with something due, something sent or a pause come first, by \
         age and by what is sent. A + behind a number, in JSON is_partial, says that the actual one may be higher. \
         A campaign waits while no worker has begun it. Use / or --filter to see others.
