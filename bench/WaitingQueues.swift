@@ -10,6 +10,10 @@ import Transport
 struct WaitingQueues {
     private static let rate = 5000.0
     private static let time = Duration.seconds(20)
+    /// Queues of other tenants, none of which had work before.
+    private static let newcomers = (1...40).map { number in
+        QueueName(tenant: "new\(number)", app: "com.new\(number)", environment: .production)
+    }
     private static let busy = QueueName(tenant: "busy", app: "com.busy", environment: .production)
 
     /// - Parameters:
@@ -19,7 +23,7 @@ struct WaitingQueues {
         let stack = try await BenchStack(latency: .milliseconds(5))
         let names = (1...queues).map { QueueName(tenant: "crowd", app: "com.t\($0)", environment: .production) }
         try await stack.makeQueue(busy, devices: Int(rate * 5 * (time / .seconds(1))))
-        try await stack.makeQueues(names)
+        try await stack.makeQueues(names + newcomers)
         try await stack.withStore { store in
             try await store.setRate(rate, burst: nil, of: busy)
             try await store.runScript(
@@ -38,7 +42,33 @@ struct WaitingQueues {
             \(try await share(of: worker, stack))
             """)
         print("while they wait for these: \(try await share(of: worker, stack))")
+        let pushes = try await sendToNewcomers(in: stack)
+        let latencies = Probe.latencies(of: pushes, try await stack.firstArrivals())
+        let figures = Probe.figures([0.5, 0.99], of: latencies)
+        print(
+            """
+            the first push to each of \(newcomers.count) other queues meanwhile, from commit to arrival: \(latencies.count) \
+            arrived, p50 \(figures[0]) ms, p99 \(figures[1]) ms
+            """)
         await stack.end()
+    }
+
+    /// Sends a push to each of the newcomers, one after the other.
+    private static func sendToNewcomers(in stack: BenchStack) async throws -> [Probe.Push] {
+        try await stack.loop.run { [address = stack.address] actor in
+            let store = try await PostgresConnection.connect(to: address, as: "newcomers", on: actor.loop)
+            defer { store.close() }
+            let push = Statement(
+                "push", #"select pushq.send($1, '{"aps":{"alert":"x"}}', array[repeat('00ff', 16)])"#)
+            var roots: [Int64] = []
+            for name in newcomers {
+                roots.append(try await store.execute(push, [.text("\(name)")])[0].int8("send"))
+                try await Task.sleep(for: .milliseconds(230))
+            }
+            // The last ones arrive.
+            try await Task.sleep(for: .seconds(2))
+            return try await Probe.pushes(of: roots, in: store)
+        }
     }
 
     /// The worker's part of a core, and the pushes that arrived, for a while.

@@ -127,6 +127,28 @@ begin
   end loop;
 end $$;
 
+-- The same for some lanes alone, one probe for each: those in use, while it takes many polls to come to all lanes.
+create or replace function pushq.ready_in(in_queue int[], in_lane int[])
+returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off as $$
+#variable_conflict use_column
+begin
+  perform pushq.follow_lineage();
+  perform pushq.fit_plans();
+  return query
+    select l.queue_id, l.lane, h.run_at, h.id,
+           case when h.run_at <> 'infinity' then (extract(epoch from h.run_at - now()) * 1000000)::bigint end
+    from unnest(in_queue, in_lane) l (queue_id, lane)
+    cross join lateral (
+      select j.run_at, j.id
+      from pushq.job j
+      where j.queue_id = l.queue_id and j.lane = l.lane
+      order by j.queue_id, j.lane, j.run_at, j.id
+      limit 1) h;
+end $$;
+
 -- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. So no poll reads the
 -- index entries of claimed jobs again, which stay for as long as an open snapshot may see them. `ready` counts the
 -- ready jobs of those lanes that are to be counted, and of all that are a campaign's own. The

@@ -18,6 +18,14 @@ extension Statement {
         select queue_id, lane, ready, due_in, run_at, id as job_id, own_campaign, own_rate
         from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
         """#)
+
+    /// The same for these pairs alone.
+    static let readyIn = Statement(
+        "ready_in",
+        #"""
+        select queue_id, lane, due_in, run_at, id as job_id
+        from pushq.ready_in($queue_ids, $lanes)
+        """#)
 }
 
 /// What a poll found.
@@ -154,6 +162,28 @@ extension PostgresConnection {
                     .init(queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn), head: head))
             }
         }
+        return work
+    }
+
+    /// Which of `lanes` have jobs, in the same order. It looks at no campaigns, nor at what a campaign's own lane is.
+    package func ready(in lanes: [LanePlace]) async throws(PostgresError) -> ReadyWork {
+        let rows = try await execute(
+            .readyIn,
+            [
+                "queue_ids": .int4Array(lanes.map(\.queueID)),
+                "lanes": .int4Array(lanes.map(\.lane.rawValue)),
+            ])
+        var heads: [LanePlace: ReadyWork.Jobs] = [:]
+        for row in rows {
+            guard let lane = Lane(rawValue: row.int4("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
+            let place = LanePlace(row.int4("queue_id"), lane)
+            heads[place] = .init(
+                queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
+                head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id")))
+        }
+        var work = ReadyWork()
+        work.coversCampaigns = false
+        work.jobs = lanes.compactMap { heads[$0] }
         return work
     }
 

@@ -76,6 +76,9 @@ final class Gateways {
         signal = Signal(loop: loop)
     }
 
+    /// The most connections that they may hold together.
+    var connectionLimit: Int { budget.limit }
+
     /// From now on they hold no more connections together than this.
     func limitConnections(to limit: Int) { budget.limit = limit }
 

@@ -56,7 +56,8 @@ final class EngineParts {
         dispatcher = Dispatcher(context, jobs: jobs, settler: settler, queues: queues, gateways: gateways)
         fanOut = FanOut(context, queues: queues)
         intake = Intake(
-            context, jobs: jobs, queues: queues, dispatcher: dispatcher, settler: settler, audit: audit, fanOut: fanOut)
+            context, jobs: jobs, queues: queues, gateways: gateways, dispatcher: dispatcher, settler: settler,
+            audit: audit, fanOut: fanOut)
         permits = PermitTaker(context, dispatcher: dispatcher)
         rescuer = Rescuer(context)
         duties = DutyRunner(

@@ -14,6 +14,10 @@ struct ClaimPlan {
     static let maximumClaimed = 10_000
     /// A job with no more recipients on average is small: it goes with any claim.
     static let smallJob = 10.0
+    /// Queues that wait for a connection and of which jobs are held, for each connection that they may get. One with
+    /// a single push keeps its connection for a second (``ConnectionTurns``), and what was held for ten goes back: so
+    /// these get theirs in time, and the others wait in the database. For what is urgent it is twice as many.
+    static let waitingPerConnection = 5
 
     /// What the worker holds, over all queues, and may hold.
     struct Worker {
@@ -24,6 +28,8 @@ struct ClaimPlan {
         /// Leases that are held, and how many can be renewed in time.
         var leases = 0
         var maximumLeases: Int
+        /// The most connections of all tenants together.
+        var connections = Int.max
         /// Those of which jobs are held.
         var tenants: [Int32: Tenant] = [:]
     }
@@ -33,6 +39,8 @@ struct ClaimPlan {
         /// Queues of which jobs are held, and these jobs.
         var activeQueues = 0
         var heldJobs = 0
+        /// Those of the queues that have no connection.
+        var waitingQueues = 0
     }
 
     /// How fast a queue sends, which says how much of it is worth holding.
@@ -57,6 +65,8 @@ struct ClaimPlan {
         var mayClaim = true
         /// Whether the queue has a connection, so that what is claimed is sent soon.
         var isConnected = true
+        /// The most connections of its tenant.
+        var tenantConnections = Int.max
         var weight = 1.0
         var tenantWeight = 1.0
         var demand = Demand()
@@ -79,6 +89,11 @@ struct ClaimPlan {
         return [small, large].filter { !$0.isEmpty }
     }
 
+    /// Those in `quotas` whose queues have a connection, in the same order.
+    private(set) var connectedLanes: [LanePlace] = []
+    /// Whether a lane was left out that has jobs to claim, because its queue, its tenant or this worker holds enough.
+    private(set) var leftOut = false
+
     /// Those in `quotas` whose jobs are small.
     private var smallLanes: Set<LanePlace> = []
     /// The last lane in `quotas`, if lanes behind it were left out although their queues could send more.
@@ -94,7 +109,10 @@ struct ClaimPlan {
         worker: Worker
     ) {
         var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
-        for (id, tenant) in worker.tenants { tenants[id]?.heldJobs = tenant.heldJobs }
+        for (id, tenant) in worker.tenants {
+            tenants[id]?.heldJobs = tenant.heldJobs
+            tenants[id]?.waitingQueues = tenant.waitingQueues
+        }
         let ofTenant = Self.maximumClaimed / max(1, tenants.count)
         let heaviest = tenants.values.reduce(0.001) { max($0, $1.weight) }
         // Held by thousands of queues that wait for a connection, so that further ones wait in the database.
@@ -104,10 +122,21 @@ struct ClaimPlan {
         // Recipients that this claim brings of the more urgent lanes of the same queue. They are sent first, and what
         // is held behind them would wait here with the tokens of its claim.
         var ahead = (queueID: Int32(0), recipients: 0.0)
+        // The last queue that begins to wait for a connection with what this claim brings.
+        var beginsToWait: Int32?
         for lane in lanes.filter({ $0.place > place }) + lanes.filter({ $0.place <= place }) {
             guard lane.mayClaim, lane.dueIn <= .zero else { continue }
-            if isFull, lane.place.lane.peer != .urgent, !lane.isConnected { continue }
             let tenant = tenants[lane.tenantID]!
+            let isUrgent = lane.place.lane.peer == .urgent
+            let beginsToHold = lane.heldJobs == 0 && lane.place.queueID != beginsToWait
+            if !lane.isConnected {
+                let most = Self.waitingQueues(of: lane, worker, isUrgent: isUrgent)
+                if isFull && !isUrgent || beginsToHold && tenant.waitingQueues >= most {
+                    leftOut = true
+                    lastServed = lastServed ?? quotas.last.map(Self.place)
+                    continue
+                }
+            }
             let part = max(1, ofTenant / tenant.lanes)
             if lane.place.queueID != ahead.queueID { ahead = (lane.place.queueID, 0) }
             // What waits for a campaign's rate is in nobody's way.
@@ -115,13 +144,17 @@ struct ClaimPlan {
             let missing = min(
                 Double(Self.target(for: lane, of: worker) - lane.unsent) - (isShared ? ahead.recipients : 0),
                 Double(part))
-            guard missing > 0 else { continue }
+            guard missing > 0 else {
+                leftOut = true
+                continue
+            }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
             let isSmall = lane.jobSize <= Self.smallJob
             let hasRoom = claimed < Double(Self.maximumClaimed) || isSmall
             guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
+                leftOut = true
                 continue
             }
             let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
@@ -129,6 +162,12 @@ struct ClaimPlan {
             freeLeases -= count
             claimed += Double(count) * lane.jobSize
             tenants[lane.tenantID]!.heldJobs += count
+            if lane.isConnected {
+                connectedLanes.append(lane.place)
+            } else if beginsToHold {
+                tenants[lane.tenantID]!.waitingQueues += 1
+                beginsToWait = lane.place.queueID
+            }
             if isShared { ahead.recipients += Double(count) * lane.jobSize }
             if isSmall { smallLanes.insert(lane.place) }
             quotas.append(
@@ -147,6 +186,14 @@ struct ClaimPlan {
         return min(max(Int(demand.sendRate / 2), stock.lowerBound), stock.upperBound, part)
     }
 
+    /// How many queues of the tenant of `lane` may wait for a connection with jobs that are held.
+    private static func waitingQueues(of lane: Candidate, _ worker: Worker, isUrgent: Bool) -> Int {
+        let connections = min(lane.tenantConnections, worker.connections)
+        let (most, isUnlimited) = connections.multipliedReportingOverflow(
+            by: isUrgent ? waitingPerConnection * 2 : waitingPerConnection)
+        return isUnlimited ? .max : most
+    }
+
     /// What one claim sees of a tenant.
     private struct TenantPart {
         private(set) var lanes = 0
@@ -154,6 +201,7 @@ struct ClaimPlan {
         private var heaviest = 0.001
         private(set) var weight = 1.0
         var heldJobs = 0
+        var waitingQueues = 0
 
         mutating func add(_ lane: Candidate) {
             lanes += 1

@@ -16,6 +16,7 @@ final class Intake {
     private let workerID: Int64
     private let jobs: HeldJobs
     private let queues: Queues
+    private let gateways: Gateways
     private let dispatcher: Dispatcher
     private let settler: Settler
     private let audit: LeaseAudit
@@ -26,8 +27,8 @@ final class Intake {
     private var state: IntakeState
 
     init(
-        _ context: EngineContext, jobs: HeldJobs, queues: Queues, dispatcher: Dispatcher, settler: Settler,
-        audit: LeaseAudit, fanOut: FanOut
+        _ context: EngineContext, jobs: HeldJobs, queues: Queues, gateways: Gateways, dispatcher: Dispatcher,
+        settler: Settler, audit: LeaseAudit, fanOut: FanOut
     ) {
         loop = context.loop
         store = context.stores.claims
@@ -35,6 +36,7 @@ final class Intake {
         workerID = context.workerID
         self.jobs = jobs
         self.queues = queues
+        self.gateways = gateways
         self.dispatcher = dispatcher
         self.settler = settler
         self.audit = audit
@@ -115,15 +117,16 @@ final class Intake {
             work = try await connection.ready(after: place, pairs: count, countingTo: limit)
         case .floors(let floors, _):
             work = try await connection.ready(above: floors, countingTo: limit, known: state.campaigns)
+        case .inUse(let lanes): work = try await connection.ready(in: lanes)
         }
         let found = ContinuousClock.now
         figures.counts.note(.poll, took: begun.duration(to: found))
         let waiting = work.jobs.map { ($0.queueID, $0.dueIn) } + work.fanOuts.map { ($0.queueID, $0.dueIn) }
-        try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)))
+        try await queues.learn(Set(waiting.filter { $0.1 <= Self.soon }.map(\.0)), forClaim: false)
         for lane in work.ownLanes { queues[lane.place.queueID]?.learn(lane, now: found) }
         let worker = worker()
         state.noteFound(
-            work, lanes: candidates(in: work, of: worker), worker: worker,
+            work, lanes: candidates(in: work, of: worker, poll), worker: worker,
             needsFanOut: work.coversCampaigns && fanOut.note(work.fanOuts), now: found)
     }
 
@@ -132,18 +135,25 @@ final class Intake {
         for queue in dispatcher.active {
             tenants[queue.settings.tenantID, default: .init()].activeQueues += 1
             tenants[queue.settings.tenantID, default: .init()].heldJobs += queue.heldJobs
+            if !queue.isConnected { tenants[queue.settings.tenantID, default: .init()].waitingQueues += 1 }
         }
         return ClaimPlan.Worker(
             unsent: dispatcher.active.reduce(0) { $0 + $1.unsent }, maximumHeld: settings.maximumHeld,
             leases: jobs.count,
-            maximumLeases: settler.maximumLeases, tenants: tenants)
+            maximumLeases: settler.maximumLeases, connections: gateways.connectionLimit, tenants: tenants)
     }
 
     /// The lanes that may be claimed from, now or later. Their queues learn how low their stock may get before the next
     /// poll.
-    private func candidates(in work: ReadyWork, of worker: ClaimPlan.Worker) -> [ClaimPlan.Candidate] {
+    private func candidates(
+        in work: ReadyWork, of worker: ClaimPlan.Worker, _ poll: PollPlan.Poll
+    ) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
-        for queue in dispatcher.active { queue.forgetStock() }
+        if case .inUse(let lanes) = poll {
+            for lane in lanes { queues[lane.queueID]?.forgetStock() }
+        } else {
+            for queue in dispatcher.active { queue.forgetStock() }
+        }
         return work.jobs.compactMap { lane in
             guard let queue = queues[lane.queueID] else { return nil }
             let candidate = ClaimPlan.Candidate(lane, of: queue, now: now)
@@ -157,6 +167,7 @@ final class Intake {
     // MARK: Claiming
 
     private func claim(_ quotas: [ClaimQuota]) async throws(PostgresError) {
+        try await queues.learn(Set(quotas.map(\.queueID)), forClaim: true)
         let sentAt = ContinuousClock.now
         audit.claimBegins()
         do throws(PostgresError) {
@@ -228,6 +239,7 @@ extension ClaimPlan.Candidate {
         self.init(
             tenantID: queue.settings.tenantID, place: lane.head.place, head: lane.head, dueIn: lane.dueIn,
             mayClaim: queue.mayWork && queue.canReachAPNs(now: now), isConnected: queue.isConnected,
+            tenantConnections: queue.settings.tenantConnections ?? .max,
             weight: queue.turn.weight, tenantWeight: queue.tenant.turn.weight,
             demand: .init(
                 rate: queue.maximumRate(of: lane.lane), sendRate: queue.sendRate, stock: queue.stock(now: now)),

@@ -147,8 +147,9 @@ struct IntakeState {
         guard case .polling(let poll, let begun) = phase else { preconditionFailure("there was no poll") }
         plan.note(work, of: poll, begun: begun, now: now)
         let claim = ClaimPlan(for: lanes, from: plan.place, maximumLanes: plan.maximumLanes, worker: worker)
-        plan.noteClaim(isEmpty: claim.quotas.isEmpty, lastServed: claim.lastServed, end: work.end)
-        var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: begun.duration(to: now))
+        plan.note(claim, after: poll, end: work.end, now: now)
+        let nextTakes = plan.nextTakes(after: begun.duration(to: now), at: now)
+        var found = Wakefulness.Found(hasWork: needsFanOut, pollTime: nextTakes)
         found.isPartial = work.end != nil || !work.coversCampaigns
         found.isHolding = worker.leases > 0
         for dueIn in lanes.map(\.dueIn) + work.fanOuts.map(\.dueIn) where dueIn > .zero {

@@ -18,7 +18,7 @@ struct Wakefulness {
     struct Found {
         /// Something to claim or to fan out.
         var hasWork = false
-        /// How long it took to poll, without the claim.
+        /// How long it takes to poll, without the claim.
         var pollTime = Duration.zero
         /// There may be more work than it came to.
         var isPartial = false

@@ -97,6 +97,9 @@ final class QueueState {
     /// Whether a gateway of it has a connection that takes pushes, now or in a moment.
     var isConnected: Bool { gateway?.state == .open || broadcastGateway?.state == .open }
 
+    /// Whether it could send and nothing of it is held, for want of a connection.
+    var waitsForTurn: Bool { mayWork && heldJobs == 0 && inFlight == 0 && !isConnected }
+
     /// Drops the messages that were kept prepared.
     func forgetMessages() { pushes = [:] }
 

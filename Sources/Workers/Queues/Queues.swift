@@ -40,8 +40,9 @@ final class Queues {
     // MARK: Settings
 
     /// Reads the settings of queues that are new to this worker, or have work again after a while.
-    func learn(_ ids: Set<Int32>) async throws(PostgresError) {
-        try await read(served.learn(ids, now: .now))
+    /// - Parameter isClaim: their jobs are claimed now.
+    func learn(_ ids: Set<Int32>, forClaim isClaim: Bool) async throws(PostgresError) {
+        try await read(served.learn(ids, forClaim: isClaim, now: .now))
     }
 
     /// Reads the settings again, so that what an operator changes takes effect; until ``stop()``.

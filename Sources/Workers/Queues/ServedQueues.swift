@@ -137,11 +137,13 @@ struct ServedQueues {
     }
 
     /// Queues that have work and are met for the first time, or again after a pause; in parts, each for one reading.
-    mutating func learn(_ ids: Set<Int32>, now: ContinuousClock.Instant) -> [[Int32]] {
+    /// - Parameter isClaim: their jobs are claimed now. Settings of those that wait for a connection in the database
+    ///   are read again no sooner: there may be thousands.
+    mutating func learn(_ ids: Set<Int32>, forClaim isClaim: Bool, now: ContinuousClock.Instant) -> [[Int32]] {
         let unread = ids.sorted().filter { id in
             guard let queue = entries[id]?.queue else { return !ignored.contains(id) }
             queue.lastWanted = now
-            return queue.readAt + maximumAge < now
+            return queue.readAt + maximumAge < now && (isClaim || !queue.waitsForTurn)
         }
         return Self.parts(of: unread, atMost: Self.maximumLearned)
     }
@@ -162,7 +164,8 @@ struct ServedQueues {
         return Self.parts(of: inDoubt.sorted(), atMost: Self.maximumReadAgain)
     }
 
-    /// The queues in use, and every minute all. Forgets those that are used no more.
+    /// The queues in use but for those that wait in the database, and every minute all. Forgets those that are used no
+    /// more.
     mutating func readAgain(now: ContinuousClock.Instant) -> [[Int32]] {
         ignored.removeAll(keepingCapacity: true)
         let isAll = allReadAt + Self.idleRefresh <= now
@@ -170,7 +173,7 @@ struct ServedQueues {
             allReadAt = now
             forgetUnused(now: now)
         }
-        let ids = all.filter { isAll || $0.isInUse(since: now - Self.idleAfter) }.map(\.id)
+        let ids = all.filter { isAll || $0.isInUse(since: now - Self.idleAfter) && !$0.waitsForTurn }.map(\.id)
         return Self.parts(of: ids.sorted(), atMost: Self.maximumReadAgain)
     }
 

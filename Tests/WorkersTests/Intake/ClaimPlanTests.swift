@@ -155,6 +155,39 @@ import Testing
         #expect(Set(jobs([connected, urgent, waiting], full).keys) == [1, 2])
     }
 
+    @Test func `leaves queues in the database that would wait for a connection for too long`() {
+        let lanes = (1...30 as ClosedRange<Int32>).map { number in
+            var lane = lane(number, of: 1)
+            (lane.isConnected, lane.tenantConnections) = (number == 30, 2)
+            return lane
+        }
+        var worker = worker
+        worker.tenants = [1: .init(activeQueues: 4, heldJobs: 4, waitingQueues: 4)]
+        let first = ClaimPlan(for: lanes, worker: worker)
+        #expect(first.quotas.map(\.queueID) == [1, 2, 3, 4, 5, 6, 30], "ten may wait, of which four do")
+        #expect(first.connectedLanes == [LanePlace(30, .bulk)])
+        #expect(first.leftOut)
+        #expect(first.lastServed == LanePlace(6, .bulk), "the next claim begins with the seventh")
+        worker.tenants[1]!.waitingQueues = 10
+        #expect(jobs(lanes, worker).keys.sorted() == [30])
+        // What is urgent has as much again, and another tenant has its own.
+        let others = [lane(31, .urgent, of: 1), lane(32, of: 2)].map { lane in
+            var lane = lane
+            lane.isConnected = false
+            lane.tenantConnections = 2
+            return lane
+        }
+        #expect(Set(jobs(lanes + others, worker).keys) == [30, 31, 32])
+        // A queue that waits already may get more.
+        var waiting = lanes[0]
+        waiting.heldJobs = 1
+        #expect(jobs([waiting], worker).keys.contains(1))
+        // The worker's connections bound it, too.
+        worker.connections = 1
+        worker.tenants = [:]
+        #expect(jobs(lanes, worker).count == 6)
+    }
+
     @Test func `is bounded during an outage by what its gateway takes`() {
         var open = lane(1)
         (open.demand.stock, open.jobSize) = (2, 1)

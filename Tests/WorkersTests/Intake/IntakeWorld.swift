@@ -85,6 +85,8 @@ struct IntakeWorld {
     private var hasToPoll = false
     /// Whether there is a lot of work, or so little that the worker sleeps.
     private let isBusy: Bool
+    /// Whether each poll takes a while, as with thousands of lanes.
+    private let isSlow: Bool
     private var isAboutToStop = false
     private var isStopped = false
     private var hasFailed = false
@@ -96,6 +98,7 @@ struct IntakeWorld {
         now = start
         maximumLeases = Self.limits.randomElement(using: &chance)!
         isBusy = !seed.isMultiple(of: 3)
+        isSlow = seed.isMultiple(of: 4)
     }
 
     private var heldInAll: Int { held.values.reduce(0, +) }
@@ -221,7 +224,7 @@ struct IntakeWorld {
     private func isDue(_ job: Job) -> Bool { Double(job.runAt) <= start.duration(to: now) / .milliseconds(1) }
 
     private mutating func poll(_ poll: PollPlan.Poll) {
-        reached[poll.isAtFloors ? "poll from floors" : "poll", default: 0] += 1
+        reached[poll.name, default: 0] += 1
         checkThatLanesAreServed()
         if violation != nil { return }
         // A poll that leaves the campaigns out says nothing of them.
@@ -237,7 +240,7 @@ struct IntakeWorld {
             return state.noteFailed()
         }
         let found = carryOut(poll)
-        now += .milliseconds([0, 1, 3, 20, 60].randomElement(using: &chance)!)
+        now += .milliseconds((isSlow ? [4, 20, 60] : [0, 1, 3, 20, 60]).randomElement(using: &chance)!)
         pollTook = begun.duration(to: now)
         (lastFound, heldThen, pausedThen, limitThen) = (found, held, pausedQueues, maximumLeases)
         (asked, hasClaimFailed) = ([], false)
@@ -271,6 +274,7 @@ struct IntakeWorld {
         case .floors(let heads, _):
             for head in heads { floors[head.place] = head }
             lastFloors = heads
+        case .inUse(let places): order = places.filter { waiting[$0]?.isEmpty == false }
         }
         var found: [ReadyWork.Jobs] = []
         for place in order {
@@ -359,5 +363,11 @@ struct IntakeWorld {
 }
 
 extension PollPlan.Poll {
-    fileprivate var isAtFloors: Bool { if case .floors = self { true } else { false } }
+    fileprivate var name: String {
+        switch self {
+        case .lanes: "poll"
+        case .floors: "poll from floors"
+        case .inUse: "poll of lanes in use"
+        }
+    }
 }

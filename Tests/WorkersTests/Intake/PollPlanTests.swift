@@ -16,14 +16,23 @@ import Testing
             }, fanOuts: [], end: end.map { LanePlace($0, .bulk) })
     }
 
-    /// Polls, and claims from what was found.
+    /// Polls, and claims one job of each lane that was found, of as many lanes as one claim takes from.
     private func poll(
-        _ plan: inout PollPlan, finding work: ReadyWork, claims: Bool = true, served: Int32? = nil,
-        took time: Duration = .milliseconds(1)
+        _ plan: inout PollPlan, finding work: ReadyWork, isDue: Bool = true, isConnected: Bool = false,
+        atMost lanes: Int32 = 500, at now: ContinuousClock.Instant? = nil, took time: Duration = .milliseconds(1)
     ) {
-        plan.note(work, of: plan.next(at: start), begun: start, now: start + time)
-        plan.noteClaim(
-            isEmpty: !claims, lastServed: served.map { LanePlace($0, .bulk) }, end: work.end)
+        let now = now ?? start
+        let poll = plan.next(at: now)
+        plan.note(work, of: poll, begun: now, now: now + time)
+        let candidates = work.jobs.map { jobs in
+            ClaimPlan.Candidate(
+                tenantID: 1, place: jobs.head.place, head: jobs.head, dueIn: isDue ? .zero : .seconds(60),
+                isConnected: isConnected)
+        }
+        let claim = ClaimPlan(
+            for: candidates, from: plan.place, maximumLanes: lanes,
+            worker: .init(maximumHeld: 1_000_000, maximumLeases: 1_000_000))
+        plan.note(claim, after: poll, end: work.end, now: now)
     }
 
     @Test func `are a part of them, and the next poll begins where this one ended`() {
@@ -38,20 +47,20 @@ import Testing
 
     @Test func `begin behind those that were claimed from, if others were left out`() {
         var plan = PollPlan()
-        poll(&plan, finding: work(1...400), served: 20)
+        poll(&plan, finding: work(1...400), atMost: 20)
         #expect(
             plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(20, .bulk), atMost: 500, campaigns: true))
     }
 
     @Test func `are all of them, as long as a part was polled and nothing of it could be claimed`() {
         var plan = PollPlan()
-        poll(&plan, finding: work(1...500, end: 500), claims: false)
+        poll(&plan, finding: work(1...500, end: 500), isDue: false)
         #expect(
             plan.next(at: start + .seconds(1)) == .lanes(after: LanePlace(500, .bulk), atMost: .max, campaigns: true)
         )
-        poll(&plan, finding: work(1...600), claims: false)
+        poll(&plan, finding: work(1...600), isDue: false)
         #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: .max, campaigns: true))
-        poll(&plan, finding: work(1...600))
+        poll(&plan, finding: work(1...600), atMost: 600)
         #expect(plan.next(at: start + .seconds(1)) == .lanes(after: .start, atMost: 500, campaigns: true))
     }
 
@@ -82,8 +91,22 @@ import Testing
 
     @Test func `look at campaigns each time while there is nothing to claim`() {
         var plan = PollPlan()
-        poll(&plan, finding: work(1...2), claims: false, took: .milliseconds(30))
+        poll(&plan, finding: work(1...2), isDue: false, took: .milliseconds(30))
         #expect(plan.next(at: start + .milliseconds(40)).coversCampaigns)
+    }
+
+    @Test func `are those in use alone, while the others are looked at for a tenth of the time`() {
+        var plan = PollPlan()
+        poll(&plan, finding: work(1...3), isConnected: true, at: start)
+        let inUse = PollPlan.Poll.inUse((1...3).map { LanePlace($0, .bulk) })
+        // Thousands of others get work, of which each poll covers a part.
+        poll(&plan, finding: work(1...500, end: 500), at: start + .seconds(1), took: .milliseconds(5))
+        poll(&plan, finding: work(501...1000, end: 1000), at: start + .seconds(2), took: .milliseconds(5))
+        for _ in 0..<8 { plan.note(work(1...3), of: inUse, begun: start, now: start) }
+        #expect(plan.next(at: start + .seconds(2) + .milliseconds(9)) == inUse)
+        #expect(
+            plan.next(at: start + .seconds(2) + .milliseconds(10))
+                == .lanes(after: LanePlace(1000, .bulk), atMost: 500, campaigns: true))
     }
 
     @Test func `keep the campaigns that an earlier poll found, if this one has not looked at them`() {

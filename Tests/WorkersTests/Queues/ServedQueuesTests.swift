@@ -61,7 +61,7 @@ private final class Dialogue {
 
     /// Learns one queue.
     func learn(_ settings: QueueSettings) -> QueueState {
-        answer(served.beginReading(served.learn([settings.queueID], now: now)[0]), [settings])
+        answer(served.beginReading(served.learn([settings.queueID], forClaim: true, now: now)[0]), [settings])
         return served[settings.queueID]!
     }
 
@@ -76,25 +76,25 @@ private final class Dialogue {
     @Test func `reads each queue once, and again when it has work after a pause`() {
         let dialogue = Dialogue()
         _ = dialogue.learn(Dialogue.settings())
-        #expect(dialogue.served.learn([1], now: dialogue.now).isEmpty)
+        #expect(dialogue.served.learn([1], forClaim: true, now: dialogue.now).isEmpty)
         dialogue.now += .seconds(5)
-        #expect(dialogue.served.learn([1, 2], now: dialogue.now) == [[1, 2]])
+        #expect(dialogue.served.learn([1, 2], forClaim: true, now: dialogue.now) == [[1, 2]])
     }
 
     @Test func `reads so many at once that opening their credentials takes no seconds`() {
         let dialogue = Dialogue()
-        #expect(dialogue.served.learn(Set(1...250), now: dialogue.now).map(\.count) == [100, 100, 50])
+        #expect(dialogue.served.learn(Set(1...250), forClaim: true, now: dialogue.now).map(\.count) == [100, 100, 50])
     }
 
     @Test func `leaves queues alone that are another worker's, or gone, until the next round`() {
         let dialogue = Dialogue(pattern: "acme/com.acme.n1/*")
         dialogue.answer(
-            dialogue.served.beginReading(dialogue.served.learn([1, 2, 3], now: dialogue.now)[0]),
+            dialogue.served.beginReading(dialogue.served.learn([1, 2, 3], forClaim: true, now: dialogue.now)[0]),
             [Dialogue.settings(1), Dialogue.settings(2)])
         #expect([1, 2, 3].map { dialogue.served[$0] != nil } == [true, false, false])
-        #expect(dialogue.served.learn([1, 2, 3], now: dialogue.now).isEmpty)
+        #expect(dialogue.served.learn([1, 2, 3], forClaim: true, now: dialogue.now).isEmpty)
         _ = dialogue.served.readAgain(now: dialogue.now)
-        #expect(dialogue.served.learn([1, 2, 3], now: dialogue.now) == [[2, 3]])
+        #expect(dialogue.served.learn([1, 2, 3], forClaim: true, now: dialogue.now) == [[2, 3]])
     }
 
     @Test func `reads those in use every time, and the others once a minute`() {
@@ -111,11 +111,28 @@ private final class Dialogue {
         #expect(dialogue.served[2] == nil)
     }
 
+    @Test func `reads those that wait for a connection when they are claimed, and not again and again before`() {
+        let dialogue = Dialogue()
+        let queue = dialogue.learn(Dialogue.settings())
+        dialogue.now += .seconds(5)
+        (queue.gateway as? FakeGateway)?.state = .idle
+        #expect(queue.waitsForTurn)
+        #expect(dialogue.served.learn([1], forClaim: false, now: dialogue.now).isEmpty)
+        #expect(dialogue.served.readAgain(now: dialogue.now).isEmpty)
+        #expect(dialogue.served.learn([1], forClaim: true, now: dialogue.now) == [[1]])
+        queue.isBlocked = true
+        #expect(dialogue.served.learn([1], forClaim: false, now: dialogue.now) == [[1]], "it may be mended")
+        dialogue.now += .seconds(60)
+        queue.isBlocked = false
+        _ = dialogue.served.learn([1], forClaim: false, now: dialogue.now)
+        #expect(dialogue.served.readAgain(now: dialogue.now) == [[1]], "once a minute like all")
+    }
+
     @Test func `does not go back to what a reading saw that began before another`() {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())
         dialogue.now += .seconds(5)
-        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now)[0])
+        let early = dialogue.served.beginReading(dialogue.served.learn([1], forClaim: true, now: dialogue.now)[0])
         dialogue.served.doubt([1])
         let late = dialogue.served.beginReading(dialogue.served.readDoubted()[0])
         dialogue.answer(late, [Dialogue.settings(isPaused: true)])
@@ -132,7 +149,7 @@ private final class Dialogue {
         let dialogue = Dialogue()
         let queue = dialogue.learn(Dialogue.settings())
         dialogue.now += .seconds(5)
-        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now)[0])
+        let early = dialogue.served.beginReading(dialogue.served.learn([1], forClaim: true, now: dialogue.now)[0])
         dialogue.carryOut(dialogue.served.halt(1))
         #expect(dialogue.yielded == [1])
         dialogue.answer(early, [Dialogue.settings(isPaused: false)])
@@ -234,7 +251,8 @@ private final class Dialogue {
 
     @Test func `waits for its settings where the pause was not needed, and is not said to be resumed`() {
         let (dialogue, queue) = blocked()
-        let early = dialogue.served.beginReading(dialogue.served.learn([1], now: dialogue.now + .seconds(5))[0])
+        let early = dialogue.served.beginReading(
+            dialogue.served.learn([1], forClaim: true, now: dialogue.now + .seconds(5))[0])
         dialogue.note(.written(isNews: false), to: dialogue.served.duePauses(now: dialogue.now)[0])
         dialogue.answer(early, [Dialogue.settings()])
         #expect(!queue.mayWork, "that reading may be of the time before")

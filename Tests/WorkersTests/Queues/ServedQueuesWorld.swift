@@ -70,7 +70,7 @@ final class ServedQueuesWorld {
 
     private func step() {
         switch Int.random(in: 0..<100, using: &generator) {
-        case ..<15: asked += served.learn(Set((0..<2).map { _ in anyID() }), now: now)
+        case ..<15: asked += served.learn(Set((0..<2).map { _ in anyID() }), forClaim: chance(0.5), now: now)
         case ..<20: asked += served.readAgain(now: now)
         case ..<25: asked += served.readDoubted()
         case ..<42: carryOutReading()
@@ -244,7 +244,9 @@ final class ServedQueuesWorld {
     func settle() {
         for _ in 0..<20 where violation == nil {
             now += .seconds(61)
-            asked += served.readDoubted() + served.learn(Set(1...Self.count), now: now) + served.readAgain(now: now)
+            asked +=
+                served.readDoubted() + served.learn(Set(1...Self.count), forClaim: true, now: now)
+                + served.readAgain(now: now)
             while !asked.isEmpty || !answered.isEmpty {
                 carryOutReading()
                 answerReading()
