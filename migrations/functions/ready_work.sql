@@ -127,26 +127,54 @@ begin
   end loop;
 end $$;
 
--- The same for some lanes alone, one probe for each: those in use, while it takes many polls to come to all lanes.
-create or replace function pushq.ready_in(in_queue int[], in_lane int[])
-returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint)
+-- The same for the queues between some pairs of others, and for no more than `pairs` lanes: while it takes many polls
+-- to come to all lanes, those of queues that wait for room are left out, or all but those in use.
+create or replace function pushq.ready_within(after_queue int[], before_queue int[], pairs int)
+returns table (queue_id int, lane int, run_at timestamptz, id bigint, due_in bigint, own_campaign bigint,
+               own_rate float8)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off as $$
 #variable_conflict use_column
+declare
+  seen int;
 begin
   perform pushq.follow_lineage();
   perform pushq.fit_plans();
-  return query
-    select l.queue_id, l.lane, h.run_at, h.id,
-           case when h.run_at <> 'infinity' then (extract(epoch from h.run_at - now()) * 1000000)::bigint end
-    from unnest(in_queue, in_lane) l (queue_id, lane)
-    cross join lateral (
-      select j.run_at, j.id
-      from pushq.job j
-      where j.queue_id = l.queue_id and j.lane = l.lane
-      order by j.queue_id, j.lane, j.run_at, j.id
-      limit 1) h;
+  for i in 1 .. cardinality(after_queue) loop
+    return query
+      with recursive due as (
+        (select j.queue_id, j.lane, j.run_at, j.id
+         from pushq.job j
+         where j.queue_id > after_queue[i] and j.queue_id < before_queue[i]
+         order by j.queue_id, j.lane, j.run_at, j.id
+         limit 1)
+        union all
+        select n.queue_id, n.lane, n.run_at, n.id
+        from due d
+        cross join lateral (
+          select j.queue_id, j.lane, j.run_at, j.id
+          from pushq.job j
+          where (j.queue_id, j.lane) > (d.queue_id, d.lane) and j.queue_id < before_queue[i]
+          order by j.queue_id, j.lane, j.run_at, j.id
+          limit 1) n)
+      select d.queue_id, d.lane, d.run_at, d.id,
+             case when d.run_at <> 'infinity' then (extract(epoch from d.run_at - now()) * 1000000)::bigint end,
+             own.campaign_id, own.rate
+      from due d
+      left join lateral (
+        select f.campaign_id, r.rate
+        from pushq.fan_out f
+        join pushq.queue q on q.id = f.queue_id
+        left join pushq.rate_limit r
+          on r.tenant_id = q.tenant_id and r.queue_id = f.queue_id and r.campaign_id = f.campaign_id
+        where d.lane > 2 and f.queue_id = d.queue_id and f.lane = d.lane and f.lane > 2
+        limit 1) own on true
+      limit pairs;
+    get diagnostics seen = row_count;
+    pairs := pairs - seen;
+    exit when pairs <= 0;
+  end loop;
 end $$;
 
 -- The same, begun at floors: of these lanes everything below (run_at, id) is known to be gone. So no poll reads the

@@ -17,7 +17,7 @@ declare
     'has_old_days', 'held_until', 'hold_to_caps', 'hold_to_quiet_hours', 'is_quiet',
     'job_size', 'list_feedback', 'local_times', 'make_jobs', 'make_share_jobs', 'message_kind', 'permits_of_room',
     'quiet_until',
-    'ready_above', 'ready_in', 'ready_work',
+    'ready_above', 'ready_within', 'ready_work',
     'recipient_values', 'shares_of', 'sort_into_waves', 'supersede', 'take_badges', 'take_permits', 'tell', 'today',
     'version_bounds', 'version_for', 'version_sql', 'wake', 'wave_of', 'waves_of', 'why_nobody',
     -- With the owner's: for each session, and upkeep.

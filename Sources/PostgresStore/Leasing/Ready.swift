@@ -19,12 +19,12 @@ extension Statement {
         from pushq.ready_above($queue_ids, $lanes, $run_ats, $job_ids, $counted, $limit)
         """#)
 
-    /// The same for these pairs alone.
-    static let readyIn = Statement(
-        "ready_in",
+    /// The same for the queues between pairs of others.
+    static let readyWithin = Statement(
+        "ready_within",
         #"""
-        select queue_id, lane, due_in, run_at, id as job_id
-        from pushq.ready_in($queue_ids, $lanes)
+        select queue_id, lane, due_in, run_at, id as job_id, own_campaign, own_rate
+        from pushq.ready_within($after, $before, $pairs)
         """#)
 }
 
@@ -114,6 +114,22 @@ package struct LanePlace: Sendable, Hashable {
     }
 }
 
+/// The queues between two others, by their numbers.
+package struct QueueRange: Sendable, Hashable {
+    package let after: Int32
+    package let before: Int32
+
+    package init(after: Int32, before: Int32) {
+        self.after = after
+        self.before = before
+    }
+
+    /// One queue.
+    package init(_ queue: Int32) { self.init(after: queue - 1, before: queue + 1) }
+
+    package func contains(_ queue: Int32) -> Bool { queue > after && queue < before }
+}
+
 extension LanePlace: Comparable {
     package static func < (one: LanePlace, other: LanePlace) -> Bool {
         (one.queueID, one.lane.rawValue) < (other.queueID, other.lane.rawValue)
@@ -165,25 +181,28 @@ extension PostgresConnection {
         return work
     }
 
-    /// Which of `lanes` have jobs, in the same order. It looks at no campaigns, nor at what a campaign's own lane is.
-    package func ready(in lanes: [LanePlace]) async throws(PostgresError) -> ReadyWork {
+    /// Which lanes of the queues in `ranges` have jobs, in the same order; it looks at no campaigns.
+    /// - Parameter pairs: the maximum number of lanes that it covers.
+    package func ready(within ranges: [QueueRange], pairs: Int32) async throws(PostgresError) -> ReadyWork {
         let rows = try await execute(
-            .readyIn,
+            .readyWithin,
             [
-                "queue_ids": .int4Array(lanes.map(\.queueID)),
-                "lanes": .int4Array(lanes.map(\.lane.rawValue)),
+                "after": .int4Array(ranges.map(\.after)), "before": .int4Array(ranges.map(\.before)),
+                "pairs": .int4(pairs),
             ])
-        var heads: [LanePlace: ReadyWork.Jobs] = [:]
-        for row in rows {
-            guard let lane = Lane(rawValue: row.int4("lane")), let dueIn = row.optionalInt8("due_in") else { continue }
-            let place = LanePlace(row.int4("queue_id"), lane)
-            heads[place] = .init(
-                queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
-                head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id")))
-        }
         var work = ReadyWork()
         work.coversCampaigns = false
-        work.jobs = lanes.compactMap { heads[$0] }
+        for row in rows {
+            guard let lane = Lane(rawValue: row.int4("lane")) else { continue }
+            let place = LanePlace(row.int4("queue_id"), lane)
+            if rows.count == Int(pairs) { work.end = place }
+            if let own = ReadyWork.OwnLane(row, place) { work.ownLanes.append(own) }
+            guard let dueIn = row.optionalInt8("due_in") else { continue }
+            work.jobs.append(
+                .init(
+                    queueID: place.queueID, lane: lane, dueIn: .microseconds(dueIn),
+                    head: LaneHead(place, runAt: row.timestamptz("run_at"), jobID: row.int8("job_id"))))
+        }
         return work
     }
 

@@ -7,6 +7,8 @@ import QueueCore
 struct ClaimPlan {
     /// The minimum and the maximum number of recipients of one queue and lane that are held ahead.
     static let stock = 2_000...40_000
+    /// The maximum number of lanes that one poll covers and one claim takes from.
+    static let maximumLanes: Int32 = 500
     /// The maximum number of jobs of one queue and lane that one statement claims.
     static let maximumJobs = 200
     /// Recipients after which a claim takes no more large jobs; the next one goes on with the lanes left out. Each
@@ -91,8 +93,8 @@ struct ClaimPlan {
 
     /// Those in `quotas` whose queues have a connection, in the same order.
     private(set) var connectedLanes: [LanePlace] = []
-    /// Whether a lane was left out that has jobs to claim, because its queue, its tenant or this worker holds enough.
-    private(set) var leftOut = false
+    /// Queues with jobs to claim of which it takes none, because they, their tenant or this worker hold enough.
+    private(set) var leftOut: Set<Int32> = []
 
     /// Those in `quotas` whose jobs are small.
     private var smallLanes: Set<LanePlace> = []
@@ -105,7 +107,7 @@ struct ClaimPlan {
     ///   - place: the lane behind which to begin. Who comes first may get all leases that are free.
     ///   - maximumLanes: the plan takes from no more lanes than that.
     init(
-        for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = PollPlan.maximumLanes,
+        for lanes: [Candidate], from place: LanePlace = .start, maximumLanes: Int32 = Self.maximumLanes,
         worker: Worker
     ) {
         var tenants = lanes.reduce(into: [:]) { $0[$1.tenantID, default: TenantPart()].add($1) }
@@ -132,7 +134,7 @@ struct ClaimPlan {
             if !lane.isConnected {
                 let most = Self.waitingQueues(of: lane, worker, isUrgent: isUrgent)
                 if isFull && !isUrgent || beginsToHold && tenant.waitingQueues >= most {
-                    leftOut = true
+                    leftOut.insert(lane.place.queueID)
                     lastServed = lastServed ?? quotas.last.map(Self.place)
                     continue
                 }
@@ -145,7 +147,7 @@ struct ClaimPlan {
                 Double(Self.target(for: lane, of: worker) - lane.unsent) - (isShared ? ahead.recipients : 0),
                 Double(part))
             guard missing > 0 else {
-                leftOut = true
+                leftOut.insert(lane.place.queueID)
                 continue
             }
             let leases = tenant.leases(for: lane, free: freeLeases, heaviest: heaviest)
@@ -154,7 +156,7 @@ struct ClaimPlan {
             guard leases > 0, hasRoom, quotas.count < Int(maximumLanes) else {
                 // A queue that has its share already waits for others to end. One that has nothing is next.
                 if lane.heldJobs == 0 || leases > 0 { lastServed = lastServed ?? quotas.last.map(Self.place) }
-                leftOut = true
+                leftOut.insert(lane.place.queueID)
                 continue
             }
             let wanted = max(1, Int(missing / max(lane.jobSize, 1)))
@@ -174,6 +176,7 @@ struct ClaimPlan {
                 ClaimQuota(
                     queueID: lane.place.queueID, lane: lane.place.lane, jobs: Int32(count), head: lane.head))
         }
+        leftOut.subtract(quotas.map(\.queueID))
     }
 
     /// Recipients to hold of a lane and of the more urgent ones of its queue: what its queue sends in half a second, or

@@ -117,7 +117,7 @@ final class Intake {
             work = try await connection.ready(after: place, pairs: count, countingTo: limit)
         case .floors(let floors, _):
             work = try await connection.ready(above: floors, countingTo: limit, known: state.campaigns)
-        case .inUse(let lanes): work = try await connection.ready(in: lanes)
+        case .within(let ranges, let count): work = try await connection.ready(within: ranges, pairs: count)
         }
         let found = ContinuousClock.now
         figures.counts.note(.poll, took: begun.duration(to: found))
@@ -149,8 +149,8 @@ final class Intake {
         in work: ReadyWork, of worker: ClaimPlan.Worker, _ poll: PollPlan.Poll
     ) -> [ClaimPlan.Candidate] {
         let now = ContinuousClock.now
-        if case .inUse(let lanes) = poll {
-            for lane in lanes { queues[lane.queueID]?.forgetStock() }
+        if case .within = poll {
+            for lane in work.jobs { queues[lane.queueID]?.forgetStock() }
         } else {
             for queue in dispatcher.active { queue.forgetStock() }
         }

@@ -48,8 +48,8 @@ struct IntakeState {
     /// - Parameters:
     ///   - busyPoll: how often a busy worker polls.
     ///   - idlePoll: the longest time between two polls of an idle worker.
-    ///   - maximumLanes: see ``PollPlan/maximumLanes``.
-    init(busyPoll: Duration, idlePoll: Duration, maximumLanes: Int32 = PollPlan.maximumLanes) {
+    ///   - maximumLanes: see ``ClaimPlan/maximumLanes``.
+    init(busyPoll: Duration, idlePoll: Duration, maximumLanes: Int32 = ClaimPlan.maximumLanes) {
         self.idlePoll = idlePoll
         plan = PollPlan(maximumLanes: maximumLanes)
         wakefulness = Wakefulness(busyPoll: busyPoll, idlePoll: idlePoll)

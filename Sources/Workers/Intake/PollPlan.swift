@@ -5,8 +5,9 @@ import QueueCore
 ///
 /// If ten thousand queues have work, a poll of all their lanes takes 50 ms and a claim from all of them takes
 /// seconds. So each poll and each claim covers a part of the lanes, and the next one begins where it ended: every lane
-/// has its turn. While such polls take long, the lanes that were claimed from of late are polled between them: whoever
-/// sends now does not wait until all the others were looked at.
+/// has its turn. While such polls take long, others come between them that leave out the queues whose jobs wait for
+/// room here: whoever begins to send does not wait until all of these were looked at. Where there are too many queues
+/// between them for that, these polls are of the queues alone that were claimed from of late.
 struct PollPlan {
     /// What to poll.
     enum Poll: Equatable {
@@ -16,24 +17,28 @@ struct PollPlan {
         /// All lanes, some of which begin at a floor; and with or without the campaigns, which are those that the last
         /// poll without floors found.
         case floors([LaneHead], campaigns: Bool)
-        /// These lanes alone, in order.
-        case inUse([LanePlace])
+        /// The lanes of these queues alone, in order, and at most this number.
+        case within([QueueRange], atMost: Int32)
 
         var coversCampaigns: Bool {
             switch self {
             case .lanes(_, _, let campaigns), .floors(_, let campaigns): campaigns
-            case .inUse: false
+            case .within: false
             }
         }
 
-        fileprivate var isOfLanesInUse: Bool { if case .inUse = self { true } else { false } }
+        /// Whether it is one of those that cover all lanes in turn.
+        fileprivate var isOfRound: Bool { if case .within = self { false } else { true } }
     }
 
-    /// The maximum number of lanes that one poll covers and one claim takes from.
-    static let maximumLanes: Int32 = 500
     /// A lane is in use for so long after it was claimed from, and no more of them count than these.
     private static let useLasts = Duration.seconds(60)
     private static let maximumLanesInUse = 100
+    /// A queue is taken to wait for room for so long after a poll last found it so.
+    private static let waitLasts = Duration.seconds(5)
+    /// How often it is worked out anew what lies between the queues that wait, and the maximum number of such ranges.
+    private static let rangesLast = Duration.milliseconds(250)
+    private static let maximumRanges = 100
 
     let maximumLanes: Int32
     private var floors = LaneFloors()
@@ -54,36 +59,63 @@ struct PollPlan {
     /// What the polls take that cover all lanes in turn, and when the last one began.
     private var roundPolls = PollTimes()
     private var roundPollAt: ContinuousClock.Instant?
-    /// What the last poll of lanes in use took.
-    private var useTook = Duration.zero
+    /// What the last poll took that was not one of them.
+    private var otherTook = Duration.zero
     /// When the lanes in use were last claimed from.
     private var lanesInUse: [LanePlace: ContinuousClock.Instant] = [:]
+    /// When queues were last found to wait for room, and what lies between them; empty where these are too many, or
+    /// have too many lanes for a poll.
+    private var waitingQueues: [Int32: ContinuousClock.Instant] = [:]
+    private var ranges: [QueueRange] = []
+    private var rangesAt: ContinuousClock.Instant?
 
-    init(maximumLanes: Int32 = Self.maximumLanes) {
+    init(maximumLanes: Int32 = ClaimPlan.maximumLanes) {
         self.maximumLanes = maximumLanes
     }
 
-    /// What to poll at `now`. While there are jobs to claim, campaigns are looked at for a tenth of the time, and so are
-    /// the lanes that are not in use.
+    /// What to poll at `now`. While there are jobs to claim, campaigns are looked at for a tenth of the time, and so is
+    /// what waits for room.
     func next(at now: ContinuousClock.Instant) -> Poll {
         if let roundPollAt, now < roundPollAt + roundPolls.pause {
-            let inUse = currentLanesInUse(at: now)
-            if !inUse.isEmpty { return .inUse(inUse.sorted()) }
+            let ranges = currentRanges(at: now)
+            if !ranges.isEmpty { return .within(ranges, atMost: maximumLanes) }
         }
         let campaigns = !hasJobs || campaignPollAt.map { now >= $0 + campaignPolls.pause } ?? true
         guard floors.isFullPollDue(at: now) else { return .floors(floors.floors, campaigns: campaigns) }
         return .lanes(after: place, atMost: pollsAll ? .max : maximumLanes, campaigns: campaigns)
     }
 
-    /// The lanes in use, while there is more to claim than they have; otherwise none.
-    private func currentLanesInUse(at now: ContinuousClock.Instant) -> [LanePlace] {
+    /// The queues to look at between the polls of all lanes; none where those find nothing.
+    private func currentRanges(at now: ContinuousClock.Instant) -> [QueueRange] {
         guard hasJobs || isPartial else { return [] }
-        return lanesInUse.filter { now < $0.value + Self.useLasts }.map(\.key)
+        return ranges.isEmpty ? queuesInUse(at: now).sorted().map { QueueRange($0) } : ranges
+    }
+
+    private func queuesInUse(at now: ContinuousClock.Instant) -> Set<Int32> {
+        Set(lanesInUse.lazy.filter { now < $0.value + Self.useLasts }.map(\.key.queueID))
+    }
+
+    /// Works out what lies between the queues that wait for room.
+    private mutating func findRanges(at now: ContinuousClock.Instant) {
+        if let rangesAt, now < rangesAt + Self.rangesLast { return }
+        rangesAt = now
+        waitingQueues = waitingQueues.filter { now < $0.value + Self.waitLasts }
+        ranges = []
+        // A queue in use has enough at this moment, and soon has not.
+        let waiting = Set(waitingQueues.keys).subtracting(queuesInUse(at: now))
+        guard !waiting.isEmpty else { return }
+        var found: [QueueRange] = []
+        var last: Int32 = -1
+        for queue in waiting.sorted() + [.max] {
+            if queue > last + 1 { found.append(QueueRange(after: last, before: queue)) }
+            last = queue
+        }
+        if found.count <= Self.maximumRanges { ranges = found }
     }
 
     /// What the poll after one that took `time` will take, which says how long to wait for it.
     func nextTakes(after time: Duration, at now: ContinuousClock.Instant) -> Duration {
-        currentLanesInUse(at: now).isEmpty ? time : min(time, useTook)
+        currentRanges(at: now).isEmpty ? time : min(time, otherTook)
     }
 
     /// Notes what a poll found that began at `begun`.
@@ -94,14 +126,15 @@ struct PollPlan {
             campaignPolls.note(begun.duration(to: now))
             campaignPollAt = begun
         }
-        if poll.isOfLanesInUse {
-            useTook = begun.duration(to: now)
-        } else {
+        if poll.isOfRound {
             roundPolls.note(begun.duration(to: now))
             roundPollAt = begun
+        } else {
+            otherTook = begun.duration(to: now)
         }
         switch poll {
-        case .inUse: break
+        // There may be as many lanes again behind these.
+        case .within: if work.end != nil { ranges = [] }
         case .floors: floors.notePoll(work.jobs.map(\.head), now: now)
         case .lanes:
             // A poll that did not cover all lanes is bounded already, and its floors would be incomplete.
@@ -121,13 +154,16 @@ struct PollPlan {
             let latest = lanesInUse.sorted { $0.value > $1.value }.prefix(Self.maximumLanesInUse)
             lanesInUse = Dictionary(uniqueKeysWithValues: latest.map { ($0.key, $0.value) })
         }
+        for queue in claim.leftOut { waitingQueues[queue] = now }
+        for quota in claim.quotas { waitingQueues[quota.queueID] = nil }
         // Which lane comes next in the round, and whether there is anything to claim in it, is known as before.
-        if poll.isOfLanesInUse { return }
+        guard poll.isOfRound else { return }
         hasJobs = !claim.quotas.isEmpty
         isPartial = end != nil
         // Nor may it sleep while something waits for room.
-        pollsAll = !hasJobs && !claim.leftOut && (pollsAll || isPartial)
+        pollsAll = !hasJobs && claim.leftOut.isEmpty && (pollsAll || isPartial)
         place = claim.lastServed ?? end ?? .start
+        findRanges(at: now)
     }
 
     /// Notes that a job of a lane was claimed.

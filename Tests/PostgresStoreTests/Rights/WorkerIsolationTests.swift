@@ -104,7 +104,7 @@ import Transport
         "make_share_jobs",
         "make_partition",
         "message_kind", "move_scheduled", "move_waiting", "permits_of_room", "queues_under_way", "ready_above",
-        "ready_in", "ready_work",
+        "ready_within", "ready_work",
         "recipient_values", "run_due_schedule", "shares_of", "sort_into_waves", "supersede", "take_badges",
         "take_permits",
         "take_webhook", "tell",

@@ -6,7 +6,7 @@ import Testing
 /// Random sequences of events against the promises of intake, without PostgreSQL.
 @Suite struct `Intake, in any order of events` {
     @Test func `keeps its promises`() {
-        let steps = ["poll", "poll from floors", "poll of lanes in use", "claim", "asleep", "woken"]
+        let steps = ["poll", "poll from floors", "poll of some queues", "claim", "asleep", "woken"]
         explore(seeds: 20, reaching: steps, moreThan: 50) { seed in
             var world = IntakeWorld(seed: seed)
             world.run(steps: 300)

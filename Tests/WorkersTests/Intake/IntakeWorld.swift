@@ -274,7 +274,12 @@ struct IntakeWorld {
         case .floors(let heads, _):
             for head in heads { floors[head.place] = head }
             lastFloors = heads
-        case .inUse(let places): order = places.filter { waiting[$0]?.isEmpty == false }
+        case .within(let ranges, let most):
+            order = ranges.flatMap { range in lanes.filter { range.contains($0.queueID) } }
+            if order.count >= Int(most) {
+                order = Array(order.prefix(Int(most)))
+                end = order.last
+            }
         }
         var found: [ReadyWork.Jobs] = []
         for place in order {
@@ -367,7 +372,7 @@ extension PollPlan.Poll {
         switch self {
         case .lanes: "poll"
         case .floors: "poll from floors"
-        case .inUse: "poll of lanes in use"
+        case .within: "poll of some queues"
         }
     }
 }

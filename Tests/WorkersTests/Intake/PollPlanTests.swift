@@ -98,15 +98,38 @@ import Testing
     @Test func `are those in use alone, while the others are looked at for a tenth of the time`() {
         var plan = PollPlan()
         poll(&plan, finding: work(1...3), isConnected: true, at: start)
-        let inUse = PollPlan.Poll.inUse((1...3).map { LanePlace($0, .bulk) })
+        let inUse = PollPlan.Poll.within((1...3).map { QueueRange($0) }, atMost: 500)
         // Thousands of others get work, of which each poll covers a part.
-        poll(&plan, finding: work(1...500, end: 500), at: start + .seconds(1), took: .milliseconds(5))
-        poll(&plan, finding: work(501...1000, end: 1000), at: start + .seconds(2), took: .milliseconds(5))
+        poll(&plan, finding: work(4...503, end: 503), at: start + .seconds(1), took: .milliseconds(5))
+        poll(&plan, finding: work(504...1003, end: 1003), at: start + .seconds(2), took: .milliseconds(5))
         for _ in 0..<8 { plan.note(work(1...3), of: inUse, begun: start, now: start) }
         #expect(plan.next(at: start + .seconds(2) + .milliseconds(9)) == inUse)
         #expect(
             plan.next(at: start + .seconds(2) + .milliseconds(10))
-                == .lanes(after: LanePlace(1000, .bulk), atMost: 500, campaigns: true))
+                == .lanes(after: LanePlace(1003, .bulk), atMost: 500, campaigns: true))
+    }
+
+    @Test func `are all but those that wait for room, while these are looked at for a tenth of the time`() {
+        var plan = PollPlan()
+        poll(&plan, finding: work(5...5), isConnected: true, at: start)
+        // Of five hundred queues twenty get something, and the others wait: all but the one that sends now.
+        let crowd = start + .seconds(1)
+        poll(&plan, finding: work(2...501, end: 501), isConnected: true, atMost: 20, at: crowd, took: .milliseconds(5))
+        let others = plan.next(at: crowd + .milliseconds(6))
+        #expect(
+            others
+                == .within(
+                    [QueueRange(after: -1, before: 22), QueueRange(after: 501, before: .max)], atMost: 500))
+        // A poll that came to no end says that there are too many of them.
+        plan.note(work(600...1099, end: 1099), of: others, begun: crowd, now: crowd)
+        #expect(plan.next(at: crowd + .milliseconds(6)) == .within((2...21).map { QueueRange($0) }, atMost: 500))
+        // Seconds later nobody is known to wait any more.
+        poll(&plan, finding: work(1...3), isConnected: true, at: crowd + .seconds(10), took: .milliseconds(5))
+        guard case .within(let ranges, _) = plan.next(at: crowd + .seconds(10) + .milliseconds(6)) else {
+            Issue.record("it does not look at those in use")
+            return
+        }
+        #expect(ranges.contains(QueueRange(1)) && !ranges.contains { $0.contains(300) })
     }
 
     @Test func `keep the campaigns that an earlier poll found, if this one has not looked at them`() {
