@@ -285,10 +285,9 @@ extension `Real processes with databases of their own` {
                     try await stage.router.refusal("select pushq.show_statistics('acme', 1)", as: "shop").contains(
                         "a router has no pushq.show_statistics, which names no queue"))
                 // What a default depends on is decided in the database: the clock, above all.
-                let defaults = try await stage.router.psql(
-                    "select string_agg(pg_get_function_arguments(p.oid), ' ') from pg_proc p where p.pronamespace = 'pushq'::regnamespace"
-                )
-                #expect(!defaults.contains("()"), "\(defaults)")
+                let computed = try await stage.router.psql(
+                    names("pg_get_function_arguments(p.oid) like '%()%'"))
+                #expect(computed == "")
 
                 // What leaves it undecided where a call goes makes no router, and neither does a database of pushq.
                 let run = { (arguments: [String]) in try await Executable.admin.run(["router"] + arguments) }
