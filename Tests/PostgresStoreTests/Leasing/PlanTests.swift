@@ -115,21 +115,48 @@ import Transport
             let read = """
                 select seq_tup_read + idx_tup_fetch from pg_stat_user_tables where relid = 'pushq.job'::regclass
                 """
-            for isAbove in [false, true] {
+            let ranges = [QueueRange(after: -1, before: 1500), QueueRange(after: 1500, before: .max)]
+            for poll in ["all", "above floors", "all but one queue"] {
                 let worker = try await database.connect(login: TestServer.workerLogin)
-                let before = try await queue.number("\(read) -- \(isAbove)")
+                let before = try await queue.number("\(read) -- \(poll)")
                 let work =
-                    isAbove
-                    ? try await worker.ready(above: [], countingTo: 400, known: [])
-                    : try await worker.ready(pairs: .max, countingTo: 400)
-                #expect(work.jobs.count >= lanes)
+                    switch poll {
+                    case "all": try await worker.ready(pairs: .max, countingTo: 400)
+                    case "above floors": try await worker.ready(above: [], countingTo: 400, known: [])
+                    default: try await worker.ready(within: ranges, pairs: .max)
+                    }
+                let leavesOut = poll == "all but one queue"
+                #expect(work.jobs.count >= (leavesOut ? lanes - 1 : lanes))
+                #expect(work.jobs.contains { $0.queueID == 1500 } == !leavesOut)
                 _ = try await worker.execute(Statement("tell", "select pg_stat_force_next_flush()"))
                 _ = try await worker.execute(Statement("told", "select 1 as one"))
                 let probes = try await eventually(
-                    "the figures of the poll", { try await queue.number("\(read) -- \(isAbove)") },
+                    "the figures of the poll", { try await queue.number("\(read) -- \(poll)") },
                     until: { $0 > before })
                 #expect(probes - before < 5 * lanes)
             }
+        }
+    }
+
+    @Test func `poll some queues alone, as many of their lanes as they may`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database)
+            try await queue.run(
+                """
+                insert into pushq.job (queue_id, id, lane, run_at, send_by, message_id, root_id, body_day, recipient_count)
+                select q, q * 10 + l, l, now() - interval '1 hour', now() + interval '1 day', 0, 0, pushq.today(), 1
+                from generate_series(1000, 1009) q, generate_series(0, 1) l
+                """)
+            let ranges = [
+                QueueRange(1001), QueueRange(after: 1003, before: 1006), QueueRange(after: 1008, before: .max),
+            ]
+            let all = try await queue.worker.ready(within: ranges, pairs: 9)
+            #expect(all.jobs.map(\.queueID) == [1001, 1001, 1004, 1004, 1005, 1005, 1009, 1009])
+            #expect(all.jobs.map(\.lane.rawValue) == [0, 1, 0, 1, 0, 1, 0, 1])
+            #expect(all.end == nil && !all.coversCampaigns)
+            let some = try await queue.worker.ready(within: ranges, pairs: 3)
+            #expect(some.jobs.map(\.queueID) == [1001, 1001, 1004])
+            #expect(some.end == LanePlace(1004, .urgent))
         }
     }
 
