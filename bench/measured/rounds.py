@@ -1,10 +1,12 @@
 """The measurements: what is done, and which values come of it (figures.py says what these are)."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
 import re
+import struct
 import time
 
 from .figures import cumulative_times, percentile
@@ -267,69 +269,61 @@ def singles(world):
 def latency(world):
     """One push at a time, from its commit by the server's clock to its arrival by the simulator's."""
     record = f"{world.folder}/record.ndjson"
-    values, loaded = {}, world.size.devices > 100_000
+    count, loaded = world.size.probes, world.size.devices > 100_000
     if loaded:
         world.session.rows(
             f"insert into pushq.device (queue_id, token) select pushq.queue_id('{SHOP}'), sha256(int8send(d)) "
             f"from generate_series(1, {world.size.devices}) d; vacuum analyze pushq.device; checkpoint"
         )
+    commits = {}
     with world.simulator("--latency", "20ms", "--record", record) as (simulator, ready):
         with world.worker(ready):
             time.sleep(1)
-            idle = probe(world, world.size.probes, pause=0.06, urgent=False)
-            beside = []
+            # Long enough for an idle worker to fall asleep between two, shorter while a campaign has to last.
+            commits["idle"] = probe(world, range(1, count + 1), pause=0.06, urgent=False)
             if loaded:
                 world.session.rows(f"select pushq.start_campaign('{SHOP}', 'beside', '{PAYLOAD}')")
                 time.sleep(1)
-                # So few that the campaign outlasts them.
-                beside = probe(world, world.size.probes // 3, pause=0.005, urgent=True)
+                beside = probe(world, range(count + 1, 2 * count // 3 + count + 1), pause=0.005, urgent=True)
                 running = "select exists (select from pushq.campaign_progress where not finished)"
-                if world.session.value(running) != "t":
-                    beside = []  # it was over too soon to have been beside them
+                if world.session.value(running) == "t":  # or it was over too soon to have been beside them
+                    commits["beside"] = beside
             world.wait_for_all()
         simulator.stop()
-    arrived = arrivals(record, "com.acme.single")
-    # The first one opened the connection.
-    arrived = arrived[1:]
-    for name, commits, times in (
-        ("idle", idle, arrived[: len(idle)]),
-        ("beside", beside, arrived[len(idle) : len(idle) + len(beside)]),
-    ):
-        if commits and len(times) == len(commits):
-            taken = [(arrival - commit) / 1000 for arrival, commit in zip(times, commits)]
-            values[f"latency.{name}_p50"] = percentile(0.5, taken)
-            values[f"latency.{name}_p99"] = percentile(0.99, taken)
+    arrived, values = arrivals(record, "com.acme.single"), {}
+    for name, committed in commits.items():
+        taken = [(arrived[token] - commit) / 1000 for token, commit in committed.items()]
+        values[f"latency.{name}_p50"] = percentile(0.5, taken)
+        values[f"latency.{name}_p99"] = percentile(0.99, taken)
     os.remove(record)
     return values
 
 
-def probe(world, count, pause, urgent):
-    """When each of the pushes was committed, in µs since 1970. Each waits for the one before, so that they arrive in
-    this order."""
-    roots = []
-    for number in range(count):
-        token = f"encode(sha256(int8send({number + 1})), 'hex')"
-        send = f"select pushq.send('{SINGLE}', '{PAYLOAD}', tokens => array[{token}], urgent => {str(urgent).lower()})"
-        roots.append(world.session.value(send))
-        queued = f"pushq.queue_id('{SINGLE}')"
-        ended = f"select exists (select from pushq.result where queue_id = {queued} and root_id = {roots[-1]})"
-        wait_until(lambda: world.session.value(ended) == "t", 30, "a push", pause=0.02)
+def probe(world, devices, pause, urgent):
+    """Sends a push to each of these devices. Returns when they were committed, in µs since 1970, by what the record says
+    of their tokens."""
+    roots = {}
+    for number in devices:
+        token = hashlib.sha256(struct.pack(">q", number)).hexdigest()
+        send = f"select pushq.send('{SINGLE}', '{PAYLOAD}', tokens => array['{token}'], urgent => {str(urgent).lower()})"
+        roots[world.session.value(send)] = token[:8]
         time.sleep(pause)
     rows = world.session.rows(
-        "select (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::bigint from pushq.body "
-        f"where queue_id = pushq.queue_id('{SINGLE}') and root_id in ({', '.join(roots)}) order by root_id"
+        "select root_id, (extract(epoch from pg_xact_commit_timestamp(xmin)) * 1000000)::bigint from pushq.body "
+        f"where queue_id = pushq.queue_id('{SINGLE}') and root_id in ({', '.join(roots)})"
     )
-    return [int(row[0]) for row in rows]
+    return {roots[root]: int(commit) for root, commit in rows}
 
 
 def arrivals(record, topic):
-    """When pushes of this topic arrived, in their order, in µs since 1970."""
-    found = []
+    """When pushes of this topic first arrived, in µs since 1970, by the beginning of their tokens."""
+    found = {}
     with open(record, encoding="utf-8") as lines:
         for line in lines:
             if topic in line and '"arrived"' in line:
-                found.append(json.loads(line)["at"])
-    return sorted(found)
+                event = json.loads(line)
+                found.setdefault(event["token"][:8], event["at"])
+    return found
 
 
 def claim(world):
