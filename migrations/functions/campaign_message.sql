@@ -101,10 +101,12 @@ declare
   problem text;
 begin
   select * into m from pushq.read_message(given);
-  -- Its default is checked first.
+  -- Its default is checked first. Without an attribute in it, workers send it as it is stored: with two braces where it
+  -- has four.
   message := pushq.new_message(
-    $1, $2, m.payload, $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations,
-    placeholders => m.placeholders, plain => m.plain[1]::json);
+    $1, $2, case when num_nonnulls(m.languages, m.placeholders) = 0 then m.plain[1]::json else m.payload end,
+    $4, $5, $6, $7, $8, languages => m.languages, translations => m.translations, placeholders => m.placeholders,
+    plain => m.plain[1]::json);
   for n in 2 .. cardinality(m.plain) loop
     problem := pushq.draft_problem($1, m.plain[n]::json, $4, $5, $6, $7);
     if problem is null

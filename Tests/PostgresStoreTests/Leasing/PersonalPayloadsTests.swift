@@ -101,6 +101,20 @@ import Transport
         return object?["aps"]?["alert"]
     }
 
+    @Test func `has two braces where four stand for them, also where nothing else is put in`() async throws {
+        try await withDatabase { _, database in
+            let queue = try await QueueFixture(database, devices: 1)
+            try await queue.run(
+                #"""
+                select pushq.start_campaign('\#(QueueFixture.name)', 'k', '{"aps":{"alert": "{{{{name}} {{{{"}}')
+                """#)
+            try await queue.fanOut(Int64(try await queue.number("select id from pushq.campaign")))
+            let job = try #require(try await queue.claim().first)
+            #expect(job.personal == nil)
+            #expect(String(decoding: job.message.payload, as: UTF8.self) == #"{"aps":{"alert": "{{name}} {{"}}"#)
+        }
+    }
+
     @Test(arguments: [1, 2, 3] as [UInt64])
     func `brings each recipient's version and attributes, however far apart the recipients are`(seed: UInt64)
         async throws
