@@ -30,11 +30,21 @@ enum Main {
         guard !chosen.isEmpty else { throw UsageError("no scenario is called so; see: scripts/chaos --list") }
         say("seed \(options.seed), leases of \(options.isShort ? 3 : 15) s")
         let minder = try Minder()
-        let postgres = try await PrivatePostgres.start(minder: minder)
-        var failed: [String] = []
-        for (number, scenario) in chosen.enumerated() {
-            let seed = options.seed &+ UInt64(number)
-            if await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) { failed.append(scenario.name) }
+        let failed = try await withThrowingTaskGroup(of: [String].self) { group in
+            for job in 0..<options.jobs {
+                let postgres = try await PrivatePostgres.start(minder: minder)
+                group.addTask {
+                    var failed: [String] = []
+                    for number in stride(from: job, to: chosen.count, by: options.jobs) {
+                        let (scenario, seed) = (chosen[number], options.seed &+ UInt64(number))
+                        if await !run(scenario, on: postgres, seed: seed, isShort: options.isShort) {
+                            failed.append(scenario.name)
+                        }
+                    }
+                    return failed
+                }
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
         }
         await minder.end()
         if !failed.isEmpty { complain("failed: \(failed.joined(separator: ", "))") }
@@ -82,6 +92,8 @@ struct Options {
     var mode = Mode.chaos
     var isShort = false
     var only: Set<String> = []
+    /// How many scenarios run at a time, each with a PostgreSQL of its own.
+    var jobs = 1
     var seed = UInt64.random(in: 0..<1_000_000)
     /// Where a soak writes its plot.
     var folder = FileManager.default.currentDirectoryPath
@@ -100,6 +112,11 @@ struct Options {
             case "--seed":
                 guard let number = UInt64(try value(option)) else { throw UsageError("--seed takes a number") }
                 seed = number
+            case "--jobs":
+                guard let number = Int(try value(option)), (1...8).contains(number) else {
+                    throw UsageError("--jobs takes a number, 1 to 8")
+                }
+                jobs = number
             case "--soak":
                 guard let minutes = Double(try value(option)), minutes > 0 else {
                     throw UsageError("--soak takes a number of minutes")
@@ -108,7 +125,7 @@ struct Options {
             case "--folder": folder = try value(option)
             default:
                 throw UsageError(
-                    "\(option) is unknown; known are --short, --only NAME, --seed N, --list, --soak MINUTES")
+                    "\(option) is unknown; known are --short, --only NAME, --seed N, --jobs N, --list, --soak MINUTES")
             }
         }
     }
